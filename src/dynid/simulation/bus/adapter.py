@@ -1,4 +1,4 @@
-"""Latency model of a USB serial adapter: when bytes from the wire reach the client.
+"""Latency model of a USB serial adapter: the times at which bytes from the wire reach the client.
 
 An FTDI chip, as in ROBOTIS's U2D2, buffers received bytes until the host's next USB frame after its latency timer, or
 until a packet is full (FTDI AN232B-04). Frames begin every millisecond. Bytes from the host are on the wire at once:
@@ -20,7 +20,7 @@ class UsbAdapter:
         latency_ms: latency timer, whole milliseconds from 1 to 255.
 
     Raises:
-        ValueError: another latency.
+        ValueError: the latency is outside this range.
     """
 
     def __init__(self, latency_ms: int = 1) -> None:
@@ -28,17 +28,17 @@ class UsbAdapter:
             raise ValueError(f"latency timer {latency_ms} ms: expected 1 to 255")
         self._latency_ns = latency_ms * FRAME_NS
         self._timer_ns = 0  # last start of the latency timer
-        self._kept: deque[tuple[int, int]] = deque()  # bytes and the times of their ends on the wire, in order
+        self._kept: deque[tuple[int, int]] = deque()  # pairs of end time on the wire [ns] and byte, in order
 
     def receive(self, data: bytes, begin_ns: int, byte_ns: float) -> int:
-        """Receive bytes from the wire from `begin_ns` on, `byte_ns` each; return when the last has arrived [ns]."""
+        """Receive bytes from the wire from `begin_ns` on, one per `byte_ns`; return the time of the last byte [ns]."""
         for k, byte in enumerate(data, 1):
             self._kept.append((begin_ns + round(k * byte_ns), byte))
         return begin_ns + round(len(data) * byte_ns)
 
     @property
     def due_ns(self) -> int | None:
-        """Return when the host gets the next bytes [ns]; None if there are none."""
+        """Time at which the host receives the next bytes [ns]; None if none are buffered."""
         if not self._kept:
             return None
         started = (max(0, self._kept[0][0] - self._timer_ns) + self._latency_ns - 1) // self._latency_ns

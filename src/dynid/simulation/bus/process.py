@@ -123,7 +123,7 @@ def _summary(bus: EmulatedServoBus, page: ClockPage | None) -> dict[str, object]
 
 @contextlib.contextmanager
 def traced(plant: ArmPlant, path: Path | None) -> Iterator[Plant]:
-    """Yield the arm; with a path, its record is written there when the block ends.
+    """Yield the arm; if a path is given, write the record of its motion there when the block ends.
 
     Raises:
         OutputExistsError: the file exists.

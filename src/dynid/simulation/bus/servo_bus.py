@@ -35,7 +35,7 @@ IDLE_POLL_S = 0.010
 STALE_FRAGMENT_S = 0.010
 # Silence after which a driver counts as gone, without and with torque [s]; with torque on, the host may only be busy.
 SILENCE_S, SILENCE_WITH_TORQUE_S = 0.3, 3.0
-# While the simulator does not run (the host stands still), the arm cannot be controlled, so it stands still too.
+# Maximum time simulated after a pause of this process [s]; the arm stands still in the rest, when nothing controls it.
 LONGEST_CATCH_UP_S = 0.02
 SLEEP_OVERSHOOT_S = 0.00006  # margin for sleeps that end late; the rest of the time is a busy wait [s]
 
@@ -43,7 +43,7 @@ NO_SERVO = -1  # baud code that no servo has
 TERMINAL_RATES = tuple(rate for rate in table.BAUD_RATES.values() if hasattr(termios, f"B{rate}"))
 
 LineFault = Callable[[list[bytes]], Iterable[bytes | float]]
-"""Changes the frames of one reply: returns what goes out instead, a float being a pause [s]."""
+"""Function that changes the frames of one reply; it returns the bytes to send, and pauses as floats [s]."""
 
 
 class EmulatedServoBus:
@@ -177,7 +177,7 @@ class EmulatedServoBus:
             os.close(descriptor)
 
     def _patience_s(self) -> float:
-        """Return how long to wait for instructions [s]."""
+        """Return the maximum time to wait for instructions [s]."""
         due_s = self._due_s()
         if due_s is None:
             return IDLE_POLL_S
@@ -185,18 +185,18 @@ class EmulatedServoBus:
         return max(0.0, min(IDLE_POLL_S, left_s - SLEEP_OVERSHOOT_S))
 
     def _due_s(self) -> float | None:
-        """Return when the next bytes go out, by the line's time [s]; None if there are none."""
+        """Return the time at which the next bytes are sent, on the clock of `_line_s` [s]; None if none are pending."""
         kept_ns = None if self._adapter is None else self._adapter.due_ns
         due = [when for when, _ in self._late[:1]] + ([] if kept_ns is None else [kept_ns * 1e-9])
         return min(due, default=None)
 
     def _leave_time(self) -> None:
-        """Advance the arm's clock to the delivery of the reply: the adapter's latency is no delay of the driver."""
+        """Advance the arm's clock to the delivery of the reply, so the driver is not charged the adapter's latency."""
         if self._adapter is not None and self._page is not None and (due_s := self._due_s()) is not None:
             self._page.leave_time_until(round(due_s * 1e9))
 
     def _line_s(self) -> float:
-        """Return the time of the wire [s]: a direct line of a simulated arm never pauses."""
+        """Return the time of the wire [s]: the bus clock with an adapter, else the monotonic clock without pauses."""
         return time.monotonic() if self._adapter is None else self._now_s()
 
     def _follow_cable(self) -> None:
@@ -214,7 +214,7 @@ class EmulatedServoBus:
             self._terminal.plug()
 
     def _catch_up(self, start_s: float) -> float:
-        """Advance the servos' clock to the wall clock, or the paused one; return the time of the servos' zero [s]."""
+        """Advance the servos to the wall clock or the paused clock; return its time at the servos' time 0 [s]."""
         behind_s = self._now_s() - start_s - self.chain.time_s
         if behind_s > LONGEST_CATCH_UP_S:
             skipped_s = behind_s - LONGEST_CATCH_UP_S
@@ -269,7 +269,7 @@ class EmulatedServoBus:
         if self._adapter is not None:
             begin_ns = round(max(self._wire_free_s, now_s) * 1e9)
             byte_ns = self._byte_s * 1e9 if self.wire_time else 0.0
-            # paused time may jump to a tick, but a reply faster than the wire would count as stale
+            # the paused clock may jump ahead, but a driver takes a reply faster than the wire for a stale one
             self._wall_free_s = max(self._wall_free_s, time.monotonic()) + len(data) * byte_ns * 1e-9
             self._wire_free_s = self._adapter.receive(data, begin_ns, byte_ns) * 1e-9
             return

@@ -49,7 +49,7 @@ class ServoTerminal:
 
     @property
     def baud_code(self) -> int | None:
-        """Return the client's baud rate as a value of the baud rate register; None if servos do not support it."""
+        """Client's baud rate as a value of the baud rate register; None if servos do not support it."""
         return _CODE_BY_SPEED.get(termios.tcgetattr(self._slave)[5])
 
     def plug(self) -> None:

@@ -1,4 +1,4 @@
-"""Line faults: each a function of the frames of one reply, with a seed, without I/O.
+"""Line faults: functions that corrupt the frames of one reply, with a random generator and without I/O.
 
 A reply to a plain read is one frame per servo; the reply to a fast sync read is one frame with a block per servo.
 If a servo does not answer a plain sync read, those after it do not either, see `ServoChain.replies_chained`.
@@ -35,7 +35,8 @@ def with_fault(
     Args:
         kind: the fault.
         frames: the reply.
-        servo_id: servo whose part of the reply is corrupted; None is all of it, or a random part if only one can be.
+        servo_id: servo whose part of the reply is affected. None omits the whole reply for a missing reply, and
+            corrupts a random frame for all other faults.
         random: generator of bits, bytes and places.
         delay_s: delay of a late reply [s].
         chained: whether servos after a missing one are missing, too.
@@ -76,7 +77,7 @@ def _truncated(frame: bytes, _: int | None, random: np.random.Generator) -> Piec
 
 
 def _garbage(frame: bytes, _: int | None, random: np.random.Generator) -> Pieces:
-    """Add random bytes before and after the frame; every other time with the start of a false packet."""
+    """Add random bytes before and after the frame, and with probability 1/2 the start of a false packet."""
     before, after = (random.bytes(int(random.integers(1, MOST_GARBAGE_BYTES))) for _ in range(2))
     if random.integers(2):
         before += protocol.HEADER + bytes((int(random.integers(protocol.MAX_SERVO_ID)), int(random.integers(4, 60)), 0))
@@ -84,7 +85,7 @@ def _garbage(frame: bytes, _: int | None, random: np.random.Generator) -> Pieces
 
 
 def _wrong_id(frame: bytes, servo_id: int | None, random: np.random.Generator) -> Pieces:
-    """Return the reply with a correct CRC, but from an ID that was not asked."""
+    """Return the reply with a correct CRC, but from an ID that the request did not address."""
     (packet,) = protocol.PacketParser().feed(frame)
     stranger = int(random.integers(100, protocol.MAX_SERVO_ID))
     if packet.packet_id != protocol.BROADCAST_ID:

@@ -43,7 +43,7 @@ RegisterName = Annotated[str, AfterValidator(_known_register)]
 
 
 class LineFault(Strict):
-    """Corrupted replies: `replies` of them from `at_s` on, or all during `for_s`; of one servo, or of all."""
+    """Corrupted replies of one servo or of all: `replies` of them from `at_s` on, or all during `for_s`."""
 
     kind: LineFaultKind
     at_s: NonNegative = 0.0
@@ -54,7 +54,7 @@ class LineFault(Strict):
 
 
 class ServoError(Strict):
-    """A hardware error of a servo; those in its shutdown register switch its torque off."""
+    """A hardware error of a servo; errors selected in its shutdown register switch its torque off."""
 
     kind: Literal["hardware_error"]
     at_s: NonNegative = 0.0
@@ -72,7 +72,7 @@ class ServoReboot(Strict):
 
 
 class Unplugged(Strict):
-    """A pulled cable, plugged in again after `for_s`, or never without it."""
+    """A pulled cable, plugged in again after `for_s`, or never if `for_s` is None."""
 
     kind: Literal["unplugged"]
     at_s: NonNegative = 0.0
@@ -80,10 +80,10 @@ class Unplugged(Strict):
 
 
 class CableCut(Strict):
-    """A permanently broken cable after a servo, or before the first: all beyond it neither receive nor answer.
+    """A permanently broken cable after a servo, or before the first: servos beyond it neither receive nor answer.
 
-    If the cable carries the supply they have no power; if `powered`, they keep their currents until their watchdogs
-    trip.
+    If `powered`, servos beyond the cut keep their currents until their watchdogs trip; otherwise the cable carried the
+    supply, and they have no power.
     """
 
     kind: Literal["cable_cut"]
@@ -101,7 +101,7 @@ class Stall(Strict):
 
 
 class OtherValue(Strict):
-    """A changed register of a servo, set without any of the servo's rules."""
+    """A changed register of a servo; the change bypasses the rules for writes."""
 
     kind: Literal["register"]
     at_s: NonNegative = 0.0
@@ -111,7 +111,7 @@ class OtherValue(Strict):
 
 
 class Unread(Strict):
-    """A register of a servo whose reads are no longer answered."""
+    """A register of a servo whose reads are not answered from `at_s` on."""
 
     kind: Literal["unread"]
     at_s: NonNegative = 0.0
@@ -120,7 +120,7 @@ class Unread(Strict):
 
 
 class MissedWrite(Strict):
-    """A number of group writes to a register that a servo misses from the start; all of them without `writes`."""
+    """Group writes to a register that a servo misses from the start: the first `writes`, or all if it is None."""
 
     kind: Literal["missed_write"]
     servo: ServoId
@@ -137,9 +137,9 @@ class OtherBaudRate(Strict):
 
 
 class SameId(Strict):
-    """A duplicate ID from the start: servo `servo` has the ID `of` another.
+    """A duplicate ID from the start: servo `servo` also has the ID `of`, which belongs to another servo.
 
-    Without `servo` it is an additional servo.
+    If `servo` is None, an additional servo has this ID.
     """
 
     kind: Literal["same_id"]
@@ -154,7 +154,7 @@ class FactoryFresh(Strict):
 
 
 class RandomFaults(Strict):
-    """Random corruption of replies from `at_s` on, with a probability, by one of the kinds."""
+    """Random corruption from `at_s` on: each reply is corrupted with `probability`, by a random one of `kinds`."""
 
     probability: Annotated[float, Field(ge=0.0, le=1.0)]
     kinds: tuple[LineFaultKind, ...] = LINE_FAULTS
@@ -186,20 +186,20 @@ def load_faults(path: Path) -> FaultScript:
     """Read a script.
 
     Raises:
-        ConfigurationError: not valid; names file, field and value.
+        ConfigurationError: the script is not valid; the message names file, field and value.
     """
     return load_validated(path, FaultScript)
 
 
 class FaultInjector:
-    """Executes a script on the servos of a bus.
+    """Injector that executes a fault script on the servos of a bus.
 
     Args:
-        script: the script; faults of the start take effect now.
+        script: the script; faults that exist from the start take effect now.
         chain: the servos.
 
     Attributes:
-        plugged: whether the cable is in.
+        plugged: whether the cable is plugged in.
         injected: number of effective faults by kind.
         requests: number of instructions so far.
 
@@ -227,7 +227,7 @@ class FaultInjector:
                 self._begin(fault)
 
     def advance(self) -> None:
-        """Execute the faults that are due by the servos' clock: errors, reboots, cable out or in."""
+        """Execute the faults that are due by the servos' clock, such as errors, reboots and a pulled cable."""
         now_s = self._now_s()
         if now_s is None:
             return
@@ -280,7 +280,7 @@ class FaultInjector:
         return list(frames)
 
     def _now_s(self) -> float | None:
-        """Return the script's time [s]; None before its zero."""
+        """Return the script's time [s]; None before the event from which it counts."""
         if self._zero_s is None and self.chain.max_abs_current_a.any():
             self._zero_s = self.chain.time_s
         return None if self._zero_s is None else self.chain.time_s - self._zero_s

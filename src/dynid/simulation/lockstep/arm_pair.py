@@ -1,7 +1,8 @@
 """Two simulated arms in lock-step, each with its own safety guard, under one bilateral controller.
 
-In each cycle both arms are read; the controller's view of them may be late, frozen or missing (`Lines`); the
-controller commands, each guard decides on currents, and both arms advance under the forces of a hand and a wall.
+Each cycle reads both arms. The states that the controller receives may be late, frozen or missing (`Lines`). The
+controller computes torques, each guard limits the torques of its arm, and both arms advance under these torques and the
+forces of a hand and a wall.
 """
 
 from collections import deque

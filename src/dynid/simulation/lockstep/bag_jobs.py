@@ -23,7 +23,7 @@ FROM_FILE = "file"  # profile name of trajectories from files, as on the real-ti
 
 
 def chosen_names(patterns: Sequence[str], known: tuple[str, ...]) -> list[str]:
-    """Return the trajectories of names, patterns such as 'PA*', or file names, in the given order, each once.
+    """Return trajectory names that match names or patterns such as 'PA*', and file names, in order, each once.
 
     Raises:
         UnknownNameError: a pattern without a match.
@@ -42,7 +42,7 @@ def chosen_names(patterns: Sequence[str], known: tuple[str, ...]) -> list[str]:
 
 @dataclass(frozen=True)
 class BagJob:
-    """Description of one bag: robot by name or folder, trajectory of a profile or file, simulation, new folder."""
+    """Settings of one simulated bag: robot, trajectory of a profile or file, options of the simulation, new folder."""
 
     robot: str
     trajectory: str

@@ -204,7 +204,7 @@ def simulate(
     to_rest: bool = True,
     friction: FrictionLaw | str | None = None,
 ) -> SimulatedRun:
-    """Run one trajectory on the simulated arm: approach, trajectory and, with `to_rest`, the way to the rest posture.
+    """Run one trajectory on the simulated arm: approach, trajectory and, with `to_rest`, the return to rest.
 
     Args:
         robot: the robot.
@@ -279,8 +279,8 @@ def assembled(
 ) -> SimulatedRun:
     """Return the run from readings, references and the name and length of its trajectory."""
     constants, nuisances = plant.robot.drive_constants, plant.nuisances
-    # The current changes at the very moment of reading: what it was before is half a cycle old, what it will be half
-    # a cycle early. The mean is neither, as on the real chain, which writes between readings.
+    # The current changes at the moment of reading, so its previous value lags by half a cycle and the next one leads by
+    # half a cycle. The mean does neither, as on the real chain, which writes between readings.
     before = np.vstack([np.zeros_like(raw.in_force[:1]), raw.in_force[:-1]])
     current = 0.5 * (before + raw.in_force) + plant.sensor_noise.rows(len(before))
     return SimulatedRun(

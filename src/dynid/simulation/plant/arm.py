@@ -2,8 +2,8 @@
 
 Current times torque constant plus torque noise moves the joints. The encoders measure them through a small backlash;
 the current sensors measure the servo's current, with their own noise. The servos quantise the readings, not the plant:
-the emulated bus does, or the lock-step driver. Nor has the plant a delay: on the real-time chain the wire and the
-processes cause it, in lock-step the loop.
+the emulated bus does, or the lock-step driver. The plant has no delay either: the wire and
+the processes cause it on the real-time chain, and the loop does in lock-step.
 """
 
 import math
@@ -60,7 +60,7 @@ class ArmPlant:
         longest_step_s: longest step of the integration [s]; None is the robot's `simulation.step_s`.
         friction: friction law of the gears, or its name, see `plant_friction`; None is the choice of robot.yaml.
         motors: motor model between goal currents and torque; None lets the goal current flow at any speed.
-        hand: function of external joint torques.
+        hand: periodic external torques on single joints, see `Push`.
         lead: a hand that guides the arm along a path.
     """
 
@@ -112,9 +112,9 @@ class ArmPlant:
     def _friction(
         self, chosen: FrictionLaw | str | None, switched_off: Collection[str]
     ) -> tuple[FrictionLaw, tuple[float, float]]:
-        """Return the friction of the gears, and its share that vanishes during warm-up with the time constant [s].
+        """Return the friction of the gears, the share of it that warm-up removes, and the warm-up's time constant [s].
 
-        Viscous and Coulomb friction alone do not change.
+        The share is 0 for viscous and Coulomb friction alone.
         """
         warm_up = (self.nuisances.warm_up_share, self.nuisances.warm_up_time_s)
         if isinstance(chosen, FrictionLaw):

@@ -43,7 +43,8 @@ def plant_friction(
         robot: the robot.
         standard: standard parameters with the plant's own viscous and Coulomb friction.
         nuisances: nuisances of the robot; Coulomb friction is one.
-        switched_off: names of nuisances to leave out; without "coulomb" the standard parameters' own friction is left.
+        switched_off: names of nuisances to leave out; with "coulomb" among them, only the viscous and Coulomb friction
+            of `standard` remain.
         chosen: "viscous" (with Coulomb friction), or a model for which the robot's folder has values; None is the
             choice of robot.yaml.
 
@@ -74,7 +75,7 @@ def resist(
 ) -> None:
     """Write friction budgets and damping of all axes into `loss` and `damping`, (n,); friction p is scaled by `warm`.
 
-    The part `hand` of the applied torques is external, so it is load; the rest comes from the motors.
+    The part `hand` of the torques `applied` is external and counts as load; the rest comes from the motors.
     """
     for i in range(dq.shape[0]):
         load = hand[i] + spring[i] - bias[i]
@@ -83,7 +84,7 @@ def resist(
 
 
 class GearFriction:
-    """Writes the friction of a law into a MuJoCo model whose joints are the axes, in order.
+    """Writer of a law's friction into a MuJoCo model whose joints are the axes, in order.
 
     Args:
         law: friction of all axes.

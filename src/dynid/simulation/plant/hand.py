@@ -13,7 +13,7 @@ from dynid.trajectory.motion import Motion
 STIFFNESS_NM_RAD, DAMPING_NM_S_RAD = 40.0, 0.5
 STALL_RAD = 0.15  # maximum stretch of the hand's spring, at which it waits until the arm yields [rad]
 RELEASE_S = 0.3
-GUIDED_RAD_S, GUIDED_M_S = 1.0, 0.2  # of a hand that leads an arm: half of what ends it, and below what is damped
+GUIDED_RAD_S, GUIDED_M_S = 1.0, 0.2  # largest speeds of a guiding hand: half the guard's stop, below its damping
 SAMPLE_S = 0.01
 
 

@@ -23,7 +23,7 @@ OVERHEATING, OVERLOAD = 1 << 2, 1 << 5  # bits of the hardware error status
 
 
 class ServoChain:
-    """Executes instruction packets and advances the plant.
+    """Chain of emulated servos that executes instruction packets and advances the plant.
 
     Args:
         robot: gives IDs, models and the centre count.

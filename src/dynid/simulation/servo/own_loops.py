@@ -2,7 +2,7 @@
 
 ROBOTIS e-manual, XM430-W350: the gain registers are divided by 128 (P), 65536 (I) and 16 (D), their terms sum to a
 PWM of which 885 is the full supply voltage, and the loop runs once per millisecond. The winding converts the voltage
-minus the back-EMF into current, so a PWM of 0 brakes. Feedforward is not simulated, nor a profile in velocity mode.
+minus the back-EMF into current, so a PWM of 0 brakes. Feedforward, and a profile in velocity mode, are not simulated.
 """
 
 import numpy as np
@@ -56,7 +56,7 @@ class OwnLoops:
         return way.advance(steps)
 
     def _pwm(self, place: int, servo: Servo, dq: float, steps: float) -> float:
-        """Return the PWM of a servo's loop at its own velocity dq [rad/s], `steps` after the last call."""
+        """Return the PWM of a servo's loop at its own velocity dq [rad/s], `steps` periods after the last call."""
         most, mode = float(servo.get(table.GOAL_PWM)), servo.get(table.OPERATING_MODE)
         if mode == table.PWM_MODE:
             return 0.0 if servo.watchdog_tripped else most

@@ -24,7 +24,7 @@ class PositionProfile:
         goal: goal position.
         velocity: largest velocity [counts/ms]; infinite for no limit.
         acceleration: largest acceleration [counts/ms^2].
-        elapsed_ms: elapsed time.
+        elapsed_ms: time since the start of the profile [ms].
     """
 
     start: float
@@ -35,7 +35,7 @@ class PositionProfile:
 
     @classmethod
     def of(cls, servo: Servo, start: float) -> "PositionProfile":
-        """Return the profile by a servo's present registers."""
+        """Return the profile from `start` [counts] that a servo's present registers define."""
         goal = float(servo.get(table.GOAL_POSITION))
         velocity, acceleration = servo.get(table.PROFILE_VELOCITY), servo.get(table.PROFILE_ACCELERATION)
         if not servo.get(table.DRIVE_MODE) & TIME_BASED:

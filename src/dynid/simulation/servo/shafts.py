@@ -13,7 +13,8 @@ from dynid.robot import FloatArray, Robot, read_only
 class Shafts:
     """Converter between the motors of n joints, SI, and the counts of m servos, in the order of `Robot.wired_servos`.
 
-    The motor of a joint with several servos carries the mean of their currents: its torque constant is that of all.
+    The motor of a joint with several servos carries the mean of their currents, because its torque constant is that of
+    all its servos together.
 
     Attributes:
         current_a: current per count, (m,) [A].
@@ -51,7 +52,7 @@ class Shafts:
         return np.asarray(self._sign * dq[self._axes])
 
     def carried(self, counts: IntArray) -> FloatArray:
-        """Return currents from counts, (m,) [A] in the sign of the shafts."""
+        """Return the currents of the servos, (m,) [A] in the sign of the shafts, from counts (m,)."""
         return np.asarray(counts * self.current_a)
 
     def motor_currents(self, shaft_a: FloatArray) -> FloatArray:

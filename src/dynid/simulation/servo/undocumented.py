@@ -10,10 +10,10 @@ class UndocumentedBehaviour:
     """Behaviour that the e-manual omits, or states differently from users' observations; tests try both values of each.
 
     Attributes:
-        gaps_readable: a read may span unlisted addresses, which are 0; a read of unlisted ones alone is refused.
+        gaps_readable: a read may span unlisted addresses, which read as 0; a read of only such addresses is refused.
         unlisted_error: status of an access to unlisted addresses; 7 by e-manual, 4 from an MX-28 (DynamixelSDK 456).
         crc_error_answered: a damaged instruction is answered with status 3; else not at all.
-        rearms_while_tripped: a tripped watchdog accepts a new time without a 0 before.
+        rearms_while_tripped: a tripped watchdog accepts a new time without a prior write of 0.
         goals_survive_trip: after the watchdog is cleared, the goals from before the trip are effective again.
         registered_at_once: a reg write is checked on arrival; else only at the action.
         reset_with_torque: a factory reset is executed although torque is on.
