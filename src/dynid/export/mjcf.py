@@ -19,7 +19,7 @@ from dynid.robot import FloatArray, Robot, read_only
 from dynid.robot.urdf_text import read_urdf_text
 
 # Distance of the stops from the joint limits, so that a driver's guard acts visibly before the arm hits the stop.
-STOP_MARGIN_RAD, STOP_MARGIN_M = float(np.deg2rad(5.0)), 0.005  # of revolute joints; of prismatic ones
+STOP_MARGIN_RAD, STOP_MARGIN_M = float(np.deg2rad(5.0)), 0.005  # for revolute joints; for prismatic joints
 # MuJoCo's dry friction is a soft constraint, so joints creep under loads just below the friction. These values reduce
 # the creep to 1e-4 rad/s; the defaults give 2e-2 rad/s, too fast to count as stiction.
 FRICTION_SOLREF = (0.002, 1.0)
@@ -154,7 +154,7 @@ def _linear(field: object, value: float) -> FloatArray | float:
 
 
 def _add_springs(spec: mujoco.MjSpec, robot: Robot, standard: StandardFile) -> None:
-    """Set stiffness and rest position of springs to their linear part; the comment in the file names the rest."""
+    """Set the joints' stiffness and rest position to the linear part of springs; a file comment lists other parts."""
     for spring in springs_of(robot, standard):
         joint = _joint(spec, robot, robot.joint_names[spring.joint])
         stiffness, joint.springref = spring.linear()

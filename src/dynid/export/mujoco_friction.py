@@ -29,9 +29,9 @@ from dynid.robot import FloatArray
 DOF_FRICTION = int(mujoco.mjtConstraint.mjCNSTR_FRICTION_DOF)
 _DISABLE = mujoco.mjtDisableBit
 SPRINGS_DISABLED = int(_DISABLE.mjDSBL_SPRING if hasattr(_DISABLE, "mjDSBL_SPRING") else _DISABLE.mjDSBL_PASSIVE)
-# Iterations, relative tolerance of torques; an iteration scales the error by km + kms
+# Maximum number of iterations, and relative tolerance of torques; each iteration scales the error by km + kms
 MOST_ROUNDS, TORQUE_TOLERANCE = 200, 1e-10
-OFFSET_STIFFNESS = 1e-9  # of the spring that holds an offset [N m/rad]: its torque changes by less than 1e-8 N m
+OFFSET_STIFFNESS = 1e-9  # stiffness of the spring for an offset [N m/rad]: its torque varies by less than 1e-8 N m
 
 
 class MujocoFriction:
