@@ -11,12 +11,10 @@ def adaptive_section(history: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return the report's data on an adaptive run from `AdaptiveRun.as_dict()`; None if there was no such run.
 
     Returns:
-        end: reason why the run ended; rows: the evaluations in words; points: curve of the widest interval over its
-            limit
-        on a logarithmic axis; expected: the curve that the planner expected after each segment; dots: the points one by
-        one; limit: height of the limit in the drawing; last_s: right end of the time axis [s]; most: largest value of
-            the
-        vertical axis.
+        A dictionary: `end`, reason why the run ended; `rows`, the evaluations in words; `points`, curve of the widest
+            confidence interval over its limit, on a logarithmic axis; `expected`, the curve that the planner expected
+            after each segment; `dots`, the points of the curve one by one; `limit`, height of the limit in the drawing;
+            `last_s`, right end of the time axis [s]; `most`, largest value of the vertical axis.
     """
     if not history:
         return None

@@ -64,7 +64,7 @@ def worst_pose(robot: Robot, content: ModelFile, poses: int = POSES) -> WorstPos
 
 @dataclass(frozen=True)
 class LinkMargin:
-    """Mass of one link with its bounds [kg], and its pseudo-inertia's smallest eigenvalue with the required one."""
+    """Mass of one link with its bounds [kg], and the smallest eigenvalue of its pseudo-inertia with its lower bound."""
 
     joint: str
     mass: float

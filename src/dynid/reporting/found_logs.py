@@ -5,7 +5,7 @@ from typing import Any
 
 from dynid.identification.data.log_search import FoundLog
 
-LEAST_MOTION_S = 10.0  # a joint that moves for less time counts as lacking motion [s]
+LEAST_MOTION_S = 10.0  # minimum time that a joint must move in a recording [s]
 
 
 def log_row(found: FoundLog, names: Sequence[str]) -> dict[str, Any]:
