@@ -14,7 +14,10 @@ from dynid.codegen.vector_ir import LANES, compiled, run_program
 
 @compiled
 def fill_lanes(source: Any, first: int, target: Any) -> None:
-    """Copy rows first .. first + LANES - 1 of `source` (N, k) into the columns of `target`; the last row repeats."""
+    """Copy rows first .. first + LANES - 1 of `source` (N, k) into the columns of `target` (k, LANES).
+
+    Row N - 1 takes the place of missing rows.
+    """
     for j in range(len(target)):
         for lane in range(LANES):
             target[j, lane] = source[min(first + lane, len(source) - 1), j]

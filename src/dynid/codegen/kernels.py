@@ -60,7 +60,7 @@ for _module in (emit, symbolic, vector_ir):
 
 
 def arm_key(model: ArmModel) -> str:
-    """Return a text of all data that the expressions of an arm depend on."""
+    """Return a text that contains all data on which the expressions of an arm depend."""
     mdh = model.mdh
     arrays = [mdh.alpha, mdh.d, mdh.r, mdh.offset, mdh.base[:3, :3], model.gravity]
     return repr((model.names, model.axes, [[float(x).hex() for x in a.ravel()] for a in arrays], model.options))
