@@ -23,7 +23,7 @@ MOVING_RAD_S, MOVING_SETTLING_S = 0.05, 0.3  # speed of an arm in motion [rad/s]
 
 
 class ContactSense:
-    """Detects contact from an arm's states, updated every cycle.
+    """Contact detector for one arm, updated with its state every cycle.
 
     Args:
         robot: the arm.
@@ -90,7 +90,7 @@ class ContactSense:
             self.onset.accept_hypothesis()
 
     def _found_motion(self, since_s: float, q: FloatArray) -> bool:
-        """Return whether the initial motion is known; if the arm moved, restart the filter with its velocity."""
+        """Return whether the initial motion is known; restart the filter with the velocity of an arm that moved."""
         if since_s < SETTLING_S:
             return False
         self._moved |= bool((np.abs(self.observer.velocity) > MOVING_RAD_S).any())

@@ -32,12 +32,12 @@ SIGNIFICANT, LEAST_KG = 3.0, 0.03  # minimum change to adopt [deviations], [kg] 
 
 
 class LivePayload:
-    """Weighs the payload every cycle, and decides which payload the controller should use.
+    """Payload estimator, updated every cycle, that decides which payload the controller should use.
 
     Args:
         robot: the robot, with its tool and the loads that its drives lift.
         arm: geometry and gravity of the arm as mounted.
-        scale: scale of the arm without payload, with its accepted model.
+        scale: `Scale` with the accepted model of the arm without payload.
 
     Attributes:
         arm: geometry and gravity of the arm as mounted.
@@ -92,7 +92,7 @@ class LivePayload:
         return since_s >= ESTIMATE_BLANKING_S and self._judge(self.estimate)
 
     def _judge(self, found: HeldMass) -> bool:
-        """Adopt an estimate that has fitted for a while and differs from the payload in use; return whether it did."""
+        """Adopt an estimate that has fitted for a while and differs from the payload in use; return True if adopted."""
         if self.misfit > MOST_INNOVATION or abs(found.mass_kg - self._first_kg) > max(
             MOST_CHANGE * self._first_kg, LEAST_KG
         ):
@@ -101,7 +101,7 @@ class LivePayload:
         return self.fits and self._adopt(found)
 
     def _adopt(self, found: HeldMass) -> bool:
-        """Return whether a fitting estimate differs significantly from the body that is held."""
+        """Replace `held` by an estimate that differs significantly from it; return whether it was replaced."""
         changed = abs(found.mass_kg - float(self.held[9]))
         if changed < LEAST_KG or self._scale.significance_of_difference(found.parameters, self.held) < SIGNIFICANT:
             return False

@@ -82,8 +82,9 @@ class MotionFilter:
         robot: the robot.
         arm: geometry and gravity of the arm as mounted.
         model: parameters and friction.
-        errors: errors of the model's torques from model.yaml, by speed: the lasting part is the size of b, the passing
-            part makes b less certain at another speed, and that and the rest are noise.
+        errors: errors of the model's torques from model.yaml, by speed class. The lasting part is the standard
+            deviation of b. The passing part increases the uncertainty of b at a change of speed class; this part and
+            all other errors count as noise.
         torque_delay_s: delay from the torque given to `update` until it acts at the motors [s].
         measured: properties of measured torques; None for exactly known torques, such as commands.
         reading_rad: standard deviation of readings besides the encoder's step [rad].

@@ -33,7 +33,7 @@ SETTLING_S = 0.1  # settling time of the filter from rest [s]
 
 
 class Scale:
-    """Weighs the payload of an arm, updated every cycle.
+    """Estimator of an arm's payload, updated every cycle.
 
     Args:
         robot: the robot.
@@ -129,7 +129,7 @@ class Scale:
         return np.asarray(link_columns(rows[-1])[0])
 
     def _solved(self) -> tuple[FloatArray, FloatArray]:
-        """Return all unknowns and their covariance; the score belongs to the differences from the known ones.
+        """Return all unknowns and their covariance; the score refers to differences from those in the model.
 
         Innovations have a mean square of 1 if filter and model are right. If it is larger, the covariance is scaled by
         it, because the arm differs from the identified one.

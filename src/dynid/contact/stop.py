@@ -16,7 +16,7 @@ ALTERNATIVE = "or set the executor's parameter contact to report"
 
 
 class ContactStop:
-    """Prevents motion during contact; one per executor.
+    """Guard of one executor that stops and refuses motions during contact.
 
     Args:
         motion: the motion executor to stop.

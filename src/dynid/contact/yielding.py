@@ -1,4 +1,4 @@
-"""Compliance in contact: the arm becomes light where it is touched; `dynid.contact.stop` stops it instead."""
+"""Compliance in contact: a touched arm brakes and can be guided by hand; `dynid.contact.stop` stops it instead."""
 
 from dynid.control.controller import TorqueLaw
 from dynid.control.motion import MotionExecutor
@@ -6,7 +6,7 @@ from dynid.errors import ConfigurationError
 
 
 class ContactYield:
-    """Brakes an arm in contact, and then permits hand guiding.
+    """Reaction to contact: the arm brakes, and then permits hand guiding.
 
     Args:
         motion: the executor.
