@@ -14,14 +14,14 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
-MEMORY_BYTES = 2**30  # beyond what the interpreter and its libraries take; 335,000 triangles take half of it
+MEMORY_BYTES = 2**30  # memory of a child besides interpreter and libraries [bytes]; 335,000 triangles take half
 MESH_CPU_S, MESH_WALL_S = 10, 30
 MOST_TRIANGLES, MOST_VERTICES = 400_000, 1_200_000  # maximum of a mesh; a file of 16 MiB as STL has 335,000 triangles
-UNREADABLE, TOO_LARGE = -1, -2  # instead of a number of vertices
+UNREADABLE, TOO_LARGE = -1, -2  # codes in place of the number of vertices
 
 
 def serve(work: str, request: Any) -> None:
-    """Do the work "meshes" or "xacro", and write its result to standard output, to which nothing else may write."""
+    """Load "meshes" or expand "xacro" as `work` says, and write only the result to standard output."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     if work == "meshes":
@@ -32,7 +32,7 @@ def serve(work: str, request: Any) -> None:
 
 
 def limit_memory() -> None:
-    """Limit the memory of this process to what it has and `MEMORY_BYTES`; it leaves no core file."""
+    """Limit the memory of this process to its present use plus `MEMORY_BYTES`, and disable core files."""
     with contextlib.suppress(OSError, ValueError):
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
         own = pages * resource.getpagesize() + MEMORY_BYTES
@@ -41,13 +41,13 @@ def limit_memory() -> None:
 
 
 def limit_time(cpu_s: int, wall_s: int) -> None:
-    """Let the system end this process after a further `cpu_s` of processor time or `wall_s` of time [s]."""
+    """Let the system end this process after a further `cpu_s` [s] of processor time or `wall_s` [s] of wall time."""
     resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time()) + cpu_s, resource.RLIM_INFINITY))
     signal.alarm(wall_s)  # without a handler it ends the process, whatever library is at work
 
 
 def _load_meshes(paths: list[str], out: IO[bytes]) -> None:
-    """Write a mark once ready, then each mesh: number of vertices and of triangles, coordinates, and indices."""
+    """Write b"R" once ready, then for each mesh: numbers of vertices and triangles, coordinates, and vertex indices."""
     import numpy as np
 
     try:
@@ -69,7 +69,7 @@ def _load_meshes(paths: list[str], out: IO[bytes]) -> None:
                 continue
             found = [mesh.tri_indices(k) for k in range(count)]
             triangles = np.array([(one[0], one[1], one[2]) for one in found], dtype="<i8")
-        except Exception:  # each format's reader raises its own kind
+        except Exception:  # each format's reader raises its own kind of error
             out.write(struct.pack("<qq", UNREADABLE, 0))
             continue
         out.write(struct.pack("<qq", len(vertices), count) + vertices.tobytes() + triangles.tobytes())

@@ -1,7 +1,7 @@
 """Work on foreign files in a child process with limits of memory and time.
 
-Libraries in C++ crash on some damaged files, and others let a file of some bytes run for hours. A child process takes
-the crash, and the system ends it at its limits. What it may do is in `foreign_files`.
+Libraries in C++ crash on some damaged files, and others let a file of some bytes run for hours. So a child process
+reads these files, and the system ends it at its limits. `foreign_files` contains the work of the child.
 """
 
 import json
@@ -16,11 +16,11 @@ _START = (
 
 
 def in_child(work: str, request: Any, wall_s: float) -> tuple[bytes, int]:
-    """Do work of `foreign_files` in a child process; return what it wrote until its end, and its exit code.
+    """Do work of `foreign_files` in a child process; return its output and its exit code.
 
     Args:
         work: name of the work, see `foreign_files.serve`.
-        request: argument of the work, of values that JSON holds.
+        request: argument of the work, made of JSON values.
         wall_s: time after which the child is killed [s], beside the limits that the work sets itself.
     """
     given = json.dumps({"path": sys.path, "work": work, "request": request}).encode()
