@@ -2,10 +2,10 @@
 
 python benchmarks/gentle_motion.py --waypoints 31 --seed 1 --speed-factor 0.4 --dwell 0.2
 
-The search adds one waypoint after the other. Among random candidates from which the arm also gets home, it takes the
-one that adds most information per second (D-optimality). Currents are those of the nominal model with the friction of
-published gears. Every leg keeps the free space of the shipped scene and avoids self-collision. The servos' load is
-accumulated from the start of the motion.
+The search adds one waypoint after the other. Among random candidates from which the arm can also return
+home, it takes the one that adds most information per second (D-optimality). Currents are those of the nominal model
+with the friction of published gears. Every leg keeps the free space of the shipped scene and avoids self-collision. The
+servos' load is accumulated from the start of the motion.
 """
 
 import argparse

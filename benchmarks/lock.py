@@ -1,9 +1,9 @@
 """Writer of the lock files that `./run` installs by: versions for every supported Python, and hashes of Linux wheels.
 
-Three sets: requirements.lock is what dynid needs to run, requirements-test.lock what its tests need besides, and
-requirements-docs.lock what its site needs besides. Versions of the first are chosen together with the tests' and
-without the site's, so nothing that the site needs can keep dynid from being installed. Locked versions stay unless
-`setup.cfg` excludes them; `--upgrade` takes the newest. Needs Python 3.11 or newer and `uv`:
+There are three sets: requirements.lock for running dynid, requirements-test.lock for additional packages of its tests,
+and requirements-docs.lock for additional packages of its site. Versions of the first are chosen together with the
+tests' and without the site's, so nothing that the site needs can keep dynid from being installed. Locked versions stay
+unless `setup.cfg` excludes them; `--upgrade` takes the newest. Needs Python 3.11 or newer and `uv`:
 
 python -m venv /tmp/uv && /tmp/uv/bin/pip install uv packaging
 PATH=/tmp/uv/bin:$PATH python benchmarks/lock.py

@@ -70,7 +70,7 @@ class RealtimeLayout:
 
     @property
     def driver_parameters(self) -> dict[str, str]:
-        """Parameters of the hardware node that belong to it."""
+        """Parameters of the hardware node that this placement requires."""
         return {"disable_cpu_idle": "true", "realtime_priority": str(LOOP_PRIORITY)}
 
     def place(self, name: str, pid: int) -> None:
@@ -106,7 +106,7 @@ class RealtimeLayout:
         for thread in workers:
             try:
                 if os.sched_getscheduler(thread) == os.SCHED_OTHER:
-                    self._raised.add(thread)  # before it is: an interrupt may come between
+                    self._raised.add(thread)  # noted before the change, since an interrupt may come between
                     os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(KERNEL_PRIORITY))
             except ProcessLookupError:
                 continue

@@ -54,11 +54,11 @@ class FaultCase:
     Attributes:
         name: name of the fault.
         expectation: required outcome.
-        named: what the driver's text must match, where the arm stops; where the motion goes on, whether it must be
-            counted ("counted"), counted if it cost a reading ("counted if felt"), or is none of the driver's business
-            ("").
-        make: the fault with everything random about it.
-        followers_only: whether it is one of joints with several servos, and left out for robots without them.
+        named: if the arm stops, pattern that the driver's message must match. If the motion continues, "counted" for a
+            fault that the driver must count, "counted if felt" if it must count only a fault that cost a reading, and
+            "" if it need not count the fault.
+        make: function that draws the fault for a robot.
+        followers_only: whether the fault exists only for joints with several servos; other robots skip it.
     """
 
     name: str
@@ -72,7 +72,7 @@ class FaultCase:
 class StartCase:
     """A row of the table in which the driver must refuse to start, or to switch torque on if it `enables`.
 
-    `named` is what its words must match; `followers_only` as in `FaultCase`.
+    `named` is the pattern that its message must match; `followers_only` is that of `FaultCase`.
     """
 
     name: str
@@ -96,7 +96,7 @@ def _line(kind: LineFaultKind, one: bool, lasting: bool, random: Random, robot: 
 
 
 def _brief(name: str, kind: LineFaultKind, one: bool = False) -> FaultCase:
-    named = "counted if felt" if kind == "late_reply" else "counted"  # the driver may have waited long enough
+    named = "counted if felt" if kind == "late_reply" else "counted"  # the driver may still accept a late reply
     return FaultCase(name, "motion continues", named, partial(_line, kind, one, False))
 
 

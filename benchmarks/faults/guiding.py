@@ -1,8 +1,8 @@
 """The table "guiding": sudden loads, pushes and wrong payloads while a hand guides the simulated arm.
 
-The arm runs in lock-step behind guard and executor, under gravity compensation. From the moment in which the hand lets
-go, its tool must stay within 0.1 m of where it then was, and be no faster than 0.5 m/s. In one kind of case nothing is
-wrong: a hand leads the arm, and the table counts how often it was held all the same.
+The arm runs in lock-step behind guard and executor, under gravity compensation. After the hand releases it, the
+tool must stay within 0.1 m of the place of release and move at 0.5 m/s at most. In the cases "hand alone" nothing is
+wrong: a hand guides the arm, and the table counts how often the executor held it without a reason.
 """
 
 from collections.abc import Sequence

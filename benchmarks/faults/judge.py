@@ -11,13 +11,13 @@ from dynid.hardware.bus.control_table import POSITION_RAD_PER_COUNT
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.servo.trace import ArmTrace
 
-DAMPING_BEGINS_S, DAMPING_BEGINS_CYCLES = 0.025, 10  # whichever is later
+DAMPING_BEGINS_S, DAMPING_BEGINS_CYCLES = 0.025, 10  # latest start of damping after a fault [s; cycles]: the later one
 STANDSTILL_S = 1.0
 STANDSTILL_RAD_S = 0.05
 PUSHED_RAD_S = 0.2  # largest velocity of a held joint while an unread joint swings [rad/s]
 PUSHED_VELOCITY_SHARE = 0.1  # the same, as a share of the fastest unread joint's velocity at that moment
 MOST_PUSHED_RAD_S = 0.35  # the same, at any velocity of an unread joint [rad/s]
-STANDS_S = 0.3  # if servos are unreachable, an arm at rest by then has stopped correctly [s]
+STANDS_S = 0.3  # time by which an arm with unreachable servos has stopped correctly [s]
 PUSHED_SHARE = 0.005
 AFTER_WATCHDOG_S = 0.020
 HOLD_S = 0.2  # time after `STANDSTILL_S` in which the arm must stand still [s]
@@ -83,8 +83,9 @@ class ArmJudge:
     ) -> list[str]:
         """Return sentences if the arm gained speed later than 25 ms or ten cycles after the fault.
 
-        Measured by the kinetic energy of all but the `free` axes: from then on it must not exceed what it was then, and
-        `PUSHED_SHARE` of what the whole arm has in free fall (`falling`): that is how hard the free axes may push.
+        The criterion is the kinetic energy of all axes except the `free` ones. After that time it must not exceed its
+        value at that time, plus `PUSHED_SHARE` of the whole arm's energy in free fall (`falling`), because falling free
+        axes push the others.
         """
         after = trace.between(fault_s + self._damping_begins_s, np.inf)
         if not len(after.time_s):
@@ -164,8 +165,8 @@ class ArmJudge:
     def worse_than_free_fall(self, trace: ArmTrace, falls: Sequence[ArmTrace], fault_s: float) -> list[str]:
         """Return sentences if an arm that moves after `STANDS_S` had more energy than one without current.
 
-        `falls` are the arm from the same moment on, of which all bus watchdogs trip, and where only some joints are
-        reached, the others alone. Compared is the most kinetic energy of the whole arm.
+        `falls` are motions of the arm from the same moment on without current: that of the whole arm, and, if only some
+        joints are reached, that of the other joints alone. The largest kinetic energies of the whole arm are compared.
         """
         if self.stop_s(trace, fault_s) <= STANDS_S:
             return []

@@ -35,7 +35,7 @@ STOP_WINDOW_S = STANDSTILL_S + HOLD_S
 MOTION_WINDOW_S = 0.3
 FALL_WINDOW_S = 3.0  # time in which a falling arm reaches its stops [s]
 LONGEST_START_S = 10.0
-REOPEN_ATTEMPTS, REOPEN_AFTER_S = 8, 0.5  # of a person, while the driver says that the arm moves
+REOPEN_ATTEMPTS, REOPEN_AFTER_S = 8, 0.5  # number of attempts to reopen a port while the arm moves; interval [s]
 
 Counters = dict[str, int]
 Result = TypeVar("Result")
@@ -46,16 +46,16 @@ class Disturbed:
     """Disturbance of a run.
 
     Attributes:
-        faults: of servos and line; called with the moment of the fault on the servos' clock [s].
-        commands: change of the commands from then on.
-        world: event at that moment, such as a step of the clock.
+        faults: function that returns faults of servos and line for a moment on the servos' clock [s].
+        commands: change of the commands from the fault on.
+        world: event at the moment of the fault, such as a step of the clock.
         axes: axes of the affected servos; None are all.
         halved: axes that lose one of their servos, and so a part of their torque.
         unpowered: whether those servos lose their power, too.
-        locked: joints that are fixed from then on, for a comparison.
+        locked: joints that are fixed from the fault on, for a comparison.
         noticed_s: delay after which the driver may notice the fault [s]; more than 0 for data that it reads rarely.
         driver_gone_s: time for which the fault stops the driver [s].
-        window_s: time for which the arm is watched from then on [s].
+        window_s: time for which the arm is watched from the fault on [s].
         reopen_s: time from the fault to the first attempt to reopen the port [s]; None for no attempt.
     """
 
@@ -87,9 +87,9 @@ class LockstepRun:
         fault_s: time of the fault on the arm's clock [s].
         noticed_s: time from which the driver no longer followed commands [s]; infinity if it always did.
         text: message of the driver's diagnostics at the end.
-        before: its counters at the fault.
-        after: its counters at the end.
-        following: whether it still followed commands at the end.
+        before: the driver's counters at the fault.
+        after: the driver's counters at the end.
+        following: whether the driver still followed commands at the end.
         watchdog_s: the armed bus watchdog [s].
         injected: number of times that each fault took effect.
         reopened: error of reopening the port, "" for success; None without an attempt.
@@ -120,7 +120,7 @@ class LockstepChain:
     Args:
         robot: the robot.
         piece: motion, and time of the fault.
-        seed: of everything random.
+        seed: seed of all random values.
         fast_read: whether the servos support the fast sync read.
         make_guard: creates the driver's guard, so that a test can use a faulty one.
     """

@@ -58,7 +58,7 @@ class Commander:
     """Executor in one process with the driver, from states to commands.
 
     Args:
-        robot: limits, controller.
+        robot: robot with limits and controller.
         trajectory: executed motion.
 
     Attributes:

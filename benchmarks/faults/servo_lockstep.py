@@ -1,8 +1,8 @@
 """Servo bus on simulated time: the driver's own code, with wire and arm advanced in step.
 
-Time passes only while a thread waits. `SimulatedClock` is the driver's clock, and `SimulatedLine` is the wire whose
-`open` the driver's `ServoBus` takes in place of the serial port's. Every byte takes its time at the baud rate, each
-instruction is carried out when its last byte has arrived, and a run is the same whenever it is repeated.
+Time passes only while a thread waits. `SimulatedClock` is the driver's clock, and `SimulatedLine` is the wire: the
+driver's `ServoBus` calls its `open` instead of opening a serial port. Every byte takes its time at the baud rate, each
+instruction is executed when its last byte has arrived, and a repeated run gives the same result.
 """
 
 import errno

@@ -1,4 +1,4 @@
-"""Starts that fail half way, and servos on the line that belong to no joint: what they may not leave behind."""
+"""Starts that fail half way, and servos that belong to no joint: neither may leave the arm in a dangerous state."""
 
 import numpy as np
 

@@ -63,7 +63,7 @@ def without_stuffing(body: Sequence[int]) -> bytes:
     return bytes(kept)
 
 
-# -- what is fed -----------------------------------------------------------------------------------------------
+# -- input streams ---------------------------------------------------------------------------------------------
 
 
 def good_frame(chance: random.Random) -> bytes:

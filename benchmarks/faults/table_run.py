@@ -78,8 +78,8 @@ class FaultRow:
         fault: name of the fault.
         runs: number of injections.
         violations: number of runs with a violation.
-        worst_stop_ms: longest time from the fault to standstill, or to zero current where that is what must be; 0
-            where nothing has to stop.
+        worst_stop_ms: longest time from the fault to standstill [ms], or to zero current if that is required; 0 if
+            nothing has to stop.
         expectation: required outcome.
         findings: some of the violations, with the seed.
     """
@@ -115,7 +115,7 @@ def chosen_cases(names: Sequence[str]) -> tuple[AnyCase, ...]:
 
 
 def needs_followers(case: AnyCase) -> bool:
-    """Return whether a case is about joints with several servos."""
+    """Return whether a case applies only to joints with several servos."""
     return isinstance(case, FaultCase | StartCase) and case.followers_only
 
 
@@ -178,7 +178,7 @@ def run_lockstep(
 
 
 def held_still(cut: Disturbed, size: int) -> Disturbed:
-    """Return the fall of the joints that the driver cannot hold, the others fixed from the fault on."""
+    """Return a disturbance for comparison: joints that the driver cannot hold fall, and the others are fixed."""
     fall = WITHOUT_POWER if cut.unpowered else FREE_FALL
     reached = tuple(axis for axis in range(size) if axis not in cut.not_held)
     return replace(fall, locked=reached, window_s=cut.window_s)
@@ -195,7 +195,8 @@ def outcome(
 ) -> Outcome:
     """Judge one run by the arm's motion and by the driver's message about the fault.
 
-    `undisturbed` is the arm without it; `falls` are those of the whole arm, and of the joints not reached or not read.
+    `undisturbed` is the arm's motion without the fault. `falls` are free falls of the whole arm, and of the joints that
+    the driver does not reach or read.
     """
     trace, fault_s = run.trace, run.fault_s
     found = judge.excess_current(trace) + judge.garbage(trace, run.published)
@@ -206,11 +207,11 @@ def outcome(
             found += must_go_on(judge, case, run, undisturbed)
         case "arm stops" | "other joints stop" | "reached joints stop":
             free = disturbed.not_held if case.expectation != "arm stops" else ()
-            # what is read now and then counts from its notice on; later than that, the arm is let down
+            # for slowly read data, time counts from the driver's notice; after the window the arm is lowered
             noticed_s = min(run.noticed_s, fault_s + disturbed.noticed_s) if disturbed.noticed_s else fault_s
             watched = trace.between(-np.inf, noticed_s + STOP_WINDOW_S) if disturbed.noticed_s else trace
             seen = judge.until_contact(watched, free)
-            dropped = falls[0] if free else None  # what falls pushes what is held
+            dropped = falls[0] if free else None  # falling joints push the held ones
             found += judge.late_damping(seen, noticed_s, free, dropped) + judge.unstopped(seen, noticed_s, free)
             found += judge.contact(seen, free)
             stop_s = judge.stop_s(seen, fault_s, free)

@@ -218,7 +218,7 @@ def _law(call: Supervisor) -> set[str]:
 
 
 def _be_attacked(call: Supervisor, kind: str, seed: int, robot: str) -> str:
-    """Run a hostile peer; return what it achieved although it must not, '' if nothing."""
+    """Run a hostile peer; return the forbidden effect that it achieved, '' if there is none."""
     command = [sys.executable, "-m", "benchmarks.hostile.peers", kind, str(seed), str(ATTACK_S), robot]
     environment = {**os.environ, **child_environment(), PARENT_VARIABLE: str(os.getpid())}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)

@@ -47,7 +47,7 @@ class FileCase:
 
 
 def harm(case: FileCase, seed: int, folder: Path, program: tuple[str, ...] = PROGRAM) -> str:
-    """Return what a file of a case did although it must not, '' if nothing.
+    """Return the forbidden effects of a case's file in words, '' if there are none.
 
     Args:
         case: the case.

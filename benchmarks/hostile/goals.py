@@ -91,7 +91,7 @@ def goal_outcomes(robot: Robot, cases: int, seed: int = 0) -> Iterator[GoalOutco
     for case in range(cases):
         kind, number = KINDS[case % len(KINDS)], seed + case
         random = np.random.default_rng([number, 56])
-        # this arm's motors are strong: with less torque, torques are what stops a motion, too
+        # with less torque than this arm's strong motors have, torque limits also refuse motions
         limits = replace(usual, torque=usual.torque * random.uniform(0.25, 0.6))
         check = MotionCheck(robot, limits, torques, collision)
         slower = 1.0

@@ -26,7 +26,7 @@ SLOWEST_S = 12.0  # longest allowed end [s]
 BEGIN_S = 120.0  # longest wait for a process to interrupt [s]
 TRACE = "Traceback (most recent call last)"
 CLOCKS = "dynid-clock-*"
-PYTHON = "python"  # the name of what processes print before the first line of this package is run
+PYTHON = "python"  # name for the output of processes before the first line of this package is run
 
 
 class Subject(Protocol):

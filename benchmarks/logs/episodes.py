@@ -32,7 +32,7 @@ from dynid.robot import FloatArray, Robot
 RATE_HZ, LATE_S, JITTER_S, NOISE_COUNTS = 50.0, 0.06, 0.001, 2.0
 TENTH = 10
 SAME = 1e-9  # largest relative difference between results of the reductions
-MEMORY_GROWTH = 1.2  # of what a tenth of the episodes takes: names, digests, and nothing of their rows
+MEMORY_GROWTH = 1.2  # largest memory over that of a tenth of the episodes: only names and digests may accumulate
 
 
 @dataclass(frozen=True)

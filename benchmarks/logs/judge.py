@@ -13,7 +13,7 @@ from dynid.robot import FloatArray, read_only
 from dynid.runtime.model import Model
 
 BLOCK_S = 20.0  # length of the pieces in which a log is predicted: their states take memory
-SLIDING_SHARE = 0.5  # share of a test function in which the joint moves, at least
+SLIDING_SHARE = 0.5  # minimum share of a test function in which the joint moves
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class JudgeSettings:
 
     @property
     def hop(self) -> int:
-        """Return the steps of the grid from one test function to the next."""
+        """Number of grid steps from one test function to the next."""
         return max(1, round(self.window_s / HOPS / self.grid_s))
 
 
@@ -58,7 +58,7 @@ def log_errors(model: Model, log: Log, settings: JudgeSettings | None = None, de
 
 
 def _blocks(begin: float, end: float, settings: JudgeSettings) -> Iterator[FloatArray]:
-    """Yield grids (M,) [s] that cover the time from begin to end [s]; no test function reaches across."""
+    """Yield grids (M,) [s] that cover the time from begin to end [s]; no test function spans two of them."""
     edges = np.linspace(begin, end, max(1, round((end - begin) / BLOCK_S)) + 1)
     for a, b in pairwise(edges.tolist()):
         size = int((b - a) / settings.grid_s)

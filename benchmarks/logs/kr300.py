@@ -33,7 +33,16 @@ REFINED, BANDWIDTHS_HZ = "spring", (1.0, 3.0, 8.0)
 
 @dataclass(frozen=True, eq=False)
 class Variant:
-    """A structure: its name, held-out error, that of the consistent model in all and per axis, in sample, the model."""
+    """Result of one model structure, with relative torque errors.
+
+    Attributes:
+        name: name of the structure.
+        held_out: error of the estimate on the held-out log.
+        per_axis: errors of the consistent model on the held-out log, per axis.
+        in_sample: error of the estimate on the fitted log.
+        consistent: error of the consistent model on the held-out log.
+        result: the identification.
+    """
 
     name: str
     held_out: float
@@ -49,9 +58,9 @@ def run_of(robot: Robot, file: Path) -> Log:
 
 
 def variants(robot: Robot, fitted: Log, held: Log, coupling: FloatArray | None = None) -> list[Variant]:
-    """Yield all structures, beginning with the simplest; a coupling (n, n) of the motors adds another one.
+    """Return the results of all structures, the simplest first; a coupling (n, n) of the motors adds another one.
 
-    Logs are as if every motor moved one joint; a coupling C takes them to q = C^-1 q_log and tau = C' tau_log.
+    The logs assume that every motor moves one joint. A coupling C changes them to q = C^-1 q_log and tau = C' tau_log.
     """
     found = [
         _variant(name, robot, fitted, held, friction, springs=springs)
@@ -69,7 +78,7 @@ def variants(robot: Robot, fitted: Log, held: Log, coupling: FloatArray | None =
 
 
 def coupled(log: Log, coupling: FloatArray) -> Log:
-    """Return a log with joints that several motors move."""
+    """Return a log of joints that several motors move, from one that assumes single motors."""
     if log.tau is None:
         raise DataError(f"{log.name} holds no torques")
     q = np.asarray(np.linalg.solve(coupling, log.q.T).T, dtype=np.float64)
@@ -106,7 +115,7 @@ def springless(robot: Robot, folder: Path) -> Robot:
 
 @dataclass(frozen=True, eq=False)
 class Stiffness:
-    """Of an axis [N m/rad], its deviation from blocks of time, and the share of the twist that is explained."""
+    """Gear stiffness of an axis, its standard deviation [N m/rad], and the share of the twist that the fit explains."""
 
     stiffness: float
     deviation: float

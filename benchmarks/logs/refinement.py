@@ -1,14 +1,14 @@
 """A model from a recording, refined by simulation in a loop that holds the arm on the recorded motion.
 
-Where the law of the drives is known in part only, its torque is taken as logged. The simulated arm gets the logged
-torque, less friction and springs, and a loop of our own on top holds it near the logged motion:
+The drives' control law is known only in part, so their logged torque is used. The simulated arm receives the logged
+torque minus friction and springs, and an additional control loop holds it near the logged motion:
 
     M(q) ddq + h(q, dq) + F_v dq = tau_log - tau_friction - tau_spring + K_p (q_log - q) + K_v (dq_log - dq)
 
-A model that is right needs no help of that loop, so its torque is what is minimised (closed-loop input error, paper
-eq. 9). The links' regressor is that of simulated states: noise of accelerations enters through the loop alone. Friction
-and springs keep their estimates, on the logged motion. The loop's bandwidth says up to which frequency the model
-must explain the torque.
+A correct model needs no torque of this loop, so the refinement minimises that torque (closed-loop input error, paper
+eq. 9). The links' regressor is computed at simulated states, so noise of accelerations enters only through the loop.
+Friction and springs keep their estimates and are computed on the logged motion. The loop's bandwidth is the frequency
+up to which the model must explain the torque.
 """
 
 from dataclasses import dataclass
@@ -40,15 +40,15 @@ VELOCITY_FILTER_CYCLES = 0.25
 
 @dataclass(frozen=True, eq=False)
 class Refined:
-    """A refinement; friction and springs are those of the start.
+    """Result of a refinement; friction and springs are those of the start.
 
     Attributes:
-        bandwidth_hz: of the loop.
-        reason: why it ended.
-        cost: sum of squares over that of the start.
-        path: parameters that keep M(q) positive definite on the path.
-        consistent: those within the robot's physical bounds that cost least, by the quadratic model of the cost there;
-            it holds where the refinement converged.
+        bandwidth_hz: bandwidth of the loop [Hz].
+        reason: reason why the refinement ended.
+        cost: sum of squares relative to that of the start.
+        path: model whose M(q) is positive definite on the path.
+        consistent: model of least cost within the robot's physical bounds, by a quadratic model of the cost that holds
+            near the refinement's end.
     """
 
     bandwidth_hz: float
@@ -62,10 +62,10 @@ def refined(robot: Robot, log: Log, start: Model, slow_rad_s: float, bandwidth_h
     """Return the consistent model of a log, refined by simulation.
 
     Args:
-        log: what the model was identified from, without gaps.
-        start: the model, with its springs and friction.
+        log: log from which the model was identified, without gaps.
+        start: model to refine, with its springs and friction.
         slow_rad_s: speed below which a joint may stick [rad/s].
-        bandwidth_hz: of the loop that holds the arm on the logged motion.
+        bandwidth_hz: bandwidth of the loop that holds the arm on the logged motion [Hz].
 
     Raises:
         DataError: the log has no torques.
@@ -76,7 +76,7 @@ def refined(robot: Robot, log: Log, start: Model, slow_rad_s: float, bandwidth_h
     viscous = robot.file.structure.model_copy(update={"coulomb_friction": False})
     core = ArmModel.of(without_springs(robot), mount=mount, structure=viscous)
     columns = np.array([whole.names.index(name) for name in core.names])
-    # the law's gains have bounds that a large arm's would leave: torques are in units of its largest torque
+    # torques in units of the largest limit: a large arm's gains would exceed the bounds of the controller's settings
     unit = float(robot.torque_limits.max())
     motion = _Motion.of(core, columns, log, start)
     law = motion.law(bandwidth_hz, unit)
@@ -87,7 +87,7 @@ def refined(robot: Robot, log: Log, start: Model, slow_rad_s: float, bandwidth_h
     path[columns] = unit * found.base.values
     J = loop.weighted(loop.jacobian(found.simulation, found.base, STRIDE))
     hessian = loop.normal_equations(J, np.zeros(J.shape[:2]))[0].sum(axis=0)
-    # Coulomb friction and springs are no part of the loop: a weight above all others keeps them where they are
+    # Coulomb friction and springs are not part of the loop; the largest weight keeps their values
     metric = np.diag(np.full(len(path), np.sqrt(np.diag(hessian).max())))
     metric[np.ix_(columns, columns)] = cholesky(hessian)
     bounds = robot.file.physical_bounds
@@ -103,11 +103,11 @@ class _Motion:
     """The logged motion on the loop's grid.
 
     Attributes:
-        time: (K,) [s].
-        q, dq, ddq: (K, n).
+        time: times of the grid, (K,) [s].
+        q, dq, ddq: logged positions, velocities and accelerations, (K, n) [rad, rad/s, rad/s^2].
         tau: logged torques, (K, n) [N m].
-        beside: the part of them that friction and springs take, (K, n) [N m].
-        inertia: of every joint, (n,) [kg m^2].
+        beside: part of the torques due to Coulomb friction and springs, (K, n) [N m].
+        inertia: median inertia of every joint on the motion, (n,) [kg m^2].
     """
 
     time: FloatArray

@@ -100,7 +100,7 @@ def chain_urdf(robot: Robot) -> str:
 
 
 def hand_over(case: Case, folder: Path) -> None:
-    """Write what peers are given into a new folder."""
+    """Write the input data of peers into a new folder."""
     folder.mkdir(parents=True)
     robot, chain = case.robot, slice(case.robot.chain_size)
     source = load_recording(case.fitted, robot, case.mapping)
@@ -160,7 +160,7 @@ def _environment() -> dict[str, str]:
 
 
 def found_candidate(peer: Peer, case: Case, folder: Path) -> tuple[Candidate, str]:
-    """Return what a peer found, and its note."""
+    """Return a peer's result as a candidate, and the peer's note."""
     if peer.name == OWN:
         model = load_model(folder / "dynid", case.robot)
         return own_candidate(model), "" if model.accepted else "not accepted by its own checks"
@@ -204,7 +204,7 @@ def benchmark_peers(
     Args:
         cases: recordings.
         names: names of peers; () takes all.
-        work: folder for what peers are given and write.
+        work: folder for the input and output of peers.
         python: interpreter of the peers.
         seconds: processor time for each.
         poses: number of poses at which M is evaluated.

@@ -61,7 +61,7 @@ class Found:
 def write_given(
     folder: Path, urdf: str, joints: tuple[str, ...], gravity: Array, limits: Array, **columns: Array
 ) -> None:
-    """Write what peers are given; columns are `time`, `q`, `dq` and `tau`."""
+    """Write the input data of peers; columns are `time`, `q`, `dq` and `tau`."""
     (folder / "arm.urdf").write_text(urdf, encoding="utf-8")
     named = {"joints": joints, "gravity": gravity.tolist(), "limits": limits.tolist()}
     (folder / "arm.json").write_text(json.dumps(named), encoding="utf-8")
@@ -69,7 +69,7 @@ def write_given(
 
 
 def read_given(folder: Path, seconds: float) -> Given:
-    """Return what `write_given` wrote."""
+    """Return the input data that `write_given` wrote."""
     named = json.loads((folder / "arm.json").read_text(encoding="utf-8"))
     with np.load(folder / "identification.npz") as columns:
         time, q, dq, tau = (np.array(columns[key]) for key in ("time", "q", "dq", "tau"))
@@ -78,12 +78,12 @@ def read_given(folder: Path, seconds: float) -> Given:
 
 
 def save_found(path: Path, found: Found) -> None:
-    """Write what a peer found."""
+    """Write a peer's result."""
     np.savez(path, **vars(found))
 
 
 def load_found(path: Path) -> Found:
-    """Return what `save_found` wrote."""
+    """Return the result that `save_found` wrote."""
     with np.load(path) as arrays:
         fields = {key: np.array(arrays[key]) for key in ("links", "armature", "viscous", "coulomb", "offset")}
         return Found(**fields, note=str(arrays["note"]))

@@ -41,7 +41,7 @@ def configuration(given: Given) -> dict[str, Any]:
 
 
 def identify(given: Given) -> Found:
-    """Return figaroh's selected estimate; what it rejects is said in the note."""
+    """Return figaroh's selected estimate; the note states which estimates it rejects."""
     from figaroh.identification.base_identification import BaseIdentification
     from figaroh.tools.robot import Robot
 
@@ -54,7 +54,7 @@ def identify(given: Given) -> Found:
             return given_here | {"velocities": None, "accelerations": None}
 
         def process_torque_data(self, **_: Any) -> Array:
-            """Return torques behind the filter of the positions."""
+            """Return torques after the same filter as the positions."""
             found = self._apply_filters(self.raw_data["torques"], **self.filter_config["filter_params"])
             self.processed_data["torques"] = found
             return np.asarray(found)

@@ -36,9 +36,9 @@ class Candidate:
     """A result in dynid's terms.
 
     Attributes:
-        model: base parameters and links; friction of signs is in `coulomb` where `own` is false.
-        coulomb, offset: of all axes, (n,) [N m].
-        own: whether the model itself holds all friction.
+        model: model with base parameters and links; its chain joints have no Coulomb friction unless `own` is true.
+        coulomb, offset: Coulomb friction and offset of all axes, (n,) [N m].
+        own: whether the model itself contains all friction.
     """
 
     model: Model
@@ -58,7 +58,7 @@ class Candidate:
         return np.asarray(portion.samples.low_passed(function))
 
     def unphysical(self) -> str:
-        """Return why no body has these parameters; '' if one may have."""
+        """Return why the parameters are physically impossible; '' if they are possible."""
         standard = self.model.standard
         assert standard is not None
         for j in range(standard.chain_size):
@@ -86,7 +86,7 @@ class Candidate:
 
 
 def candidate_of(robot: Robot, found: Found) -> Candidate:
-    """Return what a peer found in dynid's terms: its links moved into the modified Denavit-Hartenberg frames."""
+    """Return a peer's result in dynid's terms, with links in the modified Denavit-Hartenberg frames."""
     arm, n = ArmModel.of(robot), robot.size
     links = []
     for row, at in zip(found.links, arm.mdh.in_link, strict=True):

@@ -79,7 +79,7 @@ def parameters(given: Given, spec: mujoco.MjSpec) -> sysid.ParameterDict:
 
 
 def drive_modifier(name: str, kind: str) -> Callable[[Any, Any], None]:
-    """Return what writes one figure of a joint."""
+    """Return a function that writes one drive parameter of a joint into a model."""
 
     def change(spec: Any, one: Any) -> None:
         value = float(one.value[0])
@@ -112,7 +112,7 @@ def windows(given: Given, spec: mujoco.MjSpec) -> sysid.ModelSequences:
 
 
 def compiled_once() -> Callable[[Any, Any], mujoco.MjModel]:
-    """Return what compiles a model of parameters, and remembers it: sysid asks for the same ones in every window."""
+    """Return a cached function that compiles a model from parameters; sysid requests the same ones in every window."""
     known: dict[bytes, mujoco.MjModel] = {}
 
     def build(params: Any, spec: Any) -> mujoco.MjModel:

@@ -5,7 +5,7 @@ import numpy as np
 from benchmarks.peers.exchange import Array, Found, Given
 from benchmarks.peers.rows import found_of, prior, regressor, states
 
-SMALL = 1e-6  # singular values below it, over the largest: no base parameter
+SMALL = 1e-6  # relative singular value below which a direction has no effect on torques
 
 
 def weighted(given: Given) -> tuple[Array, Array]:
@@ -19,7 +19,7 @@ def weighted(given: Given) -> tuple[Array, Array]:
 
 
 def identify(given: Given) -> Found:
-    """Return the solution that is closest to the URDF's parameters: those that do not count stay as they are."""
+    """Return the solution closest to the URDF's parameters; undetermined parameters keep the URDF's values."""
     W, tau = weighted(given)
     n = len(given.joints)
     start = np.concatenate([prior(given), np.zeros(4 * n)])

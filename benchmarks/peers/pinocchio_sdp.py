@@ -10,7 +10,7 @@ LEAST, PULL = 1e-6, 1e-3  # smallest eigenvalue and mass [SI]; weight of the dis
 
 
 def identify(given: Given) -> Found:
-    """Return the least-squares solution under linear matrix inequalities, near the URDF where the data are silent."""
+    """Return the least-squares solution under linear matrix inequalities; undetermined values stay near the URDF."""
     import cvxpy
 
     W, tau = weighted(given)

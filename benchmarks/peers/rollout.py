@@ -17,7 +17,7 @@ from dynid.runtime.model import Model
 from dynid.runtime.to_mujoco import MujocoArm, mujoco_model
 
 WINDOW_S, STEP_S, CUTOFF_HZ = 1.0, 0.001, 10.0
-FREE_RAD = 100.0  # stops of a simulated arm in a window: none
+FREE_RAD = 100.0  # joint stops so wide that no window reaches them [rad]
 
 
 def rollout_errors(
@@ -29,10 +29,10 @@ def rollout_errors(
     robot's controller times the difference between recording and simulation; None for a robot without a controller.
 
     Args:
-        model: with all friction, offsets left out.
-        offset: of every axis, (n,) [N m].
+        model: model with all friction except offsets.
+        offset: friction offset of every axis, (n,) [N m].
         recordings: held-out motions.
-        settings: choose the recorded torques.
+        settings: identification settings, which choose the recorded torques to use.
     """
     arm, gains = mujoco_model(model), loop_gains(model.robot)
     arm.model.opt.timestep = STEP_S

@@ -12,13 +12,13 @@ DRIVES = 4  # rotor inertia, viscous, Coulomb, offset
 
 
 def filtered(given: Given, values: Array) -> Array:
-    """Return values (N, n) behind a zero-phase low-pass."""
+    """Return values (N, n) after a zero-phase low-pass filter."""
     sections = signal.butter(ORDER, CUTOFF_HZ * 2.0 * given.step_s, output="sos")
     return np.asarray(signal.sosfiltfilt(sections, values, axis=0))
 
 
 def states(given: Given) -> tuple[Array, Array, Array, Array]:
-    """Return q, dq, ddq and torques (M, n), behind one filter and fewer; ends are left out."""
+    """Return q, dq, ddq and torques (M, n), filtered and decimated, without half a second at both ends."""
     q, tau = filtered(given, given.q), filtered(given, given.tau)
     dq = np.gradient(q, given.step_s, axis=0)
     ddq = np.gradient(dq, given.step_s, axis=0)

@@ -1,4 +1,4 @@
-"""The peers, their settings, and where these come from."""
+"""Table of the peers, with their settings and the sources of these."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ OWN, TRUTH = "dynid", "(the plant itself)"
 
 
 class Peer(NamedTuple):
-    """Another software; `module` runs it, "" if it cannot be run here, which `settings` then explains."""
+    """Identification software; `module` runs it, or is "" if it cannot be run here, as `settings` then explains."""
 
     name: str
     module: str

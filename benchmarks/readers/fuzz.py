@@ -26,7 +26,7 @@ from dynid.errors import DynidError
 
 HANG_S, START_S = 10.0, 120.0  # limits of processor time [s]; a sleeping process gets four times as long
 CHECK_INTERVAL_S = 0.5
-MOST_OF_ONE_PROCESS = 1000  # inputs: what generators and libraries keep of all before is not the next file's
+MOST_OF_ONE_PROCESS = 1000  # number of inputs: memory that generators and libraries keep would count for later files
 Outcome = tuple[str, str]  # accepted, refused, traceback or wrong; and a description
 
 
@@ -86,7 +86,7 @@ def built_outcome(structure: Structure, built: Built, work: Path, writes: Writes
     there = set(work.iterdir())
     try:
         writes.watching = True
-        forget_peak()  # what built the files is not the reader's
+        forget_peak()  # the memory of the generator does not count
         with limited_memory() if limited else nullcontext():
             found = judged(lambda: structure.read(folder / built.entry, out), structure.fault)
         writes.watching = False

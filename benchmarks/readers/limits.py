@@ -18,7 +18,7 @@ _CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.sym
 def limited_memory() -> Iterator[None]:
     """Allow 1 GiB more address space than the process has now while one file is read.
 
-    What builds the next file, or keeps notes of the last, is not limited.
+    Building files and recording results are not limited.
     """
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     before, most = resource.getrlimit(resource.RLIMIT_AS)

@@ -53,7 +53,7 @@ def _all(*reads: Callable[[], Any]) -> Any:
         try:
             found.append(read())
         except DynidError as error:
-            refusals.append(error.with_traceback(None))  # whose frames hold what was read
+            refusals.append(error.with_traceback(None))  # without its frames, which hold the data read
     if any("\n" in str(error) for error in refusals) or not found:
         raise refusals[-1]
     return found

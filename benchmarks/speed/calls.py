@@ -29,7 +29,7 @@ LIMITS_US = {
 SAME, SAME_FLOAT = 1e-9, 1e-4
 CHUNK, WARM, TIMED_CALLS = 5000, 300, 5000
 LOOP_HZ = 500.0
-FAST = 0.5  # velocity at which friction has its sign for certain [rad/s]
+FAST = 0.5  # smallest velocity at which the sign of friction is certain [rad/s]
 C_TIMER = """#include "NAME.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,7 +182,7 @@ def controller_difference(model: Model, q: FloatArray, dq: FloatArray, ddq: Floa
 
 
 def relative(found: FloatArray, expected: FloatArray) -> float:
-    """Return the largest difference of two arrays, of the largest value, or absolutely where that is below 1."""
+    """Return the largest difference of two arrays, relative to the largest value, or absolute if that is below 1."""
     return float(np.abs(found - expected).max() / max(1.0, np.abs(expected).max()))
 
 

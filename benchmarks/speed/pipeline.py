@@ -28,11 +28,11 @@ PUBLISHED_MODEL = "paper"
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured; the defaults are the paper's 160 runs on the simulated arm.
+    """Plan of the measurements; the defaults are the paper's 160 runs on the simulated arm.
 
     identification, held_out: patterns of trajectory names; the first held-out one also serves the cold start.
     refined: the trajectory of the comparison with the baselines.
-    profile, mount, seed: of every simulation.
+    profile, mount, seed: profile, mount and seed of every simulation.
     """
 
     identification: tuple[str, ...] = ("P*", "A*")
@@ -58,8 +58,8 @@ def benchmark_clie(
         robot_name: a robot by name or folder.
         quick: extrapolate the baselines' times from complete simulations; otherwise they run for hours.
         work: new folder that keeps bags, kernels of the cold start and the campaign's result; None is a temporary one.
-        progress: called with what is being done.
-        plan: None is the paper's.
+        progress: called with the name of each stage.
+        plan: plan of the measurements; None is the paper's.
 
     Returns:
         Figures by name, times in seconds. `ag02_40ms_seconds` is the best of a few complete refinements,

@@ -51,7 +51,7 @@ class Case:
 def make_case(robot: Robot, bag: Path, interval_s: float = 0.04) -> Case:
     """Return one bag's refinement in the same way as a campaign: with known friction, weights and delay, after OLS.
 
-    Only the baselines' law starts at rest; so does the case, whose bag begins with the arm held.
+    The case starts at rest, because the baselines' control law does; its bag begins with the arm held.
     """
     recording, identification = load_driver_recording(bag, robot), load_identification(robot)
     model, settings = ArmModel.of(robot, mount=recording.hardware.mount), recorded_controller(recording)

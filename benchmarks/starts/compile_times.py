@@ -42,7 +42,7 @@ def listen() -> None:
     """Print one line for each function that this process compiles from now on."""
     import numba.core.event as events
 
-    stack: list[list[float]] = []  # of the functions under way: when each began, and what its callees took [s]
+    stack: list[list[float]] = []  # for each function being compiled: its start, and the time of its callees [s]
 
     class Listener(events.Listener):  # type: ignore[misc]
         def on_start(self, event: Any) -> None:

@@ -33,9 +33,8 @@ def start_once(folder: Path, seconds: float) -> dict[str, object]:
         seconds: time in which cycles are counted [s].
 
     Returns:
-        Whether the chain came up; the reason if not; the duration of the start [s]; the chosen rate; the share of
-            missed
-        cycles.
+        Whether the chain came up, the reason if not, the duration of the start [s], the chosen rate [Hz], and the share
+            of missed cycles.
     """
     begin = time.monotonic()
     options = ChainOptions(ROBOT, identification=False, paused_clock=False)

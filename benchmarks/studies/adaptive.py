@@ -60,17 +60,18 @@ class ArmFigures:
     """Results of one arm; values that could not be compared are NaN.
 
     Attributes:
-        seed: of the draw.
-        motion_s, accepted, precise, looks, stopped: of the adaptive run.
-        torque, parameter: errors of its model, and over those of the identification motion.
+        seed: seed of the draw.
+        motion_s, accepted, precise, looks, stopped: fields of the adaptive run.
+        torque, parameter: errors of the adaptive run's model.
+        torque_ratio, parameter_ratio: these errors over those of the identification motion's model.
         within: whether the true error of every parameter of links and rotors is within its limit.
-        violations: by limit, segments or motions in which it was left.
+        violations: for each of `LIMITS`, number of segments or motions that exceeded it.
         limited_s: time for which the controller's currents were limited [s].
         reference_overload: largest used share of a servo's overload capacity along the identification motion.
         planning_s: longest processor time for planning a segment while its predecessor ran [s].
         held: whether the true error of every parameter of links and rotors is within its interval.
-        held_out_planned: whether the held-out motion is of segments for this arm.
-        reference_fed: whether the identification motion needed the true torques.
+        held_out_planned: whether the held-out motion consists of segments planned for this arm.
+        reference_fed: whether the arm followed the identification motion only with its true torques fed forward.
         refused: why there is no adaptive model; "" if there is one.
         no_reference: why the identification motion gives no model; "" if it gives one.
     """

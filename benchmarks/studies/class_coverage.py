@@ -22,7 +22,7 @@ from dynid.parallel import in_processes
 from dynid.robot import FloatArray, Robot
 
 LEAST, MOST = 0.85, 0.97  # limits of the coverage of 90 % intervals
-FARTHEST, LARGEST = 5.0, 0.05  # deviations, and share of gravity's torque, that no accepted result may be off
+FARTHEST, LARGEST = 5.0, 0.05  # largest error of accepted results [deviations; share of gravity's torque]
 SETTLED = 0.98  # smallest share of arms with a converged friction fit
 MOST_DRAWS = 3  # draws for each arm that counts
 GROUPS = {
@@ -38,7 +38,7 @@ class ArmOfClass:
     """Result of one arm of a class.
 
     Attributes:
-        name: of the class.
+        name: name of the class.
         seed: seed of the draw.
         groups: groups of the base parameters, (p,).
         errors: errors of the result in stated standard deviations, (p,).
@@ -117,7 +117,7 @@ class ClassCoverage:
     """Coverage of the intervals of one class.
 
     Attributes:
-        name: of the class.
+        name: name of the class.
         about: description of the class.
         arms: arms that were counted.
         refused: arms that were not counted.

@@ -35,7 +35,7 @@ from dynid.simulation.plant.nuisances import magnitudes
 from dynid.trajectory.families import load_excitation
 
 PROFILE, IDENTIFICATION, HELD_OUT = "limited", "demo_identification", "V01"
-ARMS, LEVEL, QUANTILE = 200, 0.90, 1.6448536269514722  # of the standard normal distribution, both sides
+ARMS, LEVEL, QUANTILE = 200, 0.90, 1.6448536269514722  # two-sided quantile of the standard normal distribution
 LEAST, MOST = 0.85, 0.95
 MOST_IN_VAIN = 2  # largest number of arms without a model before the first one with a model
 OTHER_SEED = 1_000_000  # added to the arm's seed for nuisances of the held-out motion
@@ -46,7 +46,7 @@ class ArmResult:
     """Result of one arm.
 
     Attributes:
-        seed: of the draw.
+        seed: seed of the draw.
         names: names of the base parameters, (p,).
         errors: errors of the consistent model in stated standard deviations, (p,); () without a model.
         torque_held: share of each joint's samples whose interval contains the torque, (n,).
@@ -119,8 +119,8 @@ class Coverage:
     """Coverage of the intervals of all arms.
 
     Attributes:
-        arms: that were counted.
-        refused: the others, by seed.
+        arms: results of the arms that were counted, by seed.
+        refused: results of the other arms, by seed.
         seconds: duration [s].
     """
 

@@ -70,7 +70,7 @@ def draw_arm(robot: Robot, seed: int, gears: str = "M6", *, full: bool = False) 
             are then the values of these parameters in a model that has products.
 
     Raises:
-        DataError: no draw came to lie inside the bounds.
+        DataError: no draw lies inside the bounds.
     """
     random, model = np.random.default_rng([seed, DRAWS]), ArmModel.of(robot)
     limits, names = model.limits(robot.file.physical_bounds), model.regrouping.standard

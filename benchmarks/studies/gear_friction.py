@@ -45,7 +45,7 @@ NO_ROTOR_KG_M2 = 1e-5  # smallest standard parameter, which stands for no rotor
 
 @dataclass(frozen=True)
 class PlantResult:
-    """One plant's row; figures are NaN, and `refused` says why, where it came to no model.
+    """One plant's row; without a model, figures are NaN and `refused` gives the reason.
 
     plant: "M6" or the seed.
     gravity_error_max, rotor_error_max: largest relative errors of parameters against the plant's.

@@ -31,8 +31,10 @@ DISTURBANCE_RAD_S = 100.0
 
 @dataclass(frozen=True)
 class Setting:
-    """How torques are made: samples `interval_s` apart for `duration_s`, and what is added to each joint's torque,
-    as shares of its root mean square."""
+    """Settings of the torques: samples `interval_s` apart for `duration_s`, with noise and a disturbance.
+
+    `noise` and `disturbance` are shares of the root mean square of each joint's torque.
+    """
 
     duration_s: float = 20.0
     interval_s: float = 0.01
@@ -49,7 +51,7 @@ class Fit:
         standard: consistent standard parameters.
         seconds: duration of the whole fit, given the regressor.
         solver_seconds: part of it in semidefinite programs.
-        torque_error: || W (phi - phi_true) || / || W phi_true ||: what the noise has not hidden.
+        torque_error: || W (phi - phi_true) || / || W phi_true ||, the error without noise.
         parameter_error: || phi - phi_true || / || phi_true ||, base parameters in mixed SI units.
     """
 

@@ -93,7 +93,7 @@ def minimal_set_figures() -> dict[str, Any]:
 
 
 def excitation_figures() -> dict[str, float]:
-    """Condition numbers of the optimised motion and of the primitives in its time, and of one joint at a time."""
+    """Return condition numbers of the optimised motion, of primitives of its duration, and of single-joint motions."""
     robot = load_robot(ROBOT)
     excitation = load_excitation(robot)
     optimiser = ExcitationOptimiser(robot, excitation)

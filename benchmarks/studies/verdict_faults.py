@@ -1,7 +1,7 @@
 """Whether the verdict detects every single fault of a recording, and accepts recordings without a fault.
 
-A motion is recorded once per seed and each fault applied to its arrays, in what is fitted and in what is held out
-alike, as a wrong line of a set-up would. A fault is caught if the result is refused or the fault is suspected; clean
+A motion is recorded once per seed, and each fault is applied to the fitted and the held-out arrays alike, as an error
+in a set-up would be. A fault is caught if the result is refused or the fault is suspected; clean
 data must be accepted, those of plants with random friction at least not suspected. Faults that no identification can
 detect from these data are listed instead of counted, as computed from the clean recording:
 
@@ -56,7 +56,7 @@ Change = Callable[[Signals], Signals]
 class Fault:
     """Fault: its name, kind and axis (-1 for several), its change of signals, and the given mount.
 
-    `order` are the joints that the columns were before, where two joints are exchanged; `factor` is of a gear ratio.
+    If two joints are exchanged, `order` gives the original joint of each column. `factor` multiplies a gear ratio.
     """
 
     name: str
