@@ -14,13 +14,13 @@ class RefusedError(SafetyError):
 
 
 class Arm(Protocol):
-    """Executor of segments; a real arm moves between `begin` and `finish` while the next segment is planned.
+    """Interface of an arm that executes segments; a real arm moves while the next segment is planned.
 
     Attributes:
         at: posture at rest, (n,) [rad].
         moved_s: total time of motion [s].
-        along_s: time that the last segment lasted [s].
-        pauses_for_planning: whether its time stops while a segment is planned, as in lock-step.
+        along_s: executed time of the last segment [s]; less than its duration if the arm stopped on the way.
+        pauses_for_planning: whether the arm's clock stops while a segment is planned, as in lock-step.
     """
 
     at: FloatArray
@@ -30,15 +30,15 @@ class Arm(Protocol):
 
     @property
     def load(self) -> FloatArray:
-        """Used share of each servo's overload limit, at which it switches itself off, (n,)."""
+        """Overload state of each servo as a share of its limit, (n,) [-]; at 1 the servo switches itself off."""
         ...
 
     def begin(
         self, motion: PolynomialTrajectory, feedforward: Feedforward, tube: FloatArray, most_load: FloatArray
     ) -> None:
-        """Start a segment, which stops if a joint's tracking error exceeds the tube (n,) [rad].
+        """Start a segment; the arm stops on the way if a tracking error exceeds `tube` (n,) [rad].
 
-        It also stops if a servo uses more than `most_load` (n,) of its overload limit.
+        The arm also stops if a servo uses more than the share `most_load` (n,) of its overload limit.
 
         Raises:
             RefusedError: the segment was refused.
@@ -57,7 +57,7 @@ class Arm(Protocol):
         """Follow a motion that is not part of the identification.
 
         Raises:
-            SafetyError: a joint leaves the tube (n,) [rad].
+            SafetyError: a tracking error exceeds `tube` (n,) [rad].
         """
         ...
 

@@ -20,15 +20,16 @@ from dynid.robot import FloatArray
 from dynid.trajectory.polynomial import PolynomialTrajectory, rest_to_rest
 
 STOP_SCALE = 0.7  # factor on range and speed for each consecutive stopped segment
-TUBE_SCALES = (1.0, 0.6, 0.35)  # widths of a tube that are tried, as shares
-REST_LOAD = 0.02  # used share of the overload limit above which a rest helps
-RESTS, REST_S = 5, 3.0  # number and duration [s] of rests before planning without a safe segment ends
-RESTS_BEFORE_BACK, BEARABLE = 20, 0.7  # longest rest before a way back [s], and share of the overload limit it may use
+TUBE_SCALES = (1.0, 0.6, 0.35)  # factors on the allowed tracking error that are tried until a segment is safe
+REST_LOAD = 0.02  # used share of the overload limit above which waiting cools a servo noticeably
+RESTS, REST_S = 5, 3.0  # number and duration [s] of pauses after which the search for a safe segment ends
+# longest pause before a return motion [s], and largest share of the overload limit that this motion may use
+RESTS_BEFORE_BACK, BEARABLE = 20, 0.7
 REFUSALS, OTHER_SEED = 3, 200  # consecutive refusals before the run ends; seed offset of the next attempt
 
 
 class Course:
-    """State of one adaptive run."""
+    """State of one adaptive run: current model, executed segments and judgements."""
 
     def __init__(self, parent: Planning, arm: Arm, name: str, seed: int) -> None:
         self.parent, self.arm, self.name, self.seed = parent, arm, name, seed
@@ -52,10 +53,13 @@ class Course:
         return self.parent.segment(name, start, shown, self.known, tube, load, seed, caution, length_s)
 
     def _standing(self) -> Segment:
-        """Plan a segment from the present posture.
+        """Return a segment planned from the present posture while the arm stands.
 
-        If a wide tube leaves no room, a narrower one is tried. The arm then stops at a smaller tracking error, so it is
-        no less safe.
+        If no segment is safe with the allowed tracking errors, smaller ones are tried. This is equally safe, because
+        the arm then stops at a smaller tracking error.
+
+        Raises:
+            SafetyError: no segment is safe with any of `TUBE_SCALES`.
         """
         refusal: SafetyError | None = None
         length_s = self.parent.settings.segment_after(self.arm.moved_s)
@@ -79,15 +83,18 @@ class Course:
     def wait_for_segment(self) -> Segment:
         """Return a segment from the present posture.
 
-        If none is safe, the arm returns segment by segment, because the present posture may overload its servos. At the
-        start posture it rests for a while, so that they recover.
+        If no segment is safe, the arm returns along the executed segments, because the present posture may overload its
+        servos. At the start posture the arm waits until the servos have cooled.
+
+        Raises:
+            SafetyError: no segment is safe, or no time is left.
         """
         rests = 0
         while True:
             try:
                 return self._standing()
             except SafetyError:
-                # unloaded servos do not recover, so planning would fail again
+                # without load there is nothing to recover from, so planning would fail again
                 if rests == RESTS or not (self.trail or (self.arm.load > REST_LOAD).any()):
                     raise
             if self.trail:
@@ -103,15 +110,15 @@ class Course:
         """Move the arm back to the start of the last segment."""
         motion, along = self.trail.pop()
         self.parent.progress(f"{self.arm.moved_s:5.1f} s  {why}: back along '{motion.name}'")
-        # the friction of joints that hardly moved is unknown, so the first ways back ignore it
+        # before the first complete segment, friction is hardly known, so return motions ignore it
         known = self.known if self.shown else self.parent.start()
         self._rest_before(motion, along, known.feedforward)
         self.arm.retrace(motion, along, known.feedforward)
 
     def _rest_before(self, motion: PolynomialTrajectory, along: float, feedforward: Feedforward) -> None:
-        """Stand until the servos are cool enough for the return, which is slow and may be against gravity.
+        """Wait until the servos are cool enough for a return motion, which is slow and may act against gravity.
 
-        If a servo's current were limited on the way, its joint would stay behind.
+        If the driver limited the current of a warm servo during the motion, the joint would not follow the reference.
         """
         robot, overload = self.parent.robot, OverloadModel.of(self.parent.robot)
         if overload is None:
@@ -127,9 +134,10 @@ class Course:
             self.arm.hold(feedforward)
 
     def to_rest(self) -> None:
-        """Go to the rest posture, directly if that is proven safe, else first back along the executed segments.
+        """Move to the rest posture on a straight path in joint space, if this path is proven safe.
 
-        Those segments were proven safe, and lead back to the rest posture.
+        If not, the arm first returns along executed segments. They were proven safe and lead back to the start of the
+        run, near the rest posture.
         """
         while True:
             motion = rest_to_rest("to rest", self.parent.robot.joint_names, self.arm.at, self.parent.robot.rest_posture)
@@ -145,9 +153,9 @@ class Course:
                 return
 
     def next_segment_or_look(self) -> tuple[Segment | None, bool]:
-        """Return a segment from the present posture, and whether the model is precise enough.
+        """Return a segment from the present posture (None at the end), and whether the model is precise enough.
 
-        If no segment is safe, judging the recording may give a better model.
+        If no segment is safe, the recording is judged, because a better model may make a segment safe.
         """
         for _ in range(2):
             try:
@@ -161,7 +169,9 @@ class Course:
         return None, False
 
     def begin(self, segment: Segment) -> bool:
-        """Start a segment; return whether the arm accepted it. After a refusal another segment is tried.
+        """Start a segment; return whether the arm accepted it.
+
+        After a refusal, the caller plans another segment.
 
         Raises:
             RefusedError: the arm refused several segments in a row.
@@ -180,7 +190,7 @@ class Course:
         return True
 
     def finish(self, segment: Segment) -> bool:
-        """Wait for the segment's end and update the current model; return whether the arm reached the end."""
+        """Wait for the end of a segment and update the current model; return whether the segment was completed."""
         parent, arm = self.parent, self.arm
         self.tracking.append(arm.finish())
         whole = np.array_equal(arm.at, segment.motion.end)
@@ -214,11 +224,11 @@ class Course:
         if result is None:
             return False
         self.found, self.known = result, parent.model_of(result, self.shown)
-        # the confidence is shared by a fixed number of looks, so no further one is allowed
+        # a fixed number of judgements shares the confidence (Bonferroni), so further ones must not accept the model
         return look.accepted and look.widest <= 1.0 and len(self.looks) <= parent.settings.looks
 
     def update_model(self) -> None:
-        """Adopt the model of the recording so far without judging it, so that it cannot end the run."""
+        """Replace the current model by that of the recording so far; unlike a judgement, this cannot end the run."""
         parent = self.parent
         self.updates += 1
         self.arm.hold(self.known.feedforward)

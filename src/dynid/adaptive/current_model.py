@@ -27,7 +27,7 @@ class CurrentModel:
         friction: friction law in addition to the base parameters.
         sigma: residual size of each axis, (n,) [N m].
         identified: whether the parameters were identified from data alone, without the nominal arm.
-        ratio: identified deviations of base parameters over the planned ones, (p,); None if not known yet.
+        ratio: identified over planned standard deviations of base parameters, (p,) [-]; None before identification.
     """
 
     model: ArmModel
@@ -39,30 +39,30 @@ class CurrentModel:
 
     @cached_property
     def feedforward(self) -> Feedforward:
-        """Feedforward of the model."""
+        """Feedforward torques that this model predicts."""
         return feedforward(self.model, self.phi, self.friction)
 
     @cached_property
     def expected(self) -> Torques:
-        """Function of a motion's expected torques, with friction as steep as an optimisation can handle."""
+        """Function from states (N, n) to expected torques (N, n) [N m], with friction smoothed for the optimiser."""
         return smooth_friction_torques(self.model, self.phi, self.friction, TRANSITION_RAD_S)
 
     def uncertainty(self, information: Information, unknown: FloatArray) -> TorqueUncertainty:
-        """Return the uncertainty of torques after the segments so far.
+        """Return the uncertainty of predicted torques after the segments so far.
 
         Args:
             information: information of the segments.
-            unknown: bound of friction before a model is identified, (n,) [N m].
+            unknown: bound of the unknown friction, (n,) [N m]; used until a model is identified.
         """
         covariance, size = np.array(information.covariance), len(self.phi.values)
-        if not self.identified:  # `unknown` covers friction
+        if not self.identified:  # `unknown` bounds friction instead of its covariance
             covariance[:-size] = covariance[:, :-size] = 0.0
         values, vectors = np.linalg.eigh(covariance)
         unknown_friction = np.zeros_like(unknown) if self.identified else unknown
         return TorqueUncertainty(unknown_friction, vectors * np.sqrt(np.maximum(values, 0.0)), information.columns)
 
     def most(self, uncertainty: TorqueUncertainty) -> Torques:
-        """Return a function of a motion's largest possible torques: the model's, increased by their uncertainty."""
+        """Return a function from states to the model's torques, increased in magnitude by their uncertainty."""
         torques = model_torques(self.model, self.phi, self.friction)
 
         def most(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:

@@ -11,12 +11,13 @@ from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
 TRANSITION_RAD_S = 0.1  # transition velocity of friction's sign [rad/s]
-SINKING_RAD_S, CARRIED_SHARE = 0.01, 0.5  # slow sinking, whose friction is the most it can carry, and the share used
+# speed of sinking at which friction carries most of the load [rad/s], and share of this friction that is relied on
+SINKING_RAD_S, CARRIED_SHARE = 0.01, 0.5
 
 
 @dataclass(frozen=True)
 class Feedforward:
-    """Torques along a reference, and torques at rest."""
+    """Functions from states q, dq and ddq to torques [N m]: `moving` along a reference, `holding` at rest."""
 
     moving: Torques
     holding: Torques
@@ -25,7 +26,7 @@ class Feedforward:
 def smooth_friction_torques(
     model: ArmModel, phi: BaseParameters, friction: FrictionLaw, transition_rad_s: float = TRANSITION_RAD_S
 ) -> Torques:
-    """Return a function of a motion's torques whose friction changes its sign within a transition velocity [rad/s]."""
+    """Return a function from states to torques with friction smoothed by tanh of a transition velocity [rad/s]."""
     sharp = model_torques(model, phi, friction)
     plain = model_torques(model, phi, FrictionLaw.of(model.axes, {}))
 
@@ -37,17 +38,17 @@ def smooth_friction_torques(
 
 
 def feedforward(model: ArmModel, phi: BaseParameters, friction: FrictionLaw) -> Feedforward:
-    """Return the feedforward from base parameters and from the friction law in addition to them."""
+    """Return the feedforward torques of base parameters and additional friction."""
     sharp = model_torques(model, phi, friction)
     plain = model_torques(model, phi, FrictionLaw.of(model.axes, {}))
 
     def holding(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """Return a torque below that of gravity: friction carries the rest of the load, and the motors stay cooler."""
+        """Return holding torques (N, n) [N m] below gravity: friction carries a part, so the motors stay cooler."""
         still = np.zeros_like(q)
         weight = plain(q, still, still)
         sinking = sharp(q, -SINKING_RAD_S * np.sign(weight), still)
         held = weight + CARRIED_SHARE * (sinking - weight)
-        # if friction can carry more than the whole weight, the motor need not push against it
+        # friction that carries more than the whole load must not reverse the motor torque
         return np.where(held * weight > 0.0, np.sign(weight) * np.minimum(np.abs(held), np.abs(weight)), 0.0)
 
     return Feedforward(smooth_friction_torques(model, phi, friction), holding)

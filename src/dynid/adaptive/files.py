@@ -36,7 +36,7 @@ class AdaptiveResult:
         run: course and outcome of the adaptive run.
         bag: path of the bag.
         report: path of the report.
-        changes: significant changes from the previous model; None if there is none.
+        changes: significant changes from the previous model; None without a previous model.
     """
 
     run: AdaptiveRun
@@ -59,13 +59,13 @@ class AdaptiveFiles:
         settings: settings of the run.
         after: model.yaml of the arm's previous state; the run starts from it, and reports what changed.
         mount: mount of the arm.
-        progress: called with one line after each segment and judgement.
+        progress: function that is called with one line of text after each segment and judgement.
 
     Attributes:
         bag: path of the bag.
         scene: free space as YAML, as given.
         mount: mount of the arm, as given.
-        settings: settings of the run, without cautious stages if there is a previous model.
+        settings: settings of the run; with a previous model, without the smallest segment and judged only at the end.
         identification: the identification that runs.
 
     Raises:
@@ -90,7 +90,7 @@ class AdaptiveFiles:
         free = load_scene(scene) if scene else scene_of(robot)
         before = None if after is None else read_model_file(after)
         self.settings = settings or AdaptiveSettings()
-        if before is not None:  # skip the smallest segment: the prior covers it, the final look refines it
+        if before is not None:  # skip the smallest segment, which the previous model replaces; judge only at the end
             own = self.settings
             whole = own.segment_s * np.floor(own.longest_s / own.segment_s)
             looked = whole + own.segment_after(whole)

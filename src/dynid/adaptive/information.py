@@ -1,12 +1,12 @@
-"""Expected information of a motion: covariance of ordinary least squares from planned states, and its gradient.
+"""Information that a motion is expected to give: covariance of least squares from planned states, and its gradient.
 
 With rows X = [C W] of friction and base parameters, samples weighted by the certainty that their joint slides, and
 residuals of size s_i on axis i,
 
     cov = A^-1 B A^-1,    A = A_0 + sum X'X,    B = B_0 + sum X' diag(s^2) X,
 
-where A_0 and B_0 belong to the measurements so far and a wide prior. The objective is the mean square of the base
-parameters' deviations over their limits (A-optimality), to which the widest intervals contribute most.
+where A_0 and B_0 contain the measurements so far and a wide prior. The objective is the mean square of the ratios
+of the base parameters' standard deviations to their limits (A-optimality). The widest intervals contribute most.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from dynid.robot import FloatArray, Robot
 from dynid.trajectory.motion import Sample
 
 STICKING_RAD_S = 0.08  # velocity below which a joint may stick and its rows get less weight [rad/s]
-STRIBECK_RAD_S = 1.5  # velocity of the Stribeck column [rad/s]
+STRIBECK_RAD_S = 1.5  # decay velocity of the Stribeck friction column [rad/s]
 LEAST_TORQUE = 0.05  # minimum reference torque of a joint [share of its torque limit]
 FRICTION_PRIOR = 1.0
 STATES, STATES_SEED = 400, 0
@@ -29,9 +29,9 @@ Torques = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 
 def torque_sizes(robot: Robot, model: ArmModel, torques: Torques) -> FloatArray:
-    """Return the value of each base parameter, (p,), at which its torque equals the whole torque of some joint.
+    """Return the value (p,) [SI] at which each base parameter alone causes a torque as large as that of the whole arm.
 
-    The comparison uses random states.
+    The root mean square torques over random states are compared, joint by joint. The smallest value counts.
 
     Args:
         robot: the robot.
@@ -51,15 +51,15 @@ def torque_sizes(robot: Robot, model: ArmModel, torques: Torques) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """Information of measured or planned rows.
+    """Information about base parameters and m friction parameters from measured or planned states.
 
     Attributes:
         model: the arm.
         phi: base parameters at which loads are computed, (p,).
         sigma: residual size of each axis, (n,) [N m].
-        limits: limits of the base parameters' deviations, (p,).
+        limits: limits of the base parameters' standard deviations, (p,).
         A, B: matrices of the covariance A^-1 B A^-1, (m + p, m + p).
-        sharpness: exponent of the mean of squares; above 1 it emphasises the widest intervals.
+        sharpness: exponent of the squared ratios in the objective; above 1 it emphasises the widest intervals.
     """
 
     model: ArmModel
@@ -119,7 +119,10 @@ class Information:
         return np.asarray(inverse @ self.B @ inverse)
 
     def value(self, X: FloatArray, count: float) -> tuple[float, FloatArray]:
-        """Return the logarithm of the objective after more rows X (N, n, k), and its gradient by X, (N, n, k)."""
+        """Return the logarithm of the objective with rows X (N, n, k) added, and its gradient by X, (N, n, k).
+
+        Each state counts for `count` samples.
+        """
         k, size = X.shape[2], len(self.limits)
         flat = X.reshape(-1, k)
         by_axis = (X * self.sigma[:, None]).reshape(-1, k)

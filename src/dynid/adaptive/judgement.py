@@ -1,4 +1,4 @@
-"""Judgements of the recording so far (`Look`), with the resulting model and the width of its intervals."""
+"""Judgement of the recording so far: its model, the model's confidence intervals, and the comparison with limits."""
 
 import time
 from dataclasses import dataclass
@@ -21,15 +21,15 @@ from dynid.robot import FloatArray, Robot
 
 @dataclass(frozen=True, eq=False)
 class RecordingJudge:
-    """Judge of the recording so far of an adaptive run.
+    """Judge of the recording of an adaptive run: identifies a model and compares its intervals with their limits.
 
     Attributes:
         robot: the robot.
         model: geometry and structure.
         settings: settings of the identification.
         run: settings of the adaptive run.
-        limits: limits of the base parameters' intervals, (p,).
-        free: whether each base parameter has no limit of its own, (p,).
+        limits: largest permitted half widths of the base parameters' intervals, (p,).
+        free: mask of the base parameters whose intervals are not limited, (p,).
     """
 
     robot: Robot
@@ -40,20 +40,21 @@ class RecordingJudge:
     free: NDArray[np.bool_]
 
     def quantile(self, motion_s: float) -> float:
-        """Return the ratio of an interval's half width to its deviation after `motion_s` [s] of motion.
+        """Return the ratio of an interval's half width to the standard deviation after `motion_s` [s] of motion.
 
         All intervals and all possible judgements share the confidence (Bonferroni). Standard deviations are estimated
-        from sums over time windows of `MEMORY_S`, see `estimators.uncertainty`. If there are few windows, they are
-        uncertain themselves, so the ratio is a quantile of Student's t with one degree of freedom less than there are
-        windows, as is usual for clustered data (Cameron and Miller 2015).
+        from sums over time windows of `MEMORY_S`, see `estimators.uncertainty`. Estimates from few windows are
+        uncertain, so the ratio is a quantile of Student's t. Its degrees of freedom are the number of windows minus
+        one, as is usual for clustered data (Cameron and Miller 2015).
         """
         tests = (int((~self.free).sum()) + self.model.axes) * self.run.looks
         return float(stdtrit(max(motion_s / MEMORY_S - 1.0, 1.0), 1.0 - 0.5 * (1.0 - self.run.confidence) / tests))
 
     def half_widths(self, result: Identification, motion_s: float) -> FloatArray:
-        """Return the half widths of the base parameters' intervals, (p,), from deviations and from friction structures.
+        """Return the half widths of the base parameters' confidence intervals, (p,).
 
-        Data of a short motion are compatible with several structures, each with its own base parameters.
+        They consist of the statistical error and of the difference to fits with other friction structures, because
+        several structures may explain the data of a short motion.
         """
         joint_friction = result.estimate.regression.joint_friction
         rivals = (
@@ -65,7 +66,7 @@ class RecordingJudge:
         return np.asarray(self.quantile(motion_s) * deviations(result) + other)
 
     def judge_recording(self, source: Recording, moved: float) -> tuple[Look, Identification | None]:
-        """Return the judgement of the whole recording, and the resulting model."""
+        """Return the judgement after `moved` [s] of motion, and the identified model; None if identification failed."""
         began = time.perf_counter()
         try:
             result = identify(self.robot, [source], settings=self.settings)
@@ -79,10 +80,10 @@ class RecordingJudge:
         return Look(moved, float(shares[worst]), names[worst], result.verdict.accepted, seconds), result
 
     def _torque_share(self, result: Identification) -> float:
-        """Return the largest deviation of a joint's predicted torques over its limit, friction included.
+        """Return the largest relative standard deviation of a joint's predicted torque, divided by its limit [-].
 
-        The states are the recorded ones. Viscous friction alone would mean little, because it trades off with the other
-        friction terms.
+        The torques are those of the recorded states, including friction. Viscous friction has no limit of its own,
+        because its estimate depends strongly on the other friction terms.
         """
         regression = result.estimate.regression
         covariance = regression.whole_spread(regression.solve())

@@ -1,7 +1,7 @@
 """Online estimate while the recording grows, before there is enough data for a verdict.
 
-Every parameter has a value from the start: until the data determine it, the estimate keeps the value of the nominal
-arm, and for friction that of the gears if the robot's folder states one. Friction is linearised at these values.
+Every parameter has a prior value: that of the nominal arm or, for friction, that in the robot's folder if it has one.
+The estimate keeps the prior value until the data determine the parameter. Friction is linearised at the prior values.
 """
 
 from dataclasses import dataclass, replace
@@ -27,12 +27,13 @@ FEWEST = 10  # minimum number of samples per update
 
 @dataclass(frozen=True, eq=False)
 class LiveEstimate:
-    """State of the recursive estimate.
+    """State of the recursive estimate of base parameters and friction.
 
     Attributes:
-        regression: regression of all samples that later data no longer change.
+        settings: settings of the identification.
+        regression: regression of all samples that are final, because later data do not affect their filtered values.
         taken: number of sampling intervals in `regression`.
-        latest: regression with the last samples, whose filtered values still change with later data.
+        latest: regression that also contains the last samples, whose filtered values are provisional.
     """
 
     settings: IdentificationSettings
@@ -49,9 +50,14 @@ class LiveEstimate:
         deviations: FloatArray,
         sigma: FloatArray,
     ) -> "LiveEstimate":
-        """Return the estimate from prior base parameters (p,) with deviations (p,), and friction of the nominal arm.
+        """Return the estimate before any data, from prior knowledge.
 
-        `sigma` (n,) [N m] is the size of residuals.
+        Args:
+            model: the arm.
+            settings: settings of the identification.
+            nominal: prior base parameters (p,) [SI], and the prior friction law; None if friction is unknown.
+            deviations: standard deviations of the prior base parameters, (p,) [SI].
+            sigma: expected size of residuals of each axis, (n,) [N m].
         """
         coulomb, (phi, law) = settings.coulomb_friction, nominal
         name = WITHOUT_GEAR_DATA if law is None else WITH_GEAR_DATA
@@ -68,7 +74,9 @@ class LiveEstimate:
         return cls(settings, regression, 0, regression)
 
     def updated(self, signals: Signals) -> "LiveEstimate":
-        """Return the estimate with the new part of a recording; the start of its window must not have changed.
+        """Return the estimate after the new part of a growing recording.
+
+        The signals are the whole recording so far; their window must start at the same time in every call.
 
         Raises:
             DataError: the signals cannot be used.
@@ -87,6 +95,6 @@ class LiveEstimate:
         return LiveEstimate(self.settings, regression, taken, regression.updated(tail))
 
     def model(self) -> tuple[FloatArray, FrictionLaw]:
-        """Return base parameters (p,) and the friction law in addition to them."""
+        """Return the estimated base parameters (p,) [SI], and the friction law in addition to them."""
         solution = self.latest.solve()
         return solution.phi, self.latest.law(solution)

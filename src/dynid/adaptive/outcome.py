@@ -1,4 +1,4 @@
-"""Outcome of an adaptive run: its looks, its segments, and the reason for its end."""
+"""Outcome of an adaptive run: its judgements (looks), its segments, and the reason for its end."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,11 +12,12 @@ from dynid.robot import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """One judgement of the recording so far.
+    """One judgement of the recording of an adaptive run.
 
     Attributes:
-        motion_s: total time of motion [s].
-        widest: the largest ratio of an interval to its limit, and the parameter.
+        motion_s: time of motion before the judgement [s].
+        widest: largest ratio of an interval's half width to its limit; infinite without a model.
+        parameter: name of the parameter with this ratio, or "torque".
         accepted: whether the verdict accepted the model.
         seconds: duration of the judgement [s].
         reason: why there is no model; "" if there is one.
@@ -39,15 +40,15 @@ class AdaptiveRun:
     """An adaptive run and its model.
 
     Attributes:
-        identification: that of the last judgement; None if no judgement gave a model.
+        identification: identification of the last judgement with a model; None if no judgement gave a model.
         precise: whether all intervals are within their limits.
         segments: planned segments, in order.
         looks: judgements of the recording, in order.
         tracking: largest tracking errors of each segment, (segments, n) [rad].
-        limits: limits of the base parameters' intervals, (p,).
+        limits: largest permitted half widths of the base parameters' intervals, (p,).
         motion_s: total time of motion [s].
-        stopped: segments in which a joint left its tube, so that the arm braked.
-        quantile: ratio of an interval's half width to its deviation, at the end of the longest possible run.
+        stopped: number of segments that the arm stopped before their end.
+        quantile: ratio of an interval's half width to the standard deviation, at the end of the longest possible run.
         out_of_time: whether there was no time for another segment.
     """
 
@@ -69,12 +70,12 @@ class AdaptiveRun:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Return sentences on how the uncertainty fell, and why the run ended."""
+        """Sentences about every judgement, and about the reason for the end of the run."""
         return (*(look_line(look) for look in self.looks), self.end)
 
     @property
     def end(self) -> str:
-        """Return the reason for the end and the result, in words."""
+        """Sentence with the reason for the end of the run and its result."""
         why = (
             "every interval is within its limit"
             if self.precise
@@ -104,7 +105,7 @@ class AdaptiveRun:
 
 
 def look_line(look: Look) -> str:
-    """Return one line of text about a look, that is, a judgement of the recording so far."""
+    """Return one line of text about a judgement of the recording."""
     if look.reason:
         return f"{look.motion_s:5.1f} s  no model yet: {look.reason}"
     verdict = "accepted" if look.accepted else "not accepted"

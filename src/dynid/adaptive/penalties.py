@@ -7,12 +7,12 @@ from dynid.control.motion_check import MotionLimits
 from dynid.robot import FloatArray
 
 LOAD_PENALTY = 0.1  # weight of servo overload relative to other limits
-LIMIT_SHARE = 0.97  # share of the limits in the optimisation, since penalties permit small violations
-POSITION_MARGIN = 0.005  # margin of positions [share of their range]
+LIMIT_SHARE = 0.97  # share of the limits at which penalties begin, because penalties permit small violations
+POSITION_MARGIN = 0.005  # margin to both position limits [share of the range]
 
 
 def spans(limits: MotionLimits) -> tuple[tuple[FloatArray, FloatArray], ...]:
-    """Return bounds of positions, velocities and accelerations, (n,) each."""
+    """Return lower and upper bounds of positions [rad], velocities [rad/s] and accelerations [rad/s^2], (n,) each."""
     edge = POSITION_MARGIN * (limits.upper - limits.lower)
     return (
         (limits.lower + edge, limits.upper - edge),
@@ -22,10 +22,10 @@ def spans(limits: MotionLimits) -> tuple[tuple[FloatArray, FloatArray], ...]:
 
 
 def torque_excess(tau: FloatArray, frame: SegmentConstraints) -> tuple[float, FloatArray]:
-    """Return a penalty on torques (N, n) and its gradient (N, n).
+    """Return a penalty [-] on torques (N, n) [N m], and its gradient (N, n).
 
-    It covers their magnitude, their mean square and the last sample, since the arm may have to stand at a segment's
-    end.
+    Torques beyond the limit, a mean square beyond what servos bear permanently, and a last torque beyond the same
+    bound are penalised: the arm may have to stand at the end of a segment.
     """
     more, push = excess(tau, -LIMIT_SHARE * frame.limits.torque, LIMIT_SHARE * frame.limits.torque)
     hot = np.maximum(np.mean(tau**2, axis=0) / frame.lasting**2 - 1.0, 0.0)

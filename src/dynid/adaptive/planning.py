@@ -35,25 +35,26 @@ from dynid.model.standard import load_nominal
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.polynomial import PolynomialTrajectory
 
-TUBE_FACTOR = 1.8  # tube width relative to the largest tracking error so far
+TUBE_FACTOR = 1.8  # allowed tracking error over the largest one of the last two segments
 PRIOR_SIGMA = 0.0015  # prior residual size [share of the torque limit]
-INERTIAL_PRIOR, VISCOUS_PRIOR = 0.1, 1.0  # prior deviations as relative torques
-CHANGED_PRIOR = 0.03  # prior deviation after a previous identification, as a relative torque
-VISCOUS_SHARE, LEAST_VISCOUS = 0.5, 0.02  # prior deviation of viscous friction: relative, minimum
-LIVE_SIGMA = 0.03  # residual size of the online estimate, larger as its friction ignores load
+INERTIAL_PRIOR, VISCOUS_PRIOR = 0.1, 1.0  # prior standard deviations, as relative torques (`torque_sizes`)
+CHANGED_PRIOR = 0.03  # prior standard deviation with a previous model, as a relative torque
+# prior standard deviation of viscous friction: share of the nominal value, and least share of `VISCOUS_PRIOR`
+VISCOUS_SHARE, LEAST_VISCOUS = 0.5, 0.02
+LIVE_SIGMA = 0.03  # residual size of the online estimate [share of the torque limit]; its simple friction law errs more
 CHANGED_SHARPNESS = 2.0  # sharpness of the objective after a change
 UNKNOWN_FRICTION, GEAR_FRICTION = 0.18, 0.05  # friction bound without and with gear data [share of the torque limit]
-UNIDENTIFIED_SHARE = 0.7  # share of the first tube that is kept until a model is identified
+UNIDENTIFIED_SHARE = 0.7  # least allowed tracking error until a model is identified, over the initial one
 LOAD_STEP_S = 0.002
-FREE_MOVEMENT_RAD = 0.01  # movement that is always permitted [rad]
-LOAD_RESERVE = 0.15  # reserve to a servo's overload limit [share]
+FREE_MOVEMENT_RAD = 0.01  # distance from the start posture that position limits always permit [rad]
+LOAD_RESERVE = 0.15  # reserve that planning adds to the present use of a servo's overload limit [share of the limit]
 
 
 class Planning:
-    """Plans segments of one robot with the current model; `session.AdaptiveIdentification` executes them.
+    """Planner of the segments of one robot with the current model; `session.AdaptiveIdentification` executes them.
 
     Attributes:
-        report: called with the progress as plain values.
+        report: function that is called with the progress as plain values.
 
     Raises:
         DataError: the previous model is of another robot or structure.
@@ -89,7 +90,7 @@ class Planning:
         self.quantile = self.judge.quantile(own.longest_s)
 
     def start(self) -> CurrentModel:
-        """Return the previous model, or the nominal arm without friction, which is unknown until it moves."""
+        """Return the model before any motion: the previous model, or the nominal arm without friction."""
         if self._before is not None:
             law = self._gears or FrictionLaw.of(self.robot.size, {})
             return CurrentModel(self.model, self._before, law, PRIOR_SIGMA * self.robot.torque_limits)
@@ -99,7 +100,12 @@ class Planning:
         return CurrentModel(self.model, self.model.base_parameters(standard), friction, sigma)
 
     def tube(self, done: list[FloatArray], known: CurrentModel) -> FloatArray:
-        """Return the allowed tracking errors, (n,) [rad], from past errors; larger without a model."""
+        """Return the allowed tracking errors (n,) [rad] of the next segment, from those of the last two segments.
+
+        Args:
+            done: largest tracking errors of each finished segment, (n,) [rad] each.
+            known: current model; without an identified model, the errors may be larger.
+        """
         least = LEAST_TUBE_RAD if known.identified else np.maximum(LEAST_TUBE_RAD, UNIDENTIFIED_SHARE * self.first_tube)
         return np.asarray(np.clip(TUBE_FACTOR * np.max(done[-2:], axis=0), least, MOST_TUBE_RAD))
 
@@ -119,21 +125,21 @@ class Planning:
         return live, replace(known, phi=BaseParameters(self.model.names, phi), friction=friction)
 
     def model_of(self, result: Identification, shown: list[Segment]) -> CurrentModel:
-        """Return the current model from an identification of the recorded segments."""
+        """Return an identification of the recorded segments `shown` as the current model."""
         friction = result.friction or FrictionLaw.of(self.robot.size, {})
         known = CurrentModel(self.model, result.base, friction, np.asarray(result.estimate.residual_sigma), True)
         return replace(known, ratio=deviations(result) / self.information(shown, known).deviations)
 
     def information(self, planned: list[Segment], known: CurrentModel) -> Information:
-        """Return the expected information of the segments so far, computed with the current model.
+        """Return the expected information of planned segments, computed with the current model.
 
-        If the identified standard deviations were larger than planned, the limits of the parameters are reduced
-        accordingly.
+        The parameters' limits are divided by the ratio of identified to planned standard deviations, so that planning
+        aims at what an identification will find.
         """
         count = PLANNING_S / self.identification.sampling_interval_s
         limits = self.limits if known.ratio is None else self.limits / known.ratio
         now = Information.prior(self.model, known.phi.values, known.sigma, limits, self._prior)
-        if self._before is not None:  # a change must not hide in poorly determined parameters
+        if self._before is not None:  # the widest intervals matter most: a change may be in any parameter
             now = replace(now, sharpness=CHANGED_SHARPNESS)
         for segment in planned:
             now = now.with_states(segment.states, count)
@@ -151,9 +157,18 @@ class Planning:
         caution: float = 1.0,
         length_s: float | None = None,
     ) -> Segment:
-        """Return the next segment from a posture (n,) [rad]; `caution` is a share of range and speed.
+        """Return the next segment from the posture `start` (n,) [rad].
 
-        `length_s` replaces the usual length if less time is left [s].
+        Args:
+            name: first part of the segment's name.
+            start: posture from which the segment starts, (n,) [rad].
+            shown: completed segments, which the current model contains.
+            known: current model.
+            tube: allowed tracking errors, (n,) [rad].
+            load: used share of each servo's overload limit at the start, (n,) [-].
+            seed: seed of the random starts.
+            caution: factor on ranges, speeds and accelerations [-].
+            length_s: duration of the segment [s]; None is that of the settings.
 
         Raises:
             SafetyError: no segment is safe.
@@ -161,7 +176,7 @@ class Planning:
         k = len(shown)
         share = caution * self.settings.stages[min(k, len(self.settings.stages) - 1)]
         full, information = self._full, self.information(shown, known)
-        # a share of the ranges around the present posture, so that the posture is always inside
+        # the limits enclose the start posture, from which each joint may move by a share of its range
         low, high = (np.maximum(full.lower, self.robot.lower + tube), np.minimum(full.upper, self.robot.upper - tube))
         lower = np.minimum(start - FREE_MOVEMENT_RAD, np.maximum(low, start - share * (full.upper - full.lower)))
         upper = np.maximum(start + FREE_MOVEMENT_RAD, np.minimum(high, start + share * (full.upper - full.lower)))
@@ -178,13 +193,20 @@ class Planning:
         return planner.plan(f"{name} {k + 1}", start, frame, information, interval, 1000 * seed + k)
 
     def check_way(self, motion: PolynomialTrajectory, known: CurrentModel, tube: FloatArray, load: FloatArray) -> None:
-        """Raise SafetyError if a motion that is not part of the identification is unsafe."""
+        """Raise SafetyError if a motion that is not part of the identification is unsafe.
+
+        Args:
+            motion: the motion.
+            known: current model, which predicts the torques.
+            tube: allowed tracking errors, (n,) [rad].
+            load: used share of each servo's overload limit at the start, (n,) [-].
+        """
         moving = known.feedforward.moving
         limits = robot_limits(self.robot, self._full.acceleration)
         self.planner.check(motion, SegmentConstraints(limits, moving, moving, tube, load, self._lasting))
 
     def loaded(self, motion: PolynomialTrajectory, known: CurrentModel, load: FloatArray) -> FloatArray:
-        """Return the used share of each servo's overload limit after a motion, (n,)."""
+        """Return the used share of each servo's overload limit (n,) [-] after a motion, from that before it, `load`."""
         if self._overload is None:
             return load
         times = np.arange(0.0, motion.duration, LOAD_STEP_S)

@@ -1,4 +1,4 @@
-"""Prior knowledge of an arm: its limits, its first tube, and values of its gears."""
+"""Prior knowledge of an arm: motion limits, initial tracking tube, gear friction, and permanent torques."""
 
 import numpy as np
 
@@ -31,7 +31,7 @@ def motion_limits(robot: Robot, profile: str) -> MotionLimits:
 
 
 def first_tube(robot: Robot) -> FloatArray:
-    """Return the allowed tracking errors while friction is unknown, (n,) [rad]."""
+    """Return the allowed tracking errors (n,) [rad] before the first segment, while friction is unknown."""
     gains = load_controller(robot)
     stiffness = np.array(gains.proportional_gain_1_s2) * np.array(gains.inertia_kg_m2)
     bent = UNKNOWN_SHARE * robot.torque_limits / stiffness

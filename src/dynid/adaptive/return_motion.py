@@ -1,4 +1,4 @@
-"""Return motion along a stopped segment, whose path is known to be free and not to overload the servos."""
+"""Return motion along an executed segment, whose path was proven free and did not overload the servos."""
 
 import numpy as np
 
@@ -6,19 +6,25 @@ from dynid.robot import FloatArray
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
 
-DURATION_FACTOR, ADDED_S = 2.0, 0.5  # duration relative to the executed time, plus a minimum [s]
+DURATION_FACTOR, ADDED_S = 2.0, 0.5  # duration of the return: factor on the executed time [-], and added time [s]
 KNOT_S = 0.1
 
 
 def return_duration_s(along_s: float) -> float:
-    """Return the duration of the return motion [s]."""
+    """Return the duration of the return motion [s] for a segment that was executed for `along_s` [s]."""
     return DURATION_FACTOR * along_s + ADDED_S
 
 
 def return_motion(motion: Motion, along_s: float, at: FloatArray, joints: tuple[str, ...]) -> PolynomialTrajectory:
-    """Return the motion from the present posture (n,) [rad] to the start of a segment followed for `along_s` [s].
+    """Return the motion from the present posture to the start of a segment that was executed for `along_s` [s].
 
-    The path is that of the segment, backwards; the present tracking error fades on the way.
+    The path is that of the segment in reverse. The initial offset from the path decreases to zero on the way.
+
+    Args:
+        motion: the executed segment.
+        along_s: executed time of the segment [s].
+        at: present posture, (n,) [rad].
+        joints: names of the joints, (n,).
     """
     duration = return_duration_s(along_s)
     times = np.linspace(0.0, duration, 1 + int(np.ceil(duration / KNOT_S)))

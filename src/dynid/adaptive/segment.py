@@ -22,25 +22,25 @@ from dynid.trajectory.polynomial import PolynomialTrajectory
 PLANNING_S = 0.1  # sampling interval in planning [s]
 DIFFERENCE = 1e-5
 PENALTY = 300.0
-BOX_M = 0.05  # lack of clearance with the same penalty as a joint's whole range [m]
+BOX_M = 0.05  # missing clearance to the free space's border that is penalised like an excess of a whole joint range [m]
 MOST_FROZEN = 3  # maximum number of frozen joints per segment
 SCALES = (1.0, 0.98, 0.95, 0.9, 0.8, 0.6, 0.35)  # scale factors that are tried until the check passes
-STOP_LOAD = 0.5  # minimum load that stops a segment [share of the overload limit]; the rest is for the return
-EXCESS_RAD = 0.1  # permitted excess of a joint's range in the optimisation [rad]
-COMPLETE_SCALE = 0.8  # scale factor from which a segment counts as complete
-LATER_DIVISOR = 3  # divisor of the iterations for the second and later candidates
+STOP_LOAD = 0.5  # least share of the overload limit at which a segment is stopped; the rest is for the return motion
+EXCESS_RAD = 0.1  # excess of position limits at which positions are clipped before torques are computed [rad]
+COMPLETE_SCALE = 0.8  # least scale factor at which no further candidate is optimised
+LATER_DIVISOR = 3  # divisor of the number of iterations for all candidates after the first
 
 
 class SegmentPlanner:
-    """Plans segments of one robot.
+    """Planner of the segments of one robot.
 
     Args:
         robot: the robot.
         duration: duration of a segment [s].
         box: free space; None if the surroundings of the arm are unknown.
         draws: number of random starts.
-        candidates: number of the best starts that may be optimised, in order, until one passes all checks.
-        iterations: iterations of the first optimisation; the others get a part.
+        candidates: number of best starts that may be optimised, in order, until one passes all checks.
+        iterations: number of iterations of the first optimisation; later ones have `LATER_DIVISOR` times fewer.
 
     Attributes:
         planning_s: time limit of an optimisation [s], excluding the steps before and after it.
@@ -67,7 +67,7 @@ class SegmentPlanner:
         self._shapes = self.spline.functions(self._times)
 
     def of_length(self, duration: float) -> "SegmentPlanner":
-        """Return a planner of segments with another duration [s]."""
+        """Return this planner for segments of the given duration [s]."""
         if duration == self.spline.duration:
             return self
         other = copy(self)
@@ -84,8 +84,8 @@ class SegmentPlanner:
             start: present posture, (n,) [rad].
             frame: constraints.
             known: information before the segment.
-            interval_s: sampling interval [s].
-            seed: seed of the starts.
+            interval_s: sampling interval of the identification [s].
+            seed: seed of the random starts.
 
         Raises:
             SafetyError: no segment passes the check; quotes the last refusal.
@@ -97,7 +97,7 @@ class SegmentPlanner:
         starts = self._starts(start, frame, known, count, random)
         until = began + self.planning_s
         for k, drawn in enumerate(starts):
-            late = time.perf_counter() > until  # out of time: only the steps that any segment needs
+            late = time.perf_counter() > until  # out of time: no further optimisation unless no segment has been found
             if k and late and (best is not None or k < len(starts) - 1):
                 continue
             iterations = self._iterations if k == 0 else max(1, self._iterations // LATER_DIVISOR)
@@ -135,14 +135,14 @@ class SegmentPlanner:
     def _admissible(
         self, name: str, points: FloatArray, frame: SegmentConstraints, most_frozen: int = MOST_FROZEN
     ) -> tuple[PolynomialTrajectory, bool]:
-        """Return the largest scaled version of a segment that passes the check, and whether it is almost the whole one.
+        """Return a segment scaled down until it passes the check, and whether it is nearly the full motion.
 
-        If none passes, the joint with the highest torque demand is reversed, since it may be able to lower a load that
-        it cannot lift; then it is frozen. This is repeated joint by joint. A sticking joint needs more torque the
-        slower it moves, so a smaller motion may not help.
+        If no scale passes, the joint with the highest torque demand moves in the opposite direction, because it may be
+        able to lower a load that it cannot lift. If this does not help, the joint stays at rest. These steps are
+        repeated joint by joint. Scaling alone may not help: a sticking joint needs more torque the slower it moves.
 
         Raises:
-            SafetyError: nothing passes.
+            SafetyError: no version of the segment passes.
         """
         start, moving = points[0], np.ones(points.shape[1])
         refusal: SafetyError | None = None
@@ -161,7 +161,7 @@ class SegmentPlanner:
         raise refusal
 
     def _hardest(self, motion: PolynomialTrajectory, frame: SegmentConstraints, moving: NDArray[np.bool_]) -> int:
-        """Return the joint with the highest torque demand: peak demand if any joint exceeds its limit, else RMS."""
+        """Return the moving joint with the highest torque demand: by peak if one exceeds its limit, else by RMS."""
         tau = np.abs(frame.torques(*motion.sample_all(np.arange(0.0, motion.duration, COARSE_S)))) / frame.limits.torque
         peak, size = tau.max(axis=0), np.sqrt(np.mean(tau**2, axis=0))
         return int(np.argmax(np.where(moving, np.where(peak > 1.0, 1.0 + peak, size), -1.0)))
@@ -184,13 +184,13 @@ class SegmentPlanner:
         count: float,
         random: np.random.Generator,
     ) -> list[FloatArray]:
-        """Return the random start points of lowest cost; a cost is much cheaper to compute than its gradient."""
+        """Return the starts of lowest cost, points (1 + free, n) [rad] each, out of many random ones."""
         drawn = [self._drawn(start, frame, random) for _ in range(max(self._draws, self._candidates))]
         worth = [self._worth(points, frame, known, count) for points in drawn]
         return [drawn[k] for k in np.argsort(worth)[: self._candidates]]
 
     def _worth(self, points: FloatArray, frame: SegmentConstraints, known: Information, count: float) -> float:
-        """Return uncertainty plus penalties of points (1 + free, n)."""
+        """Return the cost [-] of points (1 + free, n) [rad]: log uncertainty plus penalties."""
         states, limits = [one @ points for one in self._shapes], frame.limits
         within = np.clip(states[0], limits.lower - EXCESS_RAD, limits.upper + EXCESS_RAD)
         W = known.model.regressor(*states)
@@ -201,7 +201,7 @@ class SegmentPlanner:
         return known.value(known.weighed(W, states[1]), count)[0] + PENALTY * more
 
     def _drawn(self, start: FloatArray, frame: SegmentConstraints, random: np.random.Generator) -> FloatArray:
-        """Return random points (1 + free, n) [rad] around the path to a random end, as far as speeds allow."""
+        """Return random points (1 + free, n) [rad] within the ranges, scaled towards the start to keep speed limits."""
         limits, shapes = frame.limits, self._shapes
         points = np.tile(start, (1 + self.spline.free, 1))
         points[1:] = random.uniform(limits.lower, limits.upper, (self.spline.free, len(start)))
@@ -221,7 +221,7 @@ class SegmentPlanner:
         iterations: int,
         until: float,
     ) -> FloatArray:
-        """Return the best points (1 + free, n) [rad] that an optimisation finds until a clock time [s]."""
+        """Return the points (1 + free, n) [rad] after an optimisation, which ends at the clock time `until` [s]."""
         start, shape = points[0], points[1:].shape
 
         def cost(x: FloatArray) -> tuple[float, FloatArray]:
@@ -239,16 +239,16 @@ class SegmentPlanner:
     def _cost(
         self, points: FloatArray, frame: SegmentConstraints, known: Information, count: float
     ) -> tuple[float, FloatArray]:
-        """Return uncertainty plus penalties of points (1 + free, n), and the gradient by them."""
+        """Return the cost [-] of points (1 + free, n) [rad] as `_worth` does, and its gradient by the points."""
         states = [one @ points for one in self._shapes]
         N, n = states[0].shape
-        # every state unchanged, and once perturbed in each of its 3 n components
+        # forward differences: every state as given, then with each of its 3 n components changed
         moved = [np.tile(one, (1 + 3 * n, 1, 1)) for one in states]
         for which in range(3):
             for joint in range(n):
                 moved[which][1 + which * n + joint, :, joint] += DIFFERENCE
         limits = frame.limits
-        # a step of the optimiser may leave the range of the torque kernels
+        # a step of the optimiser may exceed the range for which the torque kernels are compiled
         within = np.clip(moved[0], limits.lower - EXCESS_RAD, limits.upper + EXCESS_RAD)
         W = known.model.regressor(*(one.reshape(-1, n) for one in moved))
         X = known.weighed(W, moved[1].reshape(-1, n)).reshape(1 + 3 * n, N, n, -1)
@@ -271,7 +271,13 @@ class SegmentPlanner:
 
     @staticmethod
     def _torque_penalty(frame: SegmentConstraints, moved: list[FloatArray], W: FloatArray) -> tuple[float, FloatArray]:
-        """Return the torque penalty of states (1 + 3 n, N, n) with their regressors, and its gradient, (3, N, n)."""
+        """Return the torque penalty [-] of the first states in `moved`, and its gradient by q, dq and ddq, (3, N, n).
+
+        Args:
+            frame: constraints.
+            moved: q, dq and ddq, (1 + 3 n, N, n) each: as given, then with one component changed each.
+            W: regressors of these states, (1 + 3 n, N, n, p).
+        """
         N, n = moved[0].shape[1:]
         tau = frame.most_expected([one[0] for one in moved], W[0])
         more, push = torque_excess(tau, frame)
@@ -285,9 +291,11 @@ class SegmentPlanner:
         return more, slope
 
     def _box_penalty(self, q: FloatArray, tube: FloatArray) -> tuple[float, FloatArray]:
-        """Return the free-space penalty of postures (1 + n, N, n), and its gradient.
+        """Return the free-space penalty [-] of the first postures in `q`, and its gradient (N, n).
 
-        The first postures are the motion's; in the others one joint each is moved.
+        Args:
+            q: postures, (1 + n, N, n) [rad]: as given, then with one joint moved each.
+            tube: allowed tracking errors, (n,) [rad].
         """
         lacks, slope = self._lacks(q[0], tube), np.zeros(q.shape[1:])
         near = lacks > 0.0  # the gradient is zero elsewhere
@@ -298,6 +306,6 @@ class SegmentPlanner:
         return float(np.mean(lacks**2)), slope
 
     def _lacks(self, q: FloatArray, tube: FloatArray) -> FloatArray:
-        """Return the missing clearance of each of the postures (N, n), (N,) [m]."""
+        """Return the missing clearance at postures (N, n) [rad], (N,) [multiples of `BOX_M`]; 0 if none is missing."""
         assert self.box is not None
         return np.asarray(np.maximum(self.box.shortfall(q, tube), 0.0) / BOX_M)

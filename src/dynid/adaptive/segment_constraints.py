@@ -10,7 +10,7 @@ from dynid.robot import FloatArray
 from dynid.trajectory.motion import Sample
 from dynid.trajectory.polynomial import PolynomialTrajectory
 
-TORQUE_SIGMAS = 2.0  # considered torque uncertainty [standard deviations]
+TORQUE_SIGMAS = 2.0  # number of standard deviations that are added to predicted torques
 TRANSITION_RAD_S = 0.1  # transition velocity of friction's sign [rad/s]
 
 
@@ -19,7 +19,7 @@ class TorqueUncertainty:
     """Uncertainty of the current model's torques.
 
     Attributes:
-        unknown_friction: unknown friction, (n,) [N m].
+        unknown_friction: bound of the friction that the model does not contain, (n,) [N m].
         root: square root of the covariance of friction and base parameters, root root' = cov, (m + p, k).
         columns: function that returns the torques per unit of friction and base parameters, (N, n, m + p), from a
             regressor (N, n, p) and velocities (N, n).
@@ -30,9 +30,12 @@ class TorqueUncertainty:
     columns: Callable[[FloatArray, FloatArray], FloatArray]
 
     def added(self, tau: FloatArray, dq: FloatArray, W: FloatArray) -> FloatArray:
-        """Return torques (N, n) [N m] increased in magnitude by their uncertainty.
+        """Return torques `tau` (N, n) [N m], increased in magnitude by their uncertainty.
 
-        Velocities are (N, n), the regressor (N, n, p).
+        Args:
+            tau: predicted torques, (N, n) [N m].
+            dq: velocities, (N, n) [rad/s].
+            W: regressor of the base parameters, (N, n, p).
         """
         # friction opposes motion: it adds to the load when lifting, and carries a part of it when lowering
         rubbed = tau + self.unknown_friction * np.tanh(dq / TRANSITION_RAD_S)
@@ -47,11 +50,11 @@ class SegmentConstraints:
     Attributes:
         limits: limits of positions, velocities, accelerations and torques.
         torques: function of the largest possible torques of a motion.
-        expected: function of the expected torques, with smooth friction, since the optimisation needs derivatives.
+        expected: function of the expected torques, with friction smoothed for the optimiser's derivatives.
         tube: allowed tracking errors, (n,) [rad].
-        load: used share of each servo's overload limit, (n,).
+        load: used share of each servo's overload limit at the start, (n,) [-].
         lasting: root mean square of the torques that servos bear permanently, (n,) [N m].
-        uncertainty: uncertainty of the expected torques; None for none.
+        uncertainty: uncertainty of the expected torques; None adds no uncertainty.
     """
 
     limits: MotionLimits
@@ -63,7 +66,12 @@ class SegmentConstraints:
     uncertainty: TorqueUncertainty | None = None
 
     def most_expected(self, states: Sequence[FloatArray], W: FloatArray) -> FloatArray:
-        """Return torques (N, n) [N m] including their uncertainty, at states (N, n) with the regressor W (N, n, p)."""
+        """Return expected torques (N, n) [N m], increased by their uncertainty.
+
+        Args:
+            states: q, dq and ddq, (N, n) each.
+            W: regressor of these states, (N, n, p).
+        """
         q, dq, ddq = states
         tau = self.expected(q, dq, ddq)
         return tau if self.uncertainty is None else self.uncertainty.added(tau, dq, W)
@@ -71,17 +79,17 @@ class SegmentConstraints:
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """A planned segment.
+    """Planned segment of an adaptive run.
 
     Attributes:
         motion: motion from rest to rest.
         states: planned q, dq and ddq, (N, n) each.
-        widest: largest expected ratio of a parameter's standard deviation to its limit after the segment.
-        tube: tracking error around the motion within which free space is proven, (n,) [rad].
-        load: share of each servo's overload limit at which the arm stops, (n,).
-        seconds: wall time of planning.
-        work_s: processor time of planning.
-        waited: whether the arm stood still meanwhile instead of executing the previous segment.
+        widest: largest ratio of a parameter's standard deviation to its limit that is expected after the segment.
+        tube: tracking errors up to which the motion is proven to stay in free space, (n,) [rad].
+        load: share of each servo's overload limit at which the arm stops, (n,) [-].
+        seconds: wall time of planning [s].
+        work_s: processor time of planning [s].
+        waited: whether the arm stood still during planning instead of executing the previous segment.
     """
 
     motion: PolynomialTrajectory

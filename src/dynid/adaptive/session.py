@@ -1,13 +1,11 @@
 """Adaptive identification: segment after segment, each where the current model is least certain.
 
-Before data a segment is small and slow, and its torques are those of the nominal arm. While a segment runs the next one
-is planned, with the data before it and its own expected information. From `first_look_s` on the arm stands
-still after a segment, and `identify` judges the whole recording; the run ends when
-
-- its verdict is accepted, and
-- the interval of every parameter of links and rotors, and of every joint's torque, is within its limit, at a confidence
-  that all of them and all possible looks share (Bonferroni): so the confidence holds whenever the run
-  ends, in spite of repeated looks.
+The first segments are small and slow, and the nominal arm predicts their torques. While a segment is executed, the next
+one is planned, from the data before the segment and from the information that the segment is expected to give. From
+`first_look_s` on, the arm pauses after segments that may complete the model, and `identify` judges the whole recording
+(a look). The run ends if the verdict is accepted, and if the confidence intervals of all parameters of links and rotors
+and of every joint's torque are within their limits. All intervals and all possible looks share one confidence
+(Bonferroni), so it holds whenever the run ends, in spite of repeated looks.
 """
 
 import numpy as np
@@ -23,11 +21,11 @@ from dynid.errors import SafetyError
 from dynid.robot import FloatArray
 from dynid.trajectory.polynomial import rest_to_rest
 
-LOOK_THRESHOLD = 1.05  # expected widest interval above which no look is made [share of its limit]
+LOOK_THRESHOLD = 1.05  # expected widest interval above which the recording is not judged yet [share of its limit]
 
 
 class AdaptiveIdentification(Planning):
-    """Runs adaptive identifications of one robot.
+    """Adaptive identification of one robot.
 
     Args:
         robot: prior knowledge of the arm.
@@ -35,7 +33,7 @@ class AdaptiveIdentification(Planning):
         box: free space; None if the surroundings of the arm are unknown.
         mount: mount of the arm.
         before: previous model of the arm, from which the run starts; None starts from the nominal arm.
-        progress: called with one line after each segment and judgement.
+        progress: function that is called with one line of text after each segment and judgement.
 
     Attributes:
         report: function that is called with the progress as plain values.
@@ -45,7 +43,13 @@ class AdaptiveIdentification(Planning):
     """
 
     def run(self, arm: Arm, name: str = "adaptive", seed: int = 0, *, to_rest: bool = False) -> AdaptiveRun:
-        """Move and judge until the model is precise enough or time is over; `to_rest` then moves to the rest posture.
+        """Execute and judge segments until the model is precise enough, the time is over, or no segment is safe.
+
+        Args:
+            arm: the arm that executes the segments.
+            name: name of the recording; also the first part of the segments' names.
+            seed: seed of the planning.
+            to_rest: move to the rest posture at the end.
 
         Raises:
             SafetyError: no segment is safe, or there is no room at the present posture.
@@ -81,7 +85,7 @@ class AdaptiveIdentification(Planning):
         )
 
     def _carried_out(self, state: Course, segment: Segment) -> tuple[Segment | None, bool]:
-        """Execute a segment; return the next one (None at the end), and whether the model is precise enough."""
+        """Execute a segment; return the next one (None ends the run), and whether the model is precise enough."""
         own, arm = self.settings, state.arm
         moved = arm.moved_s + segment.motion.duration
         state.segments.append(segment)
@@ -107,7 +111,10 @@ class AdaptiveIdentification(Planning):
             self.planner.box.prove(standing, np.full(self.robot.size, LEAST_TUBE_RAD))
 
     def _worth_a_look(self, state: Course, moved: float) -> bool:
-        """Return whether the model may be precise enough after the coming segment, by the expected information."""
+        """Return whether the recording should be judged after the coming segment, at `moved` [s] of motion.
+
+        This is the case if the expected information suffices for a model that is precise enough.
+        """
         shown_s = sum(one.motion.duration for one in (*state.shown, state.segments[-1]))
         if min(moved, shown_s) < self.settings.first_look_s - TIME_TOLERANCE_S:
             return False

@@ -35,7 +35,7 @@ class SimulatedArm:
         friction: true friction; None is that of the robot's simulated arm.
         mount: mount of the arm.
         seed: seed of all nuisances.
-        capped: whether currents are limited near a servo's overload, as the driver does.
+        capped: whether currents are limited when a servo is near its overload limit, as in the driver.
     """
 
     def __init__(
@@ -67,21 +67,21 @@ class SimulatedArm:
     def to_start(self, feedforward: Feedforward) -> None:
         """Move to the rest posture, then start the recording.
 
-        The reference is then the arm's true posture, which stiction keeps off the rest posture.
+        Afterwards, the reference is the measured posture, which differs from the rest posture because of stiction.
         """
         self.follow(rest_to_rest("start", self.robot.joint_names, self.at, self.robot.rest_posture, 2.0), feedforward)
         self._begin_ns = self._end_ns = self._arm.stamp_ns
 
     def begin(self, motion: Motion, feedforward: Feedforward, tube: FloatArray, most_load: FloatArray) -> None:
-        """Start a segment; its time passes in `finish`."""
+        """Store a segment, which `finish` executes."""
         self._begun = motion, feedforward, tube, most_load
 
     def finish(self) -> FloatArray:
         """Execute the started segment; return the largest tracking errors, (n,) [rad].
 
-        If a joint's tracking error exceeds (n,) `tube` [rad], so that nothing more is proven, or a servo
-        comes closer to its overload than (n,) `most_load`, the arm brakes along the segment, and `at` is the final
-        posture.
+        The arm brakes along the segment if a tracking error exceeds `tube` (n,) [rad], beyond which free space is not
+        proven, or if a servo uses more than the share `most_load` (n,) of its overload limit. `at` is then the posture
+        at which the arm stops.
         """
         assert self._begun is not None
         motion, feedforward, tube, most_load = self._begun
@@ -103,7 +103,7 @@ class SimulatedArm:
         """Follow a motion that is not part of the identification.
 
         Raises:
-            SafetyError: a joint leaves the tube (n,) [rad].
+            SafetyError: a tracking error exceeds `tube` (n,) [rad].
         """
         self._braked = False
         bounds = None if tube is None else (tube, np.full(self.robot.size, np.inf))
@@ -118,9 +118,9 @@ class SimulatedArm:
         self.moved_s += cycle * round((self._end_ns - begin_ns) / 1e9 / cycle)  # timestamps have jitter
 
     def hold(self, feedforward: Feedforward, duration_s: float = STANDSTILL_S) -> None:
-        """Stand at the present posture, which becomes the reference.
+        """Stand still for `duration_s` [s] with the present posture as the reference.
 
-        A reference that the arm cannot reach because of stiction would heat the motors.
+        With a reference that the arm does not reach because of stiction, the motors would heat up.
         """
         self.at = self._arm.measure().copy()
         still = rest_to_rest("hold", self.robot.joint_names, self.at, self.at, duration_s)
@@ -157,7 +157,15 @@ class SimulatedArm:
         rate: FloatArray | float,
         change: FloatArray | float,
     ) -> tuple[FloatArray, ...]:
-        """Return references and torques at path times (N,) [s] with path rate (N,) and its change (N,) [1/s]."""
+        """Return q, dq, ddq and additional torques, (N, n) each, of a motion at another speed.
+
+        Args:
+            motion: the motion.
+            feedforward: function from states to torques [N m].
+            times: times on the motion's own time axis, (N,) [s].
+            rate: rate at which these times pass, (N,) or one for all [-].
+            change: derivative of this rate, (N,) or one for all [1/s].
+        """
         q, dq, ddq = motion.sample_all(times)
         rates, changes = (np.broadcast_to(one, times.shape)[:, None] for one in (rate, change))
         dq, ddq = rates * dq, rates**2 * ddq + changes * dq
@@ -172,7 +180,7 @@ class SimulatedArm:
         seen, stamp = self._arm.measure(), self._arm.stamp_ns
         tau = self._law.update((stamp - self._before_ns) / 1e9, seen, q, dq, ddq)
         self._before_ns = stamp
-        # same limits as the driver: the robot's, and lower ones near a servo's overload
+        # current limits of the driver: those of the robot, reduced when a servo is near its overload limit
         limits = self.robot.drive_limits
         if self._overload is not None:
             limits = self._overload.cap(self.load, limits)

@@ -14,7 +14,7 @@ class Spline:
 
     Attributes:
         duration: duration of every spline [s].
-        free: number of free points, including the end.
+        free: number of points after the start, including the end.
     """
 
     def __init__(self, duration: float) -> None:
@@ -31,7 +31,7 @@ class Spline:
         self._basis, self._spread = BSpline(padded, np.eye(count), DEGREE), spread
 
     def functions(self, times: FloatArray) -> list[FloatArray]:
-        """Return the points' basis functions and first two derivatives at times (N,) [s], (N, 1 + free) each."""
+        """Return the points' basis functions and their first two derivatives at times (N,) [s], (N, 1 + free) each."""
         found = [self._basis, self._basis.derivative(1), self._basis.derivative(2)]
         return [one(times) @ self._spread for one in found]
 
@@ -40,7 +40,7 @@ class Spline:
         q, dq, ddq = (one @ points for one in self.functions(self.knots))
         dq[[0, -1]] = 0.0
         ddq[[0, -1]] = 0.0
-        # a standing joint must not move by rounding errors, which would excite friction terms
+        # rounding errors must not give a standing joint a velocity, because its sign would add friction
         still = (points == points[0]).all(axis=0)
         q[:, still], dq[:, still], ddq[:, still] = points[0, still], 0.0, 0.0
         return through_points(name, joints, self.knots, q, dq, ddq)
