@@ -1,10 +1,10 @@
-"""Condition number of the regressor on every trajectory's reference motion, compared with the paper's Appendix A.
+"""Condition number kappa of the regressor for the reference motion of every trajectory, compared with the paper.
 
     python -m dynid.excitation.conditioning [--robot crane_x7] [--sampling-ms 40] [--csv table.csv]
 
-The paper's values belong to measured motion, ours to the noise-free reference: at low speed and short sampling
-intervals the noise in the paper's accelerations lowers its kappa. paper_condition_numbers.csv holds kappa of
-arXiv:2605.15949v2, Appendix A (CC BY 4.0), for 10, 20, 40 and 80 ms.
+The paper's values belong to measured motions, those computed here to noise-free references. At low speed and short
+sampling intervals, noise in the measured accelerations makes the paper's kappa smaller. paper_condition_numbers.csv
+holds kappa of arXiv:2605.15949v2, Appendix A (CC BY 4.0), for sampling intervals of 10, 20, 40 and 80 ms.
 """
 
 import argparse
@@ -26,7 +26,7 @@ SAMPLING_MS = (10, 20, 40, 80)  # sampling intervals in the paper's tables [ms]
 
 
 def paper_condition_numbers(sampling_ms: int) -> dict[str, float]:
-    """Return the paper's condition numbers by trajectory at one of SAMPLING_MS."""
+    """Return the paper's condition numbers by name of the trajectory, for a sampling interval out of SAMPLING_MS."""
     with PAPER.open(encoding="utf-8", newline="") as stream:
         rows = [row for row in csv.DictReader(stream) if int(row["sampling_ms"]) == sampling_ms]
     return {row["trajectory"]: float(row["kappa"]) for row in rows}
@@ -36,7 +36,7 @@ def compare(robot_name: str, sampling_ms: int) -> list[dict[str, object]]:
     """Return the condition numbers of a robot's motions as table rows, one for each trajectory and profile.
 
     Raises:
-        UnknownNameError: no such robot.
+        UnknownNameError: the robot does not exist.
     """
     robot = load_robot(robot_name)
     model, excitation, paper = ArmModel.of(robot), load_excitation(robot), paper_condition_numbers(sampling_ms)

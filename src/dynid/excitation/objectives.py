@@ -6,9 +6,9 @@ gradient H = df/dA, and df = 2 sum (W H) . dW:
     condition:  f = (log tr A^m + log tr A^-m) / (2 m), which becomes log kappa(W) for large m;
     d_optimal:  f = -log det A / (2 p).
 
-dW comes from central differences in the states of every sample, so the cost of a gradient does not grow with the number
-of coefficients. Limits are penalties whose weight grows from round to round; the caller removes the remaining violation
-and checks the result (see `dynid.excitation.optimiser`).
+dW comes from central differences in the states of every sample, so the computing time of a gradient does not grow with
+the number of coefficients. Penalties represent the limits, and their weight grows from round to round. The caller
+removes the remaining violation and checks the result (see `dynid.excitation.optimiser`).
 """
 
 from collections.abc import Callable
@@ -47,12 +47,12 @@ class Problem:
     Attributes:
         series: functions of time.
         times: times of the samples, (N,) [s].
-        regressor: function that returns the regressor of the base parameters, (N, n, p), at states (N, n).
-        phi: parameters that predict the torques, (p,).
+        regressor: function from states q, dq and ddq (N, n) to the regressor of the base parameters (N, n, p).
+        phi: base parameters that predict the torques, (p,) [SI].
         bounds: bounds of the states.
         objective: function to minimise.
-        repulsion: None, or a function of postures (N, n) that returns a penalty on small clearance and its gradient
-            (N, n).
+        repulsion: function from postures (N, n) to a penalty on small clearance and its gradient (N, n); None adds no
+            such penalty.
     """
 
     series: Series
@@ -86,14 +86,14 @@ OBJECTIVES = {"condition": log_condition, "d_optimal": d_optimality}
 
 
 def excess(values: FloatArray, lower: FloatArray, upper: FloatArray) -> tuple[float, FloatArray]:
-    """Return the mean squared relative excess [-] of values (N, n) over bounds (n,), and its gradient."""
+    """Return the mean squared excess [-] of values (N, n) over bounds (n,), relative to their width; and its slope."""
     width = np.where(np.isfinite(upper - lower), upper - lower, 1.0)
     over = (np.maximum(values - upper, 0.0) + np.minimum(values - lower, 0.0)) / width
     return float((over**2).sum()) / len(values), 2.0 * over / width / len(values)
 
 
 def cost(problem: Problem, coefficients: FloatArray, penalty: float) -> tuple[float, FloatArray]:
-    """Return objective plus `penalty` times violations [-], and the gradient, for coefficients (k, n) [rad]."""
+    """Return the objective plus `penalty` times the violations [-], and the gradient by coefficients (k, n) [rad]."""
     shapes = problem.series.functions(problem.times)
     states: States = tuple(shape @ coefficients for shape in shapes)  # type: ignore[assignment]
     W = problem.regressor(*states)
@@ -122,7 +122,7 @@ def cost(problem: Problem, coefficients: FloatArray, penalty: float) -> tuple[fl
 
 
 def _regressor_gradient(regressor: Regressor, states: States, which: int, pull: FloatArray) -> FloatArray:
-    """Return the sum over rows of pull . dW / dstate, (N, n), for q (0), dq (1) or ddq (2)."""
+    """Return the gradient (N, n) by q (`which` 0), dq (1) or ddq (2) of a function of W with the gradient `pull`."""
     size = states[0].shape[1]
     slope = np.zeros_like(states[0])
     for joint in range(size):
@@ -136,7 +136,7 @@ def _regressor_gradient(regressor: Regressor, states: States, which: int, pull: 
 
 
 def start_coefficients(problem: Problem, seed: int) -> FloatArray:
-    """Return a random motion (k, n) [rad] about mid-range, scaled into position, velocity and acceleration bounds."""
+    """Return coefficients (k, n) [rad] of a random motion, scaled into position, velocity and acceleration bounds."""
     bounds, series = problem.bounds, problem.series
     drawn = series.rest.T @ np.random.default_rng(seed).normal(size=(series.size, len(bounds.lower)))
     shapes = series.functions(problem.times)
@@ -166,7 +166,7 @@ def optimise(
         iterations: maximum of L-BFGS iterations per round.
 
     Raises:
-        ConfigurationError: fewer samples than parameters.
+        ConfigurationError: there are fewer samples than parameters.
     """
     if len(problem.times) * len(problem.bounds.lower) <= len(problem.phi):
         raise ConfigurationError(

@@ -1,9 +1,9 @@
 """Single-joint excitation, from the last joint inward: a sine at the highest frequency within a velocity limit.
 
 Only one joint moves while the others hold a posture, which makes it the most predictable excitation. The moving joint
-follows a sin(w t) within a smooth envelope, so that it starts and ends at rest; w is the highest at which the motion
-satisfies every limit, since accelerations, which grow with w squared, excite inertia. A posture excites only those
-parameters that its gravity and coupling involve, so several postures are visited.
+follows a sin(w t) within a smooth envelope, so that it starts and ends at rest. w is the highest frequency at which the
+motion satisfies every limit: accelerations excite inertia, and they grow with w squared. In one posture, gravity and
+coupling depend on some of the parameters only, so several postures are visited.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ MOST_POSTURES = 200  # maximum number of random postures
 
 @dataclass(frozen=True)
 class OneJointWish:
-    """Requested excitation: `periods` of the sine at each of `postures`.
+    """Requested excitation: number of sine periods for each joint, and number of postures.
 
     The amplitude is at most the share `amplitude` of the distance from the posture to the nearer position bound. The
     first posture is the middle of the ranges, or the rest posture if links collide there. The others are random within
@@ -46,7 +46,7 @@ class OneJointWish:
 
 @dataclass(frozen=True)
 class Sine:
-    """One sine: its joint, amplitude [rad] and frequency [rad/s]."""
+    """Sine motion of one joint, with its amplitude [rad] and frequency [rad/s]."""
 
     joint: str
     amplitude_rad: float
@@ -54,7 +54,7 @@ class Sine:
 
 
 class OneJointExcitation:
-    """Generates the motions of one robot; all results have passed the check.
+    """Generator of the single-joint excitations of one robot; all results satisfy every limit.
 
     Args:
         robot: names and ranges of the joints.
@@ -70,12 +70,12 @@ class OneJointExcitation:
         self._robot, self._lower, self._upper, self._velocity, self._check = robot, lower, upper, velocity, check
 
     def motion(self, name: str, wish: OneJointWish) -> tuple[PolynomialTrajectory, tuple[Sine, ...]]:
-        """Return a motion of all joints from the last one inward at every posture, and its sines.
+        """Return a motion with one sine of each joint at every posture, from the last joint inward; and the sines.
 
         Raises:
-            SafetyError: a joint cannot move within the limits at a posture, or the way between postures violates
-                a limit.
-            ConfigurationError: no period or no posture.
+            SafetyError: there are too few postures at which every joint can move within the limits, or a move between
+                postures violates a limit.
+            ConfigurationError: there are fewer than two periods, or no posture.
         """
         if wish.periods < 2 or wish.postures < 1:
             raise ConfigurationError(
@@ -128,8 +128,8 @@ class OneJointExcitation:
     ) -> tuple[PolynomialTrajectory, float] | None:
         """Return the sine of the highest allowed frequency and that frequency, or None if none is allowed.
 
-        All frequencies follow the same path, and speed, acceleration and dynamic torques grow with the frequency. So
-        bisection finds the limit; it begins with short motions, which are checked soonest.
+        The path is the same at all frequencies, while speed, acceleration and dynamic torques grow with the frequency.
+        So bisection finds the highest allowed one. It begins with short motions, whose check takes the least time.
         """
         speed = self._velocity[joint]
         frequencies = list(
@@ -149,7 +149,14 @@ class OneJointExcitation:
         return best
 
     def _piece(self, joint: int, posture: FloatArray, times: FloatArray, moved: FloatArray) -> PolynomialTrajectory:
-        """Return the motion of one joint by `moved`, (3, N), at `times`, (N,) [s], while the others hold a posture."""
+        """Return the motion of one joint while the others hold a posture.
+
+        Args:
+            joint: index of the moving joint.
+            posture: posture that the others hold, (n,) [rad].
+            times: times of the knots, (N,) [s].
+            moved: displacement, velocity and acceleration of the joint at the knots, (3, N) [rad, rad/s, rad/s^2].
+        """
         rows = np.zeros((3, len(times), self._robot.size))
         rows[0] = posture
         rows[:, :, joint] += moved
@@ -164,7 +171,7 @@ class OneJointExcitation:
         return True
 
     def _joined(self, name: str, pieces: list[PolynomialTrajectory]) -> PolynomialTrajectory:
-        """Return the pieces joined by pauses, and by moves between postures."""
+        """Return one motion of all pieces, joined by pauses and by moves between postures."""
         times, rows = [np.zeros(1)], [np.array([pieces[0].start, *np.zeros((2, self._robot.size))])[:, None]]
         for piece in pieces:
             begin, posture = times[-1][-1] + PAUSE_S, rows[-1][0, -1]

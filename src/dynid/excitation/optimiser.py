@@ -1,4 +1,4 @@
-"""Optimisation of a robot's excitation within all its limits, and the file of the result."""
+"""Optimisation of a robot's excitation trajectory within all its limits, and the file of the result."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ from dynid.trajectory.motion import Motion
 from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
 
 SAMPLING_S = 0.1  # sampling interval of the optimisation [s]
-KNOT_S = 0.05  # interval between points of the file, which quintics connect [s]
-KAPPA_S = 0.04  # sampling interval of the stated kappa [s], as in the paper
+KNOT_S = 0.05  # interval between the points of the result's file, which quintics connect [s]
+KAPPA_S = 0.04  # sampling interval for the reported condition number [s], as in the paper
 SECONDS_PER_TERM = {"fourier": 2.6, "spline": 1.2}
 CLEARANCE_M = 0.02
-PENALTY_M = 0.05  # lack of clearance at which the penalty is 1 [m]
+PENALTY_M = 0.05  # missing clearance at which the penalty is 1 [m]
 LIMIT_SHARES = (0.98, 0.95, 0.9, 0.8)  # shares of the limits that are tried until the check passes
 DECIMALS = 9
 SLIDE_M = 3.4  # range of prismatic joints in the compiled regressor [m]
@@ -44,9 +44,9 @@ class ExcitationWish:
         duration_s: duration from rest to rest [s].
         kind: Fourier series or B-spline.
         objective: condition number or determinant.
-        terms: number of harmonics or control points; None chooses it by the duration.
+        terms: number of harmonics or control points; None is a number in proportion to the duration.
         profile: profile of excitation.yaml, whose position limits and share of speeds are kept.
-        starts: number of random initial motions; the best result counts.
+        starts: number of random initial motions; the best result is returned.
         seed: seed of the first of these motions.
     """
 
@@ -68,7 +68,7 @@ class OptimisedExcitation:
 
 
 def condition_number(regressor: Regressor, motion: Motion, step_s: float = KAPPA_S) -> float:
-    """Return the 2-norm condition number of the regressor (N, n, p) stacked over a motion, sampled every `step_s`.
+    """Return the 2-norm condition number of the regressor (N, n, p) stacked over a motion, sampled every `step_s` [s].
 
     Raises:
         DataError: as for the regressor.
@@ -86,14 +86,14 @@ def rank(regressor: Regressor, motion: Motion) -> int:
 
 
 class Clearance(SelfCollision):
-    """Distances between links, in addition to collision checks."""
+    """Self-collision check that also computes the distances between links."""
 
     def __init__(self, robot: Robot) -> None:
         super().__init__(robot)
         self._resting_m = self._distances(robot.rest_posture) if self.pairs else np.zeros(0)
 
     def shortfall(self, q: FloatArray, wanted_m: float) -> float:
-        """Return the largest shortfall of a distance from the wanted one at q (n,) [rad], in metres; 0 for none.
+        """Return the largest missing distance of two links at q (n,) [rad], in metres; 0 if all are `wanted_m` apart.
 
         Links that are close to each other at the rest posture may approach to half of their distance there.
         """
@@ -102,7 +102,7 @@ class Clearance(SelfCollision):
         return float(np.max(np.minimum(wanted_m, 0.5 * self._resting_m) - self._distances(q), initial=0.0))
 
     def _distances(self, q: FloatArray) -> FloatArray:
-        """Return the distances of all pairs, (pairs,) [m]; negative if they overlap."""
+        """Return the distances of all pairs of links at q (n,) [rad], (pairs,) [m]; negative if two links overlap."""
         full = self._neutral.copy()
         full[self._places] = q
         pinocchio.computeDistances(self._model, self._data, self._shapes, self._results, full)
@@ -110,7 +110,7 @@ class Clearance(SelfCollision):
 
 
 class ExcitationOptimiser:
-    """Optimises excitation of one robot; all results have passed `MotionCheck`.
+    """Optimiser of the excitation trajectories of one robot; all results have passed `MotionCheck`.
 
     Args:
         robot: the robot, whose nominal parameters predict the torques.
@@ -124,7 +124,7 @@ class ExcitationOptimiser:
         self.names = model.names
         self._phi: BaseParameters = model.base_parameters(load_nominal(robot, model.mdh, model.regrouping.standard))
         compiled, turns = compile_regressor(model), ~np.array(robot.prismatic)
-        # The optimiser tries postures beyond the limits, but compiled kernels hold for one turn and SLIDE_M only.
+        # The optimiser tries postures beyond the limits, but compiled kernels are valid for one turn and SLIDE_M only.
         self.regressor: Regressor = lambda q, dq, ddq: compiled(
             np.where(turns, np.remainder(q + np.pi, 2.0 * np.pi) - np.pi, np.clip(q, -SLIDE_M, SLIDE_M)), dq, ddq
         )
@@ -134,10 +134,10 @@ class ExcitationOptimiser:
         self._check = MotionCheck(robot, self._limits, self._torques, self._collision)
 
     def bounds(self, profile: str, share: float = 1.0) -> Bounds:
-        """Return the limits of a profile times a share, with the speeds and accelerations of its fastest primitives.
+        """Return the limits of a profile times a share; speeds and accelerations are those of its fastest primitives.
 
         Raises:
-            UnknownNameError: no such profile.
+            UnknownNameError: the profile does not exist.
         """
         lower, upper = self._excitation.limits(profile)
         lower, upper = np.maximum(lower, self._robot.lower), np.minimum(upper, self._robot.upper)
@@ -155,12 +155,12 @@ class ExcitationOptimiser:
         )
 
     def optimise(self, name: str, wish: ExcitationWish) -> OptimisedExcitation:
-        """Return the best motion over all starts.
+        """Return the motion with the best objective over all random starts.
 
         Raises:
             SafetyError: no motion passes the check of all limits; quotes the last refusal.
-            ConfigurationError: a motion too short for its terms or for the number of parameters.
-            UnknownNameError: no such profile.
+            ConfigurationError: the motion is too short for its terms or for the number of parameters.
+            UnknownNameError: the profile does not exist.
         """
         best: OptimisedExcitation | None = None
         refusal: SafetyError | None = None
@@ -192,7 +192,7 @@ class ExcitationOptimiser:
         """Return the generator of single-joint excitations within the limits of a profile.
 
         Raises:
-            UnknownNameError: no such profile.
+            UnknownNameError: the profile does not exist.
         """
         bounds = self.bounds(profile)
         limits = MotionLimits(
@@ -236,7 +236,7 @@ class ExcitationOptimiser:
 
 
 def repulsion(collision: Clearance) -> Callable[[FloatArray], tuple[float, FloatArray]]:
-    """Return a penalty function of postures (N, n) with links closer than `CLEARANCE_M`, and its gradient."""
+    """Return a function from postures (N, n) to a penalty on links closer than `CLEARANCE_M`, and its gradient."""
     step = 1e-4
 
     def penalty(q: FloatArray) -> tuple[float, FloatArray]:
@@ -256,7 +256,7 @@ def repulsion(collision: Clearance) -> Callable[[FloatArray], tuple[float, Float
 
 
 def trajectory_file(motion: PolynomialTrajectory) -> str:
-    """Return a motion as YAML of `dynid.trajectory.files`: knots with positions, velocities, accelerations, (k, n)."""
+    """Return a motion as YAML for `dynid.trajectory.files`: q, dq and ddq (k, n) at its knots."""
     rows = [motion.sample_all(motion.knots)[k] for k in range(3)]
     points: Sequence[dict[str, object]] = [
         {

@@ -1,7 +1,7 @@
 """Smooth motions that are linear in their coefficients: finite Fourier series and B-splines, from rest to rest.
 
-Positions are q(t) = Phi(t) c with functions Phi that have zero velocity and zero acceleration at both ends, so
-that every choice of coefficients is a motion that an arm can start and end.
+Positions are q(t) = Phi(t) c with functions Phi that have zero velocity and zero acceleration at both ends. So the
+motion starts and ends at rest for any choice of the coefficients c.
 """
 
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ SPLINE_DEGREE = 5
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Set of k functions of time; `motion` combines them with coefficients (k, n) to a motion of n joints.
+    """Set of k functions of time; with coefficients (k, n) they give a motion of n joints.
 
     Attributes:
         kind: kind of the functions.
         duration: duration from rest to rest [s].
-        rest: combinations of the plain functions that are at rest at both ends, (m, k).
-        size: m: 1 + 2 harmonics for a Fourier series, the number of control points for a spline.
+        rest: combinations of the m plain functions that are at rest at both ends, (m, k).
+        size: number m of plain functions: 1 + 2 x harmonics for a Fourier series, or the control points of a spline.
     """
 
     kind: SeriesKind
@@ -39,7 +39,7 @@ class Series:
         """Return a Fourier series of `terms` harmonics of 1/duration, or a spline of `terms` control points.
 
         Raises:
-            ConfigurationError: a duration that is not positive, or too few terms to be at rest at both ends.
+            ConfigurationError: the duration is not positive, or there are too few terms for rest at both ends.
         """
         least = 3 if kind == "fourier" else SPLINE_DEGREE + 3
         if not duration > 0.0 or terms < least:
