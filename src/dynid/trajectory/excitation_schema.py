@@ -14,20 +14,20 @@ from dynid.robot.file import Name
 JointNumber = Annotated[int, Field(ge=1)]
 SpeedFactor = Annotated[float, Field(gt=0, le=1)]
 Posture = tuple[float, ...]
-# one value for both directions, or one towards minus and one towards plus
+# amplitude in both directions, or a pair: amplitude in negative and in positive direction
 Amplitude = NonNegative | tuple[NonNegative, NonNegative]
 WRIST_SUFFIX = "_wrist"
 Reference = tuple[str, str, str, Container[str]]  # field, kind of reference, name, known names
 
 
 class WristVariant(Strict):
-    """The joint that the wrist variant of a posture turns; the profile gives the angle."""
+    """Joint by which the wrist variant of a posture differs from the posture; the profile gives the angle."""
 
     joint: JointNumber
 
 
 class PrimitiveStep(Strict):
-    """One primitive of a pattern: its joints, their signs, its set of speeds, and the posture (nominal or wrist)."""
+    """One primitive of a pattern: joints, directions, name of the speeds, and posture (nominal or wrist variant)."""
 
     joints: Annotated[tuple[JointNumber, ...], Field(min_length=1, max_length=2)]
     signs: tuple[Literal[-1, 1], ...] | None = None
@@ -36,11 +36,11 @@ class PrimitiveStep(Strict):
 
 
 class Profile(Strict):
-    """Limits and amplitudes of one profile, a variant of all named trajectories.
+    """Limits and amplitudes of one profile, that is, of one variant of all named trajectories.
 
-    `joint_limits_deg` replaces the robot's limits of single revolute joints. The motion stays away from every limit by
-    `margin_deg`, or by `margin_m` for prismatic joints. `amplitudes_deg` holds one row per posture and one per wrist
-    variant of it (`<posture>_wrist`).
+    `joint_limits_deg` replaces the robot's limits of single revolute joints. Every motion keeps a distance of
+    `margin_deg` from the limits, or `margin_m` for prismatic joints. `amplitudes_deg` holds one row for each posture
+    and one for its wrist variant (`<posture>_wrist`).
     """
 
     about: str
@@ -85,7 +85,7 @@ class WaypointMotion(Strict):
 
     @property
     def rows(self) -> tuple[Posture, ...]:
-        """Waypoints in the unit of the file."""
+        """Waypoints in the unit in which the file gives them."""
         return self.waypoints_deg or self.waypoints or ()
 
 
@@ -106,9 +106,9 @@ Motion = Annotated[
 
 
 class ExcitationFile(Strict):
-    """Content of excitation.yaml; its limits apply to the time law before the relative speed factor.
+    """Content of excitation.yaml; speed factors then scale its limits of velocity and acceleration.
 
-    For prismatic joints read rad/s as m/s. A file without patterns has neither levels nor postures.
+    For prismatic joints, the unit rad stands for m. A file without patterns has neither levels nor postures.
     """
 
     schema_version: Literal[1]

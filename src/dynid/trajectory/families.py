@@ -17,7 +17,7 @@ from dynid.trajectory.primitives import primitive
 from dynid.trajectory.trajectory import Trajectory, concatenate, through
 
 DEFAULT_PROFILE = "limited"
-# speed factor of moves that join the parts of a concatenation [-]
+# speed factor of the moves between the parts of a concatenation [-]
 JOINING_FACTOR = 0.3
 
 
@@ -46,14 +46,14 @@ class Excitation:
 
     @property
     def acceleration_limits(self) -> FloatArray:
-        """Acceleration limits of the time law, (n,) [rad/s^2], which no motion may exceed."""
+        """Acceleration limits (n,) [rad/s^2] of the time law, at a speed factor of 1."""
         return self._acceleration
 
     def limits(self, profile: str = DEFAULT_PROFILE) -> tuple[FloatArray, FloatArray]:
         """Return the lower and upper position limits of a profile, each (n,) [rad], with its margin subtracted.
 
         Raises:
-            UnknownNameError: no such profile.
+            UnknownNameError: the profile does not exist.
         """
         settings = self._profile(profile)
         lower, upper = np.rad2deg(self.robot.lower), np.rad2deg(self.robot.upper)
@@ -70,7 +70,7 @@ class Excitation:
             profile: one of `profiles`; a real arm needs a profile within its joint limits.
 
         Raises:
-            UnknownNameError: no such trajectory or profile.
+            UnknownNameError: the trajectory or the profile does not exist.
             SafetyError: the trajectory leaves the profile's joint limits or the robot's velocity limits.
         """
         trajectory = self._build(name, profile)
@@ -99,10 +99,10 @@ class Excitation:
         return self._pattern(name, motion, profile)
 
     def through_waypoints(self, name: str, motion: schema.WaypointMotion) -> Trajectory:
-        """Return a multi-axis motion that has not been checked against any limit yet.
+        """Return a multi-axis motion through the waypoints, not yet checked against any limit.
 
         Raises:
-            ConfigurationError: waypoints of another number of axes.
+            ConfigurationError: the waypoints have another number of axes.
         """
         widths = {len(row) for row in motion.rows}
         if widths != {self.robot.size}:
@@ -137,7 +137,7 @@ class Excitation:
 
 
 def _both_sides(row: tuple[schema.Amplitude, ...]) -> FloatArray:
-    """Return the amplitudes towards minus and plus, (n, 2) [rad]."""
+    """Return amplitudes [deg] in negative and positive direction as an array (n, 2) [rad]."""
     return np.deg2rad([pair if isinstance(pair, tuple) else (pair, pair) for pair in row])
 
 
@@ -145,8 +145,8 @@ def load_excitation(robot: Robot, path: Path | None = None) -> Excitation:
     """Load the named trajectories of a robot from its excitation.yaml, or from another file of the same schema.
 
     Raises:
-        InputNotFoundError: no such file.
-        ConfigurationError: not valid, or not for this robot's number of axes.
+        InputNotFoundError: the file does not exist.
+        ConfigurationError: the file is not valid, or is for another number of axes.
     """
     own = robot.folder / "excitation.yaml"
     if path is None and not own.exists():

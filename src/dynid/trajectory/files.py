@@ -1,4 +1,4 @@
-"""Trajectories from files of the user: waypoints joined by the time law, or points in time."""
+"""Trajectories from files of the user: waypoints joined by the point-to-point time law, or points in time."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -19,18 +19,18 @@ SUFFIXES = (".yaml", ".yml")
 Row = tuple[float, ...]
 # The name becomes a bag's name, so it must not lead to another folder: letters, digits, and . _ + - after the first.
 Name = Annotated[str, Field(pattern=r"^(\w[\w.+-]*)?$", max_length=100)]
-MOST_POINTS, LONGEST_S = 20_000, 3600.0  # size limits [points, s], checked before memory is taken
+MOST_POINTS, LONGEST_S = 20_000, 3600.0  # largest number of points, and longest duration [s]; both limit memory
 
 
 class WaypointFile(WaypointMotion):
-    """Postures at which the arm stops, with a speed factor of the robot's own limits, as in excitation.yaml."""
+    """File of postures at which the arm stops, with a factor on the robot's speed limits, as in excitation.yaml."""
 
     schema_version: Literal[1]
     name: Name = ""
 
 
 class TimedPoint(Strict):
-    """One point in time, as in trajectory_msgs/JointTrajectoryPoint."""
+    """State of the joints at one time, as in trajectory_msgs/JointTrajectoryPoint."""
 
     time_s: NonNegative
     positions_rad: Row
@@ -39,7 +39,7 @@ class TimedPoint(Strict):
 
 
 class PointFile(Strict):
-    """Points in time; joints that the file does not name keep their position."""
+    """File of points in time; joints that the file does not name keep their position."""
 
     schema_version: Literal[1]
     name: Name = ""
@@ -80,11 +80,11 @@ def spread(
         all_joints: the robot's joints, (n,).
         hold: positions of the other joints, (n,) [rad].
         joints: names of the columns, (m,).
-        rows: values; None is returned as None.
+        rows: values, (k, m); None is returned as None.
         still: give the other joints zeros (for velocities and accelerations) instead of `hold`.
 
-    Raises:
-        ConfigurationError: a joint that the robot does not have or that is named twice, or rows of another width.
+        Raises:
+            ConfigurationError: the robot does not have a joint, a joint is named twice, or rows have another width.
     """
     unknown = [name for name in joints if name not in all_joints]
     if unknown or len(set(joints)) != len(joints):
@@ -114,8 +114,8 @@ def spread_points(
     """Return `through_points` of all n joints from points (K, m) of some; the others stay at `hold` (n,) [rad].
 
     Raises:
-        ConfigurationError: as `spread` and `through_points`, or more than `MOST_POINTS` points, or a time beyond
-            `LONGEST_S`.
+        ConfigurationError: as in `spread` and `through_points`; or there are more than `MOST_POINTS` points, or a time
+            is beyond `LONGEST_S`.
     """
     if len(times) > MOST_POINTS:
         raise ConfigurationError(
@@ -158,8 +158,8 @@ def load_trajectory_file(path: Path, excitation: Excitation, hold: FloatArray) -
         hold: positions of joints that the file does not name, (n,) [rad].
 
     Raises:
-        InputNotFoundError: no such file.
-        ConfigurationError: not valid, or of joints that the robot does not have; names file and field.
+        InputNotFoundError: the file does not exist.
+        ConfigurationError: the file is not valid, or has joints that the robot does not have; names file and field.
     """
     content = load_validated(path, _TrajectoryFile).root
     name = content.name or path.stem
@@ -193,7 +193,7 @@ def save_trajectory_file(path: Path, motion: PolynomialTrajectory, positions: Fl
 
 
 def save_stops(path: Path, motion: Trajectory) -> None:
-    """Write a motion as a file of points in time at which all joints stand: its waypoints.
+    """Write the waypoints of a motion, at which all joints stand, as a file of points in time.
 
     Raises:
         OutputExistsError: the file exists.
@@ -212,8 +212,8 @@ def named_motion(excitation: Excitation, name: str, profile: str = DEFAULT_PROFI
     """Return a trajectory by its name or from a YAML file; joints that a file does not name stay at the rest posture.
 
     Raises:
-        UnknownNameError: no such trajectory or profile.
-        InputNotFoundError, ConfigurationError: no such file, or not a valid one.
+        UnknownNameError: the trajectory or the profile does not exist.
+        InputNotFoundError, ConfigurationError: the file does not exist, or is not valid.
         SafetyError: a named trajectory leaves its profile's limits.
     """
     if is_file_name(name):

@@ -1,10 +1,10 @@
 """Point-to-point time law with continuous acceleration; all joints move synchronously.
 
-A segment runs q(t) = q_start + d s(t) with one scalar law s: 0 -> 1 for all joints, so they start and stop
-together and keep the straight line in joint space. The rate ds/dt rises over the ramp time r as the cubic V
-x^2 (3 - 2 x) with x = t/r, stays at V over the cruise time c and falls as it rose; d2s/dt2 is then the
-parabola 6 V x (1 - x)/r, zero at both ends of a ramp and at most 1.5 V/r. The length condition is V (r + c)
-= 1. Short segments have no cruise phase.
+A segment follows q(t) = q_start + d s(t) with one scalar law s: 0 -> 1 for all joints, so they start and stop
+together and stay on a straight line in joint space. The rate ds/dt rises over the ramp time r as the cubic
+V x^2 (3 - 2 x) with x = t/r, stays at V over the cruise time c, and falls in mirror image. So d2s/dt2 is the
+parabola 6 V x (1 - x)/r, zero at both ends of a ramp and at most 1.5 V/r. s reaches 1 if V (r + c) = 1. Short
+segments have no cruise phase.
 """
 
 import math
@@ -15,7 +15,7 @@ import numpy as np
 from dynid.errors import ConfigurationError
 from dynid.robot import FloatArray
 
-# Displacements below this [rad] are a rest, not a motion: far below an encoder count (1.5e-3 rad).
+# Largest displacement that counts as no motion [rad], far below an encoder count (1.5e-3 rad).
 ZERO_DISPLACEMENT_RAD = 1e-9
 
 
@@ -28,12 +28,12 @@ class TimeLaw(NamedTuple):
 
     @property
     def duration(self) -> float:
-        """Time from start to end [s]."""
+        """Duration of the segment [s]."""
         return 2.0 * self.ramp + self.cruise
 
 
 def rest(duration: float) -> TimeLaw:
-    """Return the law of a dwell, in which nothing moves for `duration` seconds.
+    """Return the law of a pause, in which no joint moves for `duration` [s].
 
     Raises:
         ConfigurationError: the duration is negative.
@@ -44,7 +44,7 @@ def rest(duration: float) -> TimeLaw:
 
 
 def point_to_point(displacement: FloatArray, velocity: FloatArray, acceleration: FloatArray) -> TimeLaw:
-    """Return the fastest law of this shape for one segment.
+    """Return the fastest time law for one segment within the limits of all joints.
 
     Args:
         displacement: end minus start, (n,) [rad].
@@ -52,7 +52,7 @@ def point_to_point(displacement: FloatArray, velocity: FloatArray, acceleration:
         acceleration: limit per joint, (n,) [rad/s^2].
 
     Returns:
-        The law; its duration is zero if nothing moves.
+        The law; its duration is zero if no joint moves.
 
     Raises:
         ConfigurationError: a displacement is not finite, or a limit is not positive and finite.
@@ -71,7 +71,7 @@ def point_to_point(displacement: FloatArray, velocity: FloatArray, acceleration:
     rate_limit = float(np.min(velocity[moving] / distance[moving]))
     # The peak of the parabola is 1.5 V/r, so r = 1.5 V/a at the acceleration limit a (of the slowest joint).
     slope = float(np.min(acceleration[moving] / distance[moving])) / 1.5
-    if rate_limit * rate_limit / slope >= 1.0:  # the ramps alone would overshoot: no cruise, a lower peak
+    if rate_limit * rate_limit / slope >= 1.0:  # ramps to the full rate would be too long: no cruise, and a lower peak
         rate = math.sqrt(slope)
         return TimeLaw(rate, 1.0 / rate, 0.0)
     ramp = rate_limit / slope
@@ -79,7 +79,7 @@ def point_to_point(displacement: FloatArray, velocity: FloatArray, acceleration:
 
 
 def share_polynomials(laws: FloatArray) -> FloatArray:
-    """Return the path share s [-] of time laws (k, 3) as polynomials of the time since each phase began.
+    """Return the path share s [-] of time laws (k, 3) as polynomials of the time since the start of each phase.
 
     Returns:
         Coefficients of the rising ramp, the cruise and the falling ramp, (k, 3, 6), lowest power first [1/s^power].

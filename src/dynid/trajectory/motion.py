@@ -12,11 +12,11 @@ Sample = tuple[FloatArray, FloatArray, FloatArray]
 
 
 class Motion(ABC):
-    """A motion of n axes from rest to rest; at rest before its start and after its end.
+    """Motion of n axes from rest to rest; the arm rests before its start and after its end.
 
     Attributes:
         joint_names: names of the axes, (n,).
-        knots: times at which its pieces meet, (k,) [s]; the first is 0.
+        knots: times at which the pieces of the motion meet, (k,) [s]; the first is 0.
         ends: first and last posture, (2, n) [rad].
     """
 
@@ -27,7 +27,7 @@ class Motion(ABC):
 
     @property
     def duration(self) -> float:
-        """Time from start to end [s]."""
+        """Duration of the motion [s]."""
         return float(self.knots[-1])
 
     @property
@@ -47,7 +47,7 @@ class Motion(ABC):
 
     @abstractmethod
     def pieces(self) -> Pieces:
-        """Return the motion as polynomials of time, from its start to its end."""
+        """Return the motion as piecewise polynomials of time, from its start to its end."""
 
     @abstractmethod
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
@@ -58,10 +58,10 @@ class Motion(ABC):
 
     @abstractmethod
     def _sample_rows(self, times: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
-        """Call `sample_into` at times (N,) [s] with buffers (N, n)."""
+        """Write q [rad], dq [rad/s] and ddq [rad/s^2] at times (N,) [s] into buffers (N, n)."""
 
     def sample_all(self, times: FloatArray) -> Sample:
-        """Return q, dq and ddq at many times (N,) [s], each (N, n).
+        """Return q [rad], dq [rad/s] and ddq [rad/s^2] at times (N,) [s], (N, n) each.
 
         Raises:
             DataError: a time is not finite or `times` is not one-dimensional.

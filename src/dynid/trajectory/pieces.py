@@ -1,8 +1,8 @@
-"""Motions as piecewise polynomials, whose bounds hold between samples, too.
+"""Motions as piecewise polynomials, whose limits can be checked exactly, also between samples.
 
-A polynomial on [0, 1] lies within the hull of its Bernstein coefficients, and the first and last of them are its values
-at the ends. Halving the interval brings hull and curve together, so the code either proves that a limit is kept or
-finds a time at which it is violated.
+A polynomial on [0, 1] lies between the smallest and the largest of its Bernstein coefficients. The first and the last
+coefficient are its values at the ends. Each halving of the interval brings these bounds closer to the curve. So the
+check either proves that a limit is kept, or finds a time at which the limit is violated.
 """
 
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ MOST_BISECTIONS = 24  # maximum depth of bisection; beyond it a value is within 
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Polynomials of the time since the start of each piece.
+    """Piecewise polynomials of time.
 
     Attributes:
         begins: start time of each piece, (k,) [s].
         durations: duration of each piece, (k,) [s]; a motion that stands still has one piece of zero duration.
-        coefficients: coefficients of the polynomials, lowest power first, (k, 6, n).
+        coefficients: coefficients by powers of the time since the start of the piece, lowest power first, (k, 6, n).
     """
 
     begins: FloatArray
@@ -33,7 +33,10 @@ class Pieces:
 
     @classmethod
     def of(cls, knots: FloatArray, coefficients: FloatArray, start: FloatArray) -> "Pieces":
-        """Make pieces between knots (k + 1,) [s] without those of zero duration; if none is left, stand at `start`."""
+        """Return pieces between knots (k + 1,) [s], without those of zero duration.
+
+        If none is left, one piece of zero duration rests at `start` (n,) [rad].
+        """
         durations = np.diff(knots)
         kept = durations > 0.0
         if kept.any():
@@ -45,7 +48,10 @@ class Pieces:
     def derivatives(self, piece: NDArray[np.int64], x: FloatArray, most: int | None = None) -> list[FloatArray]:
         """Return position [rad] and its derivatives, (N, n) each, at times x (N,) [s] after the start of pieces (N,).
 
-        The last derivative is the highest that may not vanish, or the one of order `most` if that is given.
+        Args:
+            piece: indices of the pieces, (N,).
+            x: times after the start of the piece, (N,) [s].
+            most: length of the returned list; None gives the position and all five derivatives.
         """
         found: list[FloatArray] = []
         now = self.coefficients[piece]
@@ -58,10 +64,14 @@ class Pieces:
         return found
 
     def around(self, piece: NDArray[np.int64], begin: FloatArray, end: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the postures in the middle of time spans, (N, n) [rad], and the largest deviation from them.
+        """Return the postures in the middle of time spans, and bounds of the deviation from them, (N, n) [rad] each.
 
-        Begin and end (N,) [s] of the spans count from the start of the piece (N,). The bound is Taylor's series, which
-        is exact for polynomials.
+        The bounds are Taylor's series with absolute values, which end with the fifth derivative.
+
+        Args:
+            piece: indices of the pieces, (N,).
+            begin: start of each span after the start of its piece, (N,) [s].
+            end: end of each span after the start of its piece, (N,) [s].
         """
         half = 0.5 * (end - begin)
         values = self.derivatives(piece, 0.5 * (begin + end))
@@ -79,15 +89,19 @@ class Pieces:
         return np.asarray(np.einsum("ip,kpn->kin", _to_bernstein(now.shape[1]), now * scale[:, :, None]))
 
     def peaks(self, order: int) -> FloatArray:
-        """Return the largest |q| [rad] (order 0), |dq| [rad/s] (1) or |ddq| [rad/s^2] (2) per joint, (n,), to 1e-9."""
+        """Return the largest |q| [rad] (order 0), |dq| [rad/s] (1) or |ddq| [rad/s^2] (2) of each joint, (n,).
+
+        The relative error is at most about 1e-9.
+        """
         control = self.bernstein(order)
         least = np.abs(control[:, [0, -1]]).max(axis=(0, 1))
         return np.array([_peak(control[:, :, joint], float(most)) for joint, most in enumerate(least)])
 
     def first_beyond(self, order: int, lower: FloatArray, upper: FloatArray) -> tuple[int, float, int, float] | None:
-        """Return piece, time since its start [s], joint and value at which a derivative leaves bounds (n,), or None.
+        """Return a violation of bounds (n,): piece, time since its start [s], joint and value; None if there is none.
 
-        The check covers times within the pieces and both sides of each knot.
+        The bounds are those of q (order 0), dq (1) or ddq (2). The check covers all times within the pieces, and both
+        sides of each knot.
         """
         control = self.bernstein(order)
         count, size, n = control.shape
@@ -100,7 +114,7 @@ class Pieces:
 
 
 def _peak(control: FloatArray, least: float) -> float:
-    """Return the largest absolute value of polynomials from their Bernstein coefficients (N, d), at least `least`."""
+    """Return the largest absolute value of polynomials with Bernstein coefficients (N, d), but at least `least`."""
     for _ in range(MOST_BISECTIONS):
         hull = np.abs(control).max(axis=1)
         near = hull > least * (1.0 + 1e-9) + 1e-12
@@ -113,21 +127,21 @@ def _peak(control: FloatArray, least: float) -> float:
 
 @cache
 def _to_bernstein(size: int) -> FloatArray:
-    """Return the matrix from `size` coefficients by power to Bernstein coefficients on [0, 1]."""
+    """Return the matrix (size, size) [-] that maps power coefficients to Bernstein coefficients on [0, 1]."""
     degree = size - 1
     return np.array([[comb(i, k) / comb(degree, k) if k <= i else 0.0 for k in range(size)] for i in range(size)])
 
 
 @cache
 def from_thirds() -> FloatArray:
-    """Return the matrix (4, 4) [-] from a cubic's values at 0, 1/3, 2/3 and 1 to its Bernstein coefficients."""
+    """Return the matrix (4, 4) [-] that maps a cubic's values at 0, 1/3, 2/3 and 1 to its Bernstein coefficients."""
     at = np.arange(4) / 3.0
     values = np.array([[comb(3, i) * x**i * (1.0 - x) ** (3 - i) for i in range(4)] for x in at])
     return np.asarray(np.linalg.inv(values))
 
 
 def halves(control: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the Bernstein coefficients (N, d) [-] of both halves, by de Casteljau's algorithm."""
+    """Return the Bernstein coefficients (N, d) of polynomials on both halves of [0, 1], by de Casteljau's algorithm."""
     left, right, now = np.empty_like(control), np.empty_like(control), control
     size = control.shape[1]
     for k in range(size):
@@ -137,7 +151,7 @@ def halves(control: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def first_beyond(control: FloatArray, lower: FloatArray, upper: FloatArray) -> tuple[int, float, float] | None:
-    """Return row, place within [0, 1] and value where a polynomial leaves its bounds, or None.
+    """Return row, argument within [0, 1] and value at which a polynomial violates its bounds; None if none does.
 
     Args:
         control: Bernstein coefficients, (N, d) [-]; NaN counts as outside.
@@ -148,7 +162,7 @@ def first_beyond(control: FloatArray, lower: FloatArray, upper: FloatArray) -> t
     begin, width = np.zeros(len(control)), 1.0
     for level in range(MOST_BISECTIONS + 1):
         low, high = lower[rows, None], upper[rows, None]
-        inside = (control >= low) & (control <= high)  # false for what is not a number
+        inside = (control >= low) & (control <= high)  # false for NaN
         undecided = ~inside.all(axis=1)
         if not undecided.any():
             return None

@@ -1,9 +1,9 @@
 """Joint-space trajectories through points in time, as in trajectory_msgs/JointTrajectory.
 
-Between two points each joint follows a polynomial: of degree five if the points hold velocities and accelerations,
-of degree three if they hold velocities, and the cubic spline with continuous acceleration (at rest at both ends)
-if they hold positions only. ROS's joint trajectory controller joins bare positions by straight lines, whose
-velocities jump; no arm can follow that.
+Between two points each joint follows a polynomial. Its degree is five if the points have velocities and accelerations,
+and three if they have velocities. If they have positions only, the polynomials form the cubic spline with continuous
+acceleration that is at rest at both ends. ROS's joint trajectory controller instead joins bare positions by straight
+lines, whose jumps of velocity no arm can follow.
 """
 
 from collections.abc import Sequence
@@ -27,14 +27,12 @@ DEFAULT_RAD_S, DEFAULT_RAD_S2, SHORTEST_S = 0.4, 0.8, 0.5
 
 @dataclass(frozen=True, eq=False)
 class PolynomialTrajectory(Motion):
-    """Trajectory of polynomial pieces between `knots` (k,) [s], the first of which is 0.
-
-    Make one with `through_points`.
+    """Trajectory of polynomial pieces; `through_points` makes one.
 
     Attributes:
         joint_names: names of the joints, (n,).
-        knots: times at which the pieces meet, (k,) [s].
-        coefficients: coefficients of the time since the piece began, lowest power first, (k - 1, 6, n).
+        knots: times at which the pieces meet, (k,) [s]; the first is 0.
+        coefficients: coefficients by powers of the time since the piece's start, lowest first, (k - 1, 6, n).
         ends: first and last posture, (2, n) [rad].
     """
 
@@ -56,7 +54,7 @@ class PolynomialTrajectory(Motion):
     @cached_property
     def _tables(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         tables = self.knots, self.coefficients, self.ends
-        sample_polynomials(-1.0, *tables, *np.zeros((3, len(self.joint_names))))  # compiled now
+        sample_polynomials(-1.0, *tables, *np.zeros((3, len(self.joint_names))))  # compiles now, not in a control cycle
         return tables
 
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
@@ -86,8 +84,9 @@ def through_points(
         accelerations: accelerations at these times, (k, n) [rad/s^2]; None if the points have none.
 
     Raises:
-        ConfigurationError: no points, times that do not increase, values that are not finite, arrays that do not fit
-            together, overflow, accelerations without velocities, or a motion that does not begin and end at rest.
+        ConfigurationError: there are no points, times do not increase, values are not finite, arrays do not fit
+            together, numbers overflow, velocities are missing while accelerations are given, or the motion does not
+            begin and end at rest.
     """
     where = f"trajectory '{name}'"
     times, n = np.asarray(times, dtype=np.float64), len(joint_names)
@@ -120,7 +119,7 @@ def through_points(
 def rest_to_rest(
     name: str, joint_names: Sequence[str], start: FloatArray, end: FloatArray, duration: float | None = None
 ) -> PolynomialTrajectory:
-    """Return a motion between two postures (n,) [rad] within `duration` [s]; None chooses a slow enough one."""
+    """Return a motion between two postures (n,) [rad] in `duration` [s]; None chooses one that keeps speeds low."""
     if duration is None:
         way = float(np.abs(end - start).max())
         duration = max(SHORTEST_S, PEAK_RATE * way / DEFAULT_RAD_S, np.sqrt(PEAK_BEND * way / DEFAULT_RAD_S2))
@@ -129,7 +128,7 @@ def rest_to_rest(
 
 
 def _finite_coefficients(where: str, knots: FloatArray, given: dict[str, FloatArray]) -> FloatArray:
-    """Return `_coefficients`, read-only.
+    """Return the coefficients (k - 1, 6, n) of all pieces as a read-only array, after a check of overflow.
 
     Raises:
         ConfigurationError: the numbers overflow.
@@ -137,7 +136,7 @@ def _finite_coefficients(where: str, knots: FloatArray, given: dict[str, FloatAr
     try:
         with np.errstate(all="ignore"):
             found = _coefficients(knots, list(given.values()))
-    except ValueError:  # of scipy
+    except ValueError:  # raised by scipy
         found = np.full(1, np.nan)
     if not np.isfinite(found).all():
         largest = max(float(np.abs(value).max()) for value in given.values())
@@ -149,7 +148,10 @@ def _finite_coefficients(where: str, knots: FloatArray, given: dict[str, FloatAr
 
 
 def _coefficients(knots: FloatArray, rows: list[FloatArray]) -> FloatArray:
-    """Return coefficients (k - 1, 6, n), lowest power first, from positions and the given derivatives, (k, n) each."""
+    """Return coefficients (k - 1, 6, n), lowest power first, of polynomials through positions and given derivatives.
+
+    `rows` are the positions and, if given, the velocities and accelerations at the knots, (k, n) each.
+    """
     size = rows[0].shape[1]
     if len(knots) == 1:
         return np.zeros((0, COEFFICIENTS, size))
@@ -165,13 +167,13 @@ def _coefficients(knots: FloatArray, rows: list[FloatArray]) -> FloatArray:
 
 
 def _quintic(h: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-    """Return coefficients (k - 1, 6, n), lowest power first, of pieces of durations h (k - 1, 1).
+    """Return coefficients (k - 1, 6, n), lowest power first, of quintic pieces with durations h (k - 1, 1) [s].
 
     Each piece matches position, velocity and acceleration (k, n) at both ends. Scipy's BPoly does the same piece by
     piece in Python, which takes minutes for a motion sampled at 1 kHz.
     """
     start, speed, bend = q[:-1], dq[:-1], 0.5 * ddq[:-1]
-    # residuals at the end of the piece that the last three terms must cover, in units of its duration
+    # end state minus that of the first three terms, in units of the piece's duration: given by the last three terms
     place = q[1:] - start - h * (speed + h * bend)
     rate = h * (dq[1:] - speed - 2.0 * h * bend)
     curve = h**2 * (0.5 * ddq[1:] - bend)

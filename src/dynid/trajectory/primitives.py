@@ -1,8 +1,8 @@
 """Excitation primitives of arXiv:2605.15949, Appendix B, as waypoint sequences.
 
-P_j goes q0, q0 - a e_j, q0 + a e_j, q0; P_{j,j+1} does the same along delta = s_j a_j e_j + s_{j+1} a_{j+1}
-e_{j+1}. An amplitude is a pair (towards minus, towards plus), equal in the paper. They differ if a joint limit leaves
-room on one side only; the two ends are limited separately.
+P_j visits q0, q0 - a e_j, q0 + a e_j and q0. P_{j,j+1} moves two joints likewise, along
+delta = s_j a_j e_j + s_{j+1} a_{j+1} e_{j+1}. An amplitude is a pair, one value in each direction. The paper's two
+values are equal. Here they differ if a joint limit leaves less room on one side.
 """
 
 from collections.abc import Sequence
@@ -21,14 +21,14 @@ def primitive(
     Args:
         posture: nominal posture q0, (n,) [rad].
         joints: one index, or two adjacent ones in ascending order (counted from 0).
-        amplitudes: largest deviation of each joint below and above the posture, (n, 2) [rad], not negative.
+        amplitudes: deviation of each joint below and above the posture, (n, 2) [rad], not negative.
         signs: +1 or -1 per joint in `joints`; None is +1 for all.
 
     Returns:
-        (4, n) [rad]: q0, q0 - delta, q0 + delta, q0.
+        The waypoints q0, q0 - delta, q0 + delta and q0, (4, n) [rad].
 
-    Raises:
-        ConfigurationError: joints out of range or not adjacent, a sign that is not +-1, a negative amplitude.
+        Raises:
+            ConfigurationError: joints are out of range or not adjacent, a sign is not +-1, or an amplitude is negative.
     """
     directions = tuple(signs) if signs is not None else (1,) * len(joints)
     size = len(posture)

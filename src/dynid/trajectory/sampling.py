@@ -1,4 +1,4 @@
-"""Compiled sampling of trajectories into the caller's buffers; a control cycle allocates nothing."""
+"""Compiled sampling of trajectories into the caller's buffers, so that a control cycle allocates no memory."""
 
 import numba
 
@@ -28,9 +28,9 @@ def sample_brake(
 
 @numba.njit(cache=True)
 def scale_reference(rate: float, slope: float, dq: FloatArray, ddq: FloatArray) -> None:
-    """Convert derivatives by path time (n,) to derivatives by time [rad/s, rad/s^2] in place.
+    """Convert derivatives dq and ddq (n,) by path time to derivatives by time [rad/s, rad/s^2], in place.
 
-    `rate` is the rate at which path time passes, `slope` its derivative [1/s].
+    `rate` is the rate [-] at which path time passes, `slope` the derivative of `rate` [1/s].
     """
     for j in range(len(dq)):
         ddq[j] = rate * rate * ddq[j] + slope * dq[j]
@@ -39,7 +39,7 @@ def scale_reference(rate: float, slope: float, dq: FloatArray, ddq: FloatArray) 
 
 @numba.njit(cache=True)
 def segment_at(knots: FloatArray, t: float) -> int:
-    """Return the index of the segment that holds time t [s] among knots (k,) [s], k >= 2, knots[0] <= t < knots[-1]."""
+    """Return the index of the segment between knots (k,) [s] that contains time t [s]; knots[0] <= t < knots[-1]."""
     low, high = 0, len(knots) - 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -54,7 +54,7 @@ def segment_at(knots: FloatArray, t: float) -> int:
 def sample_laws(
     t: float, knots: FloatArray, laws: FloatArray, waypoints: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray
 ) -> None:
-    """Sample the point-to-point laws of `dynid.trajectory.interpolation`; the falling half mirrors the rising one.
+    """Compute the state at a time from the point-to-point laws of `dynid.trajectory.interpolation`.
 
     Args:
         t: time [s].
@@ -98,7 +98,7 @@ def sample_laws_rows(
     dq: FloatArray,
     ddq: FloatArray,
 ) -> None:
-    """Call `sample_laws` at times (N,) [s] with buffers (N, n)."""
+    """Compute the states at times (N,) [s] as `sample_laws` does, into buffers (N, n)."""
     for k in range(len(times)):
         sample_laws(times[k], knots, laws, waypoints, q[k], dq[k], ddq[k])
 
@@ -113,12 +113,12 @@ def sample_polynomials(
     dq: FloatArray,
     ddq: FloatArray,
 ) -> None:
-    """Sample piecewise polynomials.
+    """Compute the state at a time from piecewise polynomials.
 
     Args:
         t: time [s].
         knots: times at which the pieces meet, (k,) [s].
-        coefficients: coefficients of the time since the piece began, lowest power first, (k - 1, 6, n).
+        coefficients: coefficients by powers of the time since the piece's start, lowest first, (k - 1, 6, n).
         ends: first and last posture, (2, n) [rad].
         q: position, (n,) [rad], written in place.
         dq: velocity, (n,) [rad/s], written in place.
@@ -149,6 +149,6 @@ def sample_polynomials_rows(
     dq: FloatArray,
     ddq: FloatArray,
 ) -> None:
-    """Call `sample_polynomials` at times (N,) [s] with buffers (N, n)."""
+    """Compute the states at times (N,) [s] as `sample_polynomials` does, into buffers (N, n)."""
     for k in range(len(times)):
         sample_polynomials(times[k], knots, coefficients, ends, q[k], dq[k], ddq[k])

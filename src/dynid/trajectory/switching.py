@@ -12,7 +12,7 @@ ORDERS = range(4, 11)
 
 
 def square_wave(period_s: float, periods: int, step_s: float) -> FloatArray:
-    """Return a square wave that starts a quarter of a period late, so that a mass returns to its start every period.
+    """Return a square wave, shifted by a quarter of a period, so that a mass returns to its start every period.
 
     Args:
         period_s: period [s].
@@ -23,7 +23,7 @@ def square_wave(period_s: float, periods: int, step_s: float) -> FloatArray:
         -1 and +1 at every sample, (N,).
 
     Raises:
-        ConfigurationError: fewer than one period, or one shorter than four samples.
+        ConfigurationError: there are no periods, or a period is shorter than four samples.
     """
     quarter = round(period_s / 4.0 / step_s)
     if quarter < 1 or periods < 1:
@@ -38,10 +38,10 @@ def square_wave(period_s: float, periods: int, step_s: float) -> FloatArray:
 def binary_sequence(order: int, bit_s: float, step_s: float, start: int = 1) -> FloatArray:
     """Return a pseudo-random binary sequence of maximal length, 2^order - 1 bits.
 
-    Its spectrum is flat up to 0.4 / bit_s.
+    The spectrum is flat up to 0.4 / bit_s [Hz].
 
     Args:
-        order: bits of the shift register, 4 to 10.
+        order: number of bits of the shift register, 4 to 10.
         bit_s: shortest time between two switches [s].
         step_s: time between two samples [s].
         start: initial state of the register, 1 to 2^order - 1; another state shifts the sequence.
@@ -50,7 +50,7 @@ def binary_sequence(order: int, bit_s: float, step_s: float, start: int = 1) -> 
         -1 and +1 at every sample, (N,).
 
     Raises:
-        ConfigurationError: an order or state outside these bounds, or a bit shorter than a sample.
+        ConfigurationError: order or state is outside these bounds, or a bit is shorter than a sample.
     """
     if order not in ORDERS or not 1 <= start < 2**order:
         raise ConfigurationError(
@@ -67,13 +67,16 @@ def binary_sequence(order: int, bit_s: float, step_s: float, start: int = 1) -> 
 def excursion(signal: FloatArray, step_s: float, time_constant_s: float) -> FloatArray:
     """Return the displacement (N,) [s] of a joint whose velocity follows the signal as a first-order lag (eq. 1).
 
-    The lag has gain 1 and the given time constant.
+    The lag has a gain of 1 without unit, so a displacement has the unit of time; its time constant is given [s].
     """
     decay = math.exp(-step_s / time_constant_s)
     return np.asarray(np.cumsum(scipy.signal.lfilter([1.0 - decay], [1.0, -decay], signal)) * step_s)
 
 
 def calm_sequence(order: int, bit_s: float, step_s: float, time_constant_s: float) -> FloatArray:
-    """Return the binary sequence (N,) [-] whose start moves a joint least from its origin; its sign may be reversed."""
+    """Return the binary sequence (N,) [-], out of those of all initial states, that moves a joint least far.
+
+    The distance is that of `excursion`; the caller may reverse the sign of the sequence.
+    """
     candidates = [binary_sequence(order, bit_s, step_s, start) for start in range(1, 2**order, 2)]
     return min(candidates, key=lambda one: float(np.abs(excursion(one, step_s, time_constant_s)).max()))

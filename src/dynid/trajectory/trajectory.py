@@ -1,4 +1,4 @@
-"""Joint-space trajectories of waypoints that are joined by point-to-point segments, sampled exactly at any time."""
+"""Joint-space trajectories through waypoints, joined by point-to-point segments and sampled exactly at any time."""
 
 import itertools
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ from dynid.trajectory.sampling import sample_laws, sample_laws_rows
 
 @dataclass(frozen=True, eq=False)
 class Trajectory(Motion):
-    """Waypoints (k, n) [rad] of the named joints, and the time law of each of the k - 1 segments.
+    """Trajectory through waypoints (k, n) [rad], with a time law for each of the k - 1 segments.
 
-    Position, velocity and acceleration are continuous everywhere; the arm is at rest at every waypoint.
-    Make one with `through`, `approach`, `concatenate` or `dynid.trajectory.families.load_excitation`.
+    Position, velocity and acceleration are continuous everywhere, and the arm is at rest at every waypoint. `through`,
+    `approach`, `concatenate` and `dynid.trajectory.families.load_excitation` make trajectories.
 
     Raises:
         ConfigurationError: the sizes do not fit together or a waypoint is not finite.
@@ -48,7 +48,7 @@ class Trajectory(Motion):
 
     @cached_property
     def _tables(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Knots, time laws and waypoints as arrays; their first use compiles the sampling."""
+        """Knots (k,) [s], time laws (k - 1, 3) and waypoints (k, n) [rad]; the first access compiles the sampling."""
         tables = self.knots, read_only(np.array(self.laws).reshape(-1, 3)), self.waypoints
         sample_laws(-1.0, *tables, *np.zeros((3, len(self.joint_names))))
         return tables
@@ -96,7 +96,7 @@ class Trajectory(Motion):
             SafetyError: names the joint, the time and the value.
         """
         tolerance = 1e-9
-        # Negated comparisons, so that a limit that is not a number refuses instead of allowing everything.
+        # Negated comparisons, so that a limit of NaN refuses every trajectory instead of none.
         outside = ~((self.waypoints >= lower - tolerance) & (self.waypoints <= upper + tolerance))
         if np.any(outside):
             k, j = (int(i) for i in np.argwhere(outside)[0])
@@ -125,7 +125,7 @@ def through(
     factors: Sequence[float] | float = 1.0,
     dwell: float = 0.0,
 ) -> Trajectory:
-    """Return a trajectory through waypoints that stops at each; equal neighbours count once.
+    """Return a trajectory that stops at each waypoint; of equal consecutive waypoints, one is used.
 
     Args:
         name: name of the trajectory.
@@ -134,7 +134,7 @@ def through(
         velocity: limits (n,) [rad/s].
         acceleration: limits (n,) [rad/s^2].
         factors: relative speed factor of each segment, (k - 1,), or one for all; scales both limits.
-        dwell: wait time at every inner waypoint [s].
+        dwell: duration of the pause at every inner waypoint [s].
     """
     points = np.asarray(waypoints, dtype=np.float64)
     scale = np.broadcast_to(np.asarray(factors, dtype=np.float64), (max(len(points) - 1, 0),))
@@ -174,7 +174,7 @@ def approach(
 
 
 def concatenate(name: str, parts: Sequence[Trajectory], velocity: FloatArray, acceleration: FloatArray) -> Trajectory:
-    """Return trajectories in sequence, joined by moves within the limits where two do not meet.
+    """Return a sequence of trajectories; moves within the limits join two that do not meet.
 
     Args:
         name: name of the result.
@@ -183,7 +183,7 @@ def concatenate(name: str, parts: Sequence[Trajectory], velocity: FloatArray, ac
         acceleration: limits of the joining moves, (n,) [rad/s^2].
 
     Raises:
-        ConfigurationError: nothing to join, or parts of different joints.
+        ConfigurationError: there are no parts, or they are of different joints.
     """
     if not parts:
         raise ConfigurationError(f"trajectory '{name}' has no parts; expected at least one")
