@@ -6,11 +6,11 @@ x is the gradient of the predicted torque with respect to all estimated paramete
 is their covariance. s is the root mean square residual of the fit, per axis and class of speed. Near standstill most of
 s comes from stiction, which no model predicts from motion alone.
 
-Most of the residual changes within a moment. The part that persists while a joint slides in one direction biases
-consumers that average torques over time, such as a scale. It consists of the parameters' part and of the residual's
-autocovariance at lags of some tenths of a second (`lasting_variance`). Friction that the law does not model changes
-with speed, more slowly than noise. A contact detector that treats it as noise that is new in every cycle reports forces
-that do not exist (`passing_shares`).
+Most of the residual is noise of short duration. The part that persists while a joint slides in one direction biases
+all uses that average torques over time, such as weighing. Its variance is that due to the parameters plus the
+residual's autocovariance at lags of some tenths of a second (`lasting_variance`). Friction that the law does not model
+changes with speed, more slowly than noise. A contact detector that treats this friction as white noise reports forces
+that do not exist; `passing_shares` gives its share.
 """
 
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ from dynid.model.model_file import TorqueDeviations
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
-CLASSES = (0.5, 1.0, 2.0, 4.0, 10.0)  # speed bounds of the classes, over the speed below which joints may stick
+CLASSES = (0.5, 1.0, 2.0, 4.0, 10.0)  # bounds between speed classes, in multiples of the speed below which joints stick
 FIRST_SLIDING = 2  # first class whose joints do not stick between two samples
 
 
@@ -68,7 +68,10 @@ class TorqueBands:
 
     @cached_property
     def _left(self) -> FloatArray:
-        """Root mean square residual by speed class and axis, (classes, n) [N m]; small classes use all samples."""
+        """Root mean square residual by speed class and axis, (classes, n) [N m].
+
+        A class with fewer than `FEWEST` samples of an axis has the value of all samples of the axis.
+        """
         residual, classes = self._residual, self._class_of(self.samples)
         found = np.tile(np.sqrt(np.mean(residual**2, axis=0)), (len(CLASSES) + 1, 1))
         for k in range(len(found)):
@@ -99,9 +102,9 @@ class TorqueBands:
     def _passing(self) -> FloatArray:
         """Return `passing_nm` of model.yaml, the residual that changes with speed, (classes, n) [N m].
 
-        Joints of the first class may stick, so their residual contains more than friction. The first class therefore
-        takes the value of the next class, or the amount by which its friction exceeds the friction budget, whichever is
-        larger.
+        Joints in the first (slowest) class may stick, so their residual contains more than sliding friction. The first
+        class therefore has the larger of two values: that of the next class, and the excess of its friction over the
+        friction budget.
         """
         of, how, classes = self.samples, self.samples.settings, self._class_of(self.samples)
         shares = passing_shares(of.time, self._residual, of.dq, classes, how.interval_s, how.cutoff_hz, len(self._left))
@@ -131,7 +134,7 @@ class TorqueBands:
 
 
 def _by_class(squares: FloatArray, classes: NDArray[np.int64]) -> tuple[tuple[float, ...], ...]:
-    """Return the root mean square of each class and axis from squared values (N, n); small classes use all samples."""
+    """Return the root mean square by class and axis of squared values (N, n); classes with few samples use all."""
     found = np.tile(squares.mean(axis=0), (len(CLASSES) + 1, 1))
     for k, axis in np.ndindex(found.shape):
         own = squares[classes[:, axis] == k, axis]

@@ -1,8 +1,7 @@
 """Friction of slow joints in excess of the friction budget, the friction torque that the law allows.
 
-A law without a Stribeck dip at low speed, or without the bristles from which a joint has to break away, has too small a
-budget when motion starts. Consumers that use the budget as a bound, such as contact detection at rest, need to know how
-much is missing.
+A law without Stribeck friction, or without the bristles from which a joint has to break away, has too small a budget
+when motion starts. Uses of the budget as a bound, such as contact detection at rest, add the missing torque.
 """
 
 import numpy as np
@@ -16,9 +15,9 @@ from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
 OF_DRIVES = [kind for kind in KINDS if kind != "IA"]
-ONSET_RAD_S = 1e-9  # speed just above standstill, where the Stribeck dip is at its full depth
+ONSET_RAD_S = 1e-9  # speed just above standstill, at which Stribeck friction is largest [rad/s]
 EXCESS_SHARE = 0.01  # share of the slow samples that may exceed the extended budget
-NOISE = 2.3  # standard deviations that normal noise exceeds in this share of the samples
+NOISE = 2.3  # number of standard deviations that normal noise exceeds in the share `EXCESS_SHARE` of samples
 
 
 def beyond_budget(
@@ -29,7 +28,9 @@ def beyond_budget(
     slow: NDArray[np.bool_],
     noise: FloatArray,
 ) -> FloatArray:
-    """Return the excess over the budget that bounds friction in all but `EXCESS_SHARE` of the slow samples, (n,) [N m].
+    """Return the torque that is missing in the friction budget, (n,) [N m].
+
+    Budget, this torque and noise together bound friction in all slow samples except the share `EXCESS_SHARE`.
 
     Args:
         model: the arm.
@@ -40,7 +41,7 @@ def beyond_budget(
         noise: standard deviations of the model's torque errors for joints that are not slow, (n,) [N m].
 
     Returns:
-        Excess of at least 0; 0 for a joint without slow samples.
+        Missing torque of at least 0; 0 for a joint without slow samples.
     """
     links, still = of_kinds(base, OF_DRIVES, others=True), np.zeros_like(samples.dq)
     rubs = samples.tau - model.inverse_dynamics(samples.q, samples.dq, samples.ddq, links)

@@ -54,10 +54,10 @@ def parameter_changes(
 
 
 def beyond_chance(changes: Sequence[Change], confidence: float = CONFIDENCE) -> tuple[Change, ...]:
-    """Return the changes that chance does not explain, those of most standard deviations first.
+    """Return the changes that chance does not explain, the most significant first.
 
-    If nothing changed, the result is empty with probability `confidence`; all changes together share the remaining
-    probability (Bonferroni).
+    If nothing changed, the result is empty with at least the probability `confidence`: all changes together share the
+    remaining probability (Bonferroni).
     """
     most = float(ndtri(1.0 - 0.5 * (1.0 - confidence) / max(len(changes), 1)))
     found = [one for one in changes if abs(one.difference) > most * one.deviation]

@@ -1,4 +1,4 @@
-"""All checks that decide on a result, in one file: the quantity that each compares, its limit and its words.
+"""All checks that decide on the acceptance of a result: compared quantity, limit and text of each.
 
 A check is a row of one of the tables below; adding a row is enough to add a check. Its `id` is for programs and is
 stable, its `name` is for people, and `group` is the topic under which it is shown. A row reads facts, which are the
@@ -153,8 +153,8 @@ class Fitted(NamedTuple):
         pseudo_inertia: smallest pseudo-inertia eigenvalue of a campaign's result and its limit; None without a
             campaign.
         diagnosis: alternative interpretations of the data; None if the diagnosis did not run.
-        droop: viscous friction by which parameters from goal currents may exceed those from present currents, (n,)
-            [N m s/rad]; None if no droop is known.
+        droop: largest excess of viscous friction identified from goal currents over that from present currents, (n,)
+            [N m s/rad]; None if it is unknown.
         pull: distance by which physical bounds moved the parameters; None if the standard deviations are not known.
         steadiness: changes of the arm during the recordings; None if they were not searched.
     """
@@ -186,7 +186,7 @@ class OneRegression(NamedTuple):
 
 
 def time_at_speed(one: OneRegression) -> Measured:
-    """Return the shortest time [s] that an axis moves faster than the settings' limit, and its name.
+    """Return the shortest time [s] for which an axis moves faster than the settings' limit, and the name of this axis.
 
     The result is None if Coulomb friction is not estimated. A joint that hardly leaves standstill does not show its
     friction. kappa(W) does not reveal this, because W has no column of Coulomb friction.
@@ -201,9 +201,9 @@ def time_at_speed(one: OneRegression) -> Measured:
 def friction_separability(one: OneRegression) -> Measured:
     """Return the smallest separability of viscous from Coulomb friction, from 0 (none) to 1, with its parameter.
 
-    It is the share of a viscous column of the regressor that Coulomb friction cannot reproduce. If a joint moves at one
-    speed only, its viscous torque FV dq and Coulomb torque FC sign(dq) are proportional. The result is None if the
-    model lacks one of the two kinds of friction.
+    Separability is the share of a viscous column of the regressor that Coulomb friction cannot reproduce. If a joint
+    moves at one speed only, its viscous torque FV dq and Coulomb torque FC sign(dq) are proportional. The result is
+    None if the model lacks one of the two kinds of friction.
     """
     if one.regression.moving is None or not one.regression.has_coulomb_friction:
         return None
@@ -224,11 +224,12 @@ def friction_settled(one: OneRegression) -> Measured:
 
 
 def torque_source_difference(found: Fitted) -> Measured:
-    """Return || W (phi_other - phi) || / || tau || for phi_other from the unused current; None if there is none.
+    """Return || W (phi_other - phi) || / || tau || for phi_other from the unused current; None if it was not recorded.
 
     The regression uses measured or commanded currents, while the closed-loop refinement predicts commands. The
     parameters differ if a servo's current loop does not follow its goal, or if one of the currents has another unit,
-    sign or delay. A known droop of these servos' current with speed changes viscous friction only, and does not count.
+    sign or delay. If the present current is known to fall below the goal with speed (droop), the resulting difference
+    in viscous friction is subtracted.
     """
     regression = found.estimate.regression
     if regression.other is None:
@@ -247,9 +248,9 @@ def torque_source_difference(found: Fitted) -> Measured:
 
 
 def of_moving(errors: TorqueErrors) -> tuple[float, str]:
-    """Return the relative torque error of joints in motion, with a detail that adds the error with those at rest.
+    """Return the relative torque error of joints in motion, and a text with the error that includes joints at rest.
 
-    Joints in motion decide because no model predicts the torque of a joint that sticks.
+    The first error decides, because no model predicts the torque of a joint that sticks.
     """
     return errors.moving, f"of joints in motion; {errors.relative:.3g} with those at rest"
 
@@ -280,7 +281,7 @@ def worst_joint(
 
 
 def worst_dynamics(motion: Motion) -> Measured:
-    """Return the largest significant error of a joint's dynamic torque, with a sentence; None if no joint shows it."""
+    """Return the largest significant error of a joint's dynamic torque, with a sentence; None if none was computed."""
     if not motion.dynamics:
         return None
     worst = max(motion.dynamics, key=lambda one: one.judged)

@@ -1,4 +1,4 @@
-"""Comparison of several estimators on the same data: torque errors in and out of sample, feasibility, computing time.
+"""Comparison of estimators on the same data: torque errors on fitted and held-out data, feasibility, computing time.
 
 ols, wls, huber, essential    base parameters without constraints
 closest                       standard parameters closest to a-priori ones (Gautier and Venture 2013, eq. 30)
@@ -190,7 +190,7 @@ class Comparison:
     def _closest_essential(self) -> Outcome:
         plain, friction, _ = without_friction(self.model, self.fitted, self.settings.coulomb_friction, self._gears)
         essential = essential_parameters(self.model, plain)
-        # drives come from the essential parameters: those that the motion does not show have no a-priori value
+        # friction and rotor inertias come from the essential parameters, because no a-priori values of them exist
         prior = a_priori(self.robot, self.model, essential.base)
         found = closest_standard(self.model, plain, prior, columns="essential", essential=essential)
         return Outcome(found.base, friction, found.definite_links[0.0], found.consistent)

@@ -6,8 +6,9 @@ of the block, and their residuals r_b,
 
     theta_without - theta = -(X'X - X_b' X_b)^-1 X_b' r_b = -R^-1 (I - P)^-1 R^-T X_b' r_b
 
-An eigenvalue of P is the share of the information in one direction that comes from this block. If it is nearly 1, the
-other blocks predict nothing in that direction: it stays as fitted, and its parameters are named.
+An eigenvalue of P is the share of the information in one direction that comes from this block. If the share is nearly
+1, the other blocks hardly contain information in that direction. The direction then keeps its fitted value, and a note
+names the parameters that dominate it.
 """
 
 from collections.abc import Sequence
@@ -23,9 +24,9 @@ from dynid.identification.estimators.regression import Regression
 from dynid.identification.prediction import Motion
 from dynid.robot import FloatArray
 
-MOST, FEWEST = 10, 2  # number of blocks of time
+MOST, FEWEST = 10, 2  # largest and smallest number of blocks of time
 SHORTEST_S = 1.0  # least length of a block, about the time over which residuals are correlated [s]
-ALONE = 0.9  # share of the information in a direction, beyond which the other blocks do not predict it
+ALONE = 0.9  # share of the information in a direction from which on a block alone determines the direction
 DOMINANT = 0.7  # least correlation of a named parameter's estimate with such a direction
 
 
@@ -42,7 +43,7 @@ class CrossValidation(NamedTuple):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Note that names the parameters that one block alone determines; () without any."""
+        """Note that names the parameters that one block alone determines; () if there are no such parameters."""
         if not self.alone:
             return ()
         return (
@@ -81,12 +82,12 @@ def cross_validated(motions: Sequence[Motion], portions: Sequence[Portion], regr
 
 @dataclass(frozen=True, eq=False)
 class _Folds:
-    """Weighted rows of a regression with the triangle of all of them, for fits without some of the rows.
+    """Weighted rows of a regression and their QR triangle, from which fits without some of the rows follow.
 
     Attributes:
         names: names of the free base parameters, with "" for each free friction parameter before them, (k,).
         free: mask of the columns of the regression that are not at a bound.
-        R: triangle of all weighted rows, of the free columns, (k, k).
+        R: QR triangle of all weighted rows in the free columns, (k, k).
         columns: columns of all rows, (rows, n, all columns).
         weights: weights of all rows, (rows, n).
         residual: weighted residuals, (rows, n).
@@ -105,7 +106,7 @@ class _Folds:
     def of(cls, regression: Regression) -> "_Folds":
         """Return the rows of a regression, at its solution with its own row weights."""
         solution, n, size = regression.weighted_solution, regression.axes, regression.friction_size
-        inside = np.diag(solution.inverse) > 0.0  # friction at a bound is not among these, Coulomb friction in phi is
+        inside = np.diag(solution.inverse) > 0.0  # false for base parameters at a bound; other friction there is absent
         free = np.concatenate([solution.sliding[:size], np.ones(len(regression.names), dtype=bool)])
         free[free] = inside
         R = qr(solution.triangle[:, :-1][:, inside], mode="r", check_finite=False)[0][: int(inside.sum())]
@@ -124,14 +125,14 @@ class _Folds:
         )
 
     def change(self, block: NDArray[np.int64], count: int) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """Return the change of predicted torques (M, n) [N m] in a block if the fit omits it, and its own parameters.
+        """Return the change of a block's predicted torques if the fit omits the block, and the block's own parameters.
 
         Args:
             block: indices of the samples in the block, (M,).
             count: number of samples; rows of standing states, if any, follow those of sliding ones.
 
         Returns:
-            The change, and a mask (k,) of the parameters that the block alone determines.
+            The change, (M, n) [N m], and a mask (k,) of the parameters that the block alone determines.
         """
         own = np.concatenate([block + first for first in range(0, len(self.columns), count)])
         rows = (self.columns[own][..., self.free] * self.weights[own][..., None]).reshape(-1, len(self.R))

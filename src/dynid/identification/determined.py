@@ -20,10 +20,11 @@ class Determined(NamedTuple):
 
     @classmethod
     def of(cls, base: BaseParameters, friction: FrictionLaw | None) -> "Determined | None":
-        """Return which parameters have a 95 % interval within 10 % of the value; None without a covariance.
+        """Return the parameters with a 95 % interval within 10 % of the value, and the others; None without covariance.
 
-        Viscous friction is not determined if the joint's friction also decreases with speed: over the speeds of a
-        motion that decrease is nearly linear, so both values may be wrong while their sum is right.
+        Viscous friction does not count as determined if the joint's friction law also has a term that decreases with
+        speed. This decrease is nearly linear over the speeds of a motion, so both terms may be wrong while their sum
+        is right.
 
         Args:
             base: base parameters with their covariance.

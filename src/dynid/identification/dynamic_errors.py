@@ -6,14 +6,15 @@ columns of one parameter group after the other: the rotor, the inertia or the fi
 
     error = || Q' e || / || d + Q Q' e ||
 
-Q is an orthonormal basis of the group's columns, e the remaining residual and d the dynamic torque. The error relates
-the torque that the group explains to the dynamic torque that the data show. Noise explains some torque, too. Its
-expectation, and the value that it exceeds once in a thousand cases, follow from the residual that remains after all
-groups are fitted, corrected for the noise that this fit absorbs (`stationary_noise`). Errors are larger at some times
-than at others, so sums over windows of time are used if they give more. The expected error of a right model is
-therefore known for any motion and noise.
+Q is an orthonormal basis of the group's columns, e the remaining residual and d the dynamic torque. The error is the
+ratio of the torque that the group explains to the dynamic torque in the data. Noise alone causes an error, too. The
+expected error due to noise, and the value that noise exceeds once in a thousand cases, follow from the residual that
+remains after all groups are fitted, corrected for the noise that this fit absorbs (`stationary_noise`). Residuals are
+larger at some times than at others, so their covariance is also estimated from windows of time, and the larger result
+is used. The expected error of a correct model is therefore known for any motion and noise.
 
-One event must not refuse a model: the error is the smallest of those found without one of `BLOCKS` blocks of time.
+A single event must not cause the refusal of a model. So the error is also computed without each of `BLOCKS` blocks of
+time, and the smallest error counts.
 """
 
 from dataclasses import dataclass
@@ -32,14 +33,14 @@ from dynid.model.parameter_groups import ParameterGroup, parameter_groups
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
-VISIBLE = 0.1  # noise of a joint's dynamic error above which the error is hardly visible
+VISIBLE = 0.1  # largest relative dynamic error due to noise at which a joint's error is clearly visible
 CHANCE = 1e-3  # share of the errors of right models that exceed the noise
 BLOCKS = 12  # number of time blocks, one of which may contain an event
-SLIDING_SHARE = 0.5  # least share of sliding states in a row that counts
+SLIDING_SHARE = 0.5  # least share of sliding states in a row that is used
 FEWEST = 10  # least number of rows in excess of the number of columns
 LARGE_SHARE = 0.8  # largest share of a group's squared columns in a block that may be left out
-SAME = 1e-6  # relative singular value of nuisance columns, below which it is rounding
-ROUNDING = 1e-9  # length of a column beside the longest one, below which it is rounding
+SAME = 1e-6  # relative singular value of gravity and friction columns, below which a direction is rounding
+ROUNDING = 1e-9  # length of a column relative to the longest one, below which it is rounding
 SHOWN = 1e-3  # least share of a column's length that gravity and friction cannot reproduce
 SEPARATE = 1e-2  # relative singular value of a group's columns, below which a direction is ignored
 
@@ -140,10 +141,13 @@ def _of_joint(
 
 
 def _quantile(covariance: FloatArray, freedom: int) -> tuple[float, float]:
-    """Return the root mean square of a normal vector's length, and the length exceeded with `CHANCE`, any unit.
+    """Return the root mean square of a normal vector's length, and the length exceeded with probability `CHANCE`.
 
-    The covariance of the vector is given, estimated with `freedom` degrees of freedom; the squared length follows an F
-    distribution by Satterthwaite's approximation.
+    The squared length follows an F distribution by Satterthwaite's approximation.
+
+    Args:
+        covariance: covariance of the vector, (k, k), any unit.
+        freedom: degrees of freedom from which the covariance was estimated.
     """
     mean, square = float(np.trace(covariance)), float(np.sum(covariance**2))
     if mean <= 0.0 or square <= 0.0:
@@ -152,7 +156,10 @@ def _quantile(covariance: FloatArray, freedom: int) -> tuple[float, float]:
 
 
 def _without_event(Q: FloatArray, left: FloatArray) -> float:
-    """Return the least || x || of fits Q x ~ left (N,) that each omit at most one of `BLOCKS` of time [N m]."""
+    """Return the smallest || x || [N m] of fits Q x ~ left (N,): of all rows, and without each of `BLOCKS` time blocks.
+
+    A block that contains most of a direction of Q is never left out.
+    """
     x = Q.T @ left
     sizes = [float(np.linalg.norm(x))]
     for block in np.array_split(np.arange(len(Q)), BLOCKS):
@@ -171,7 +178,7 @@ def _without(basis: FloatArray, values: FloatArray) -> FloatArray:
 def _basis(columns: FloatArray, least: float) -> FloatArray:
     """Return an orthonormal basis (N, k) of unit-length columns, without singular values below `least`.
 
-    Columns that are rounding beside the longest one do not count.
+    Columns whose length is only rounding relative to the longest one are left out.
     """
     sizes = np.linalg.norm(columns, axis=0)
     shown = sizes > ROUNDING * sizes.max(initial=0.0)

@@ -1,8 +1,8 @@
 """Rows of torque residuals and of the columns of dynamics, gravity and friction, for sliding states only.
 
-A joint that sticks carries any torque within its friction. A low-pass spreads that torque to neighbouring samples,
-which are those near a reversal, where the acceleration is largest. So states near standstill are set to zero in all
-signals before the low-pass, as in the fit of friction (`estimators.gear_rows`).
+A joint that sticks bears any torque within its static friction. A low-pass spreads this torque to neighbouring samples
+near a reversal, where the acceleration is largest. So the rows of states near standstill are set to zero in all signals
+before the low-pass, as in the fit of friction (`estimators.gear_rows`).
 """
 
 from typing import NamedTuple
@@ -24,14 +24,14 @@ LOAD_SPEEDS_RAD_S = (0.15, 0.5)
 
 
 class DynamicRows(NamedTuple):
-    """Rows of samples without the states that do not slide; k is the number of parameters of links and rotors.
+    """Rows of samples from sliding states only; k is the number of parameters of links and rotors.
 
     Attributes:
         residual: measured minus predicted torques, (N, n) [N m].
         torque: dynamic part of the prediction, without gravity, springs and friction, (N, n) [N m].
         dynamic: derivatives of that part with respect to the parameters of links and rotors, (N, n, k) [SI].
         gravity: derivatives of the gravity torques with respect to the same parameters, (N, n, k) [SI].
-        friction: functions of speed and load that friction may consist of, with unit coefficients, (N, n, f).
+        friction: functions of speed and load that may be terms of friction, with unit coefficients, (N, n, f).
         share: share of sliding states in each row, (N, n), from 0 to 1.
     """
 
@@ -91,7 +91,7 @@ def _rows(
 
 
 def _friction(dq: FloatArray, load: FloatArray) -> FloatArray:
-    """Return functions (M, n, f) of speed and gravity load [N m] that friction may consist of, SI units.
+    """Return functions (M, n, f) [SI] of speed and gravity load [N m] that may be terms of friction.
 
     The load is the gravity torque, not the whole torque: at a joint with a small load, the whole torque consists mostly
     of friction and inertia.

@@ -1,8 +1,8 @@
 """Held-out torque errors of the exported files, compared with those of the model they were made from.
 
-A file that holds two friction values per joint cannot predict as well as the whole friction law, and a URDF has no
-rotor inertias. Each file is therefore read back as a simulator would read it, and predicts the recordings that judge
-the model. Its header states the resulting error.
+A file with two friction values per joint predicts less accurately than the whole friction law, and a URDF has no rotor
+inertias. Each file is therefore read back as a simulator would read it, and used to predict the recordings that judge
+the model. The header of the file states the resulting error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ def predicted_by(models: Mapping[str, Model], portions: Sequence[Portion]) -> di
 
 
 def errors_of(judged: Mapping[str, Sequence[Motion]]) -> tuple[ExportError, ...]:
-    """Return each file's torque errors on held-out motions: of all together, then of each if there are several."""
+    """Return each file's torque errors on held-out motions: of all motions together, then of each of several."""
     found = []
     for file, motions in judged.items():
         parts = [("", motions), *((one.name, [one]) for one in motions)] if len(motions) > 1 else [("", motions)]

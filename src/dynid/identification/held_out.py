@@ -81,7 +81,7 @@ def validate(
         settings: settings of the identification; None reads the robot's identification.yaml.
         interval_s: sampling interval [s]; None is that of the settings.
         mapping: meaning of the columns of CSV files, or of the topics and units of bags and data sets.
-        bands: source of standard deviations for the predictions; None leaves them without.
+        bands: source of standard deviations for the predictions; None gives predictions without them.
         fitted: samples that the model was fitted to, so that recordings that repeat their motion are noted; None if
             they are not known.
         other_models: other models that predict the same rows, by name; they are not judged.

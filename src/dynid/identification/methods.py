@@ -65,7 +65,7 @@ def identify(
             campaign.
         mapping: meaning of the columns of CSV files, or of the topics and units of bags and data sets: a mapping, its
             content as a dict, the file that holds it, or one of each kind.
-        validation_mapping: the same for held-out recordings; None is `mapping`.
+        validation_mapping: mapping of held-out recordings; None is `mapping`.
         held_out_share: share of each recording's time, at its end, that judges a regression instead of being fitted.
         setup: unknowns of the set-up that a regression estimates, in the words of `setup.choose`; () estimates none.
         span: start and end [s] of the part of each recording that a regression uses; None is the recording's own.
@@ -120,13 +120,13 @@ def identify(
             return common(recordings, **of, spread=spread, keep=folder)
     if method == "closed-loop":
         sources = load_recordings(recordings, robot, mapping, progress)
-        loops = [_loop_of(one) for one in sources]  # raises errors before the long computation
+        loops = [_loop_of(one) for one in sources]  # before the long computation, so that errors appear early
         refine = partial(_refine, robot, loops, progress)
         count = f"{len(loops)} closed loop{'s' if len(loops) > 1 else ''}"
         found = common(sources, refine=refine)
         source = f"{found.source}, refined jointly over {count}"
         return replace(found, method=method, source=source)
-    from dynid.identification.campaign.campaign import campaign  # not before: a regression needs neither
+    from dynid.identification.campaign.campaign import campaign  # imported here, because a regression needs neither
     from dynid.identification.campaign.files import identification_of
 
     with tempfile.TemporaryDirectory(prefix="dynid_runs_") as temporary:
@@ -153,7 +153,7 @@ def _refine(
     estimate: Estimate,
     settings: IdentificationSettings,
 ) -> Refined:
-    from dynid.identification.campaign.joint import refine_jointly  # not before: a regression refines nothing
+    from dynid.identification.campaign.joint import refine_jointly  # imported here, because a regression needs none
 
     progress("refining in the closed loop")
     return refine_jointly(robot, loops, settings, estimate)

@@ -1,4 +1,4 @@
-"""Prior of the base parameters: the robot's nominal values, each with a standard deviation of its own size.
+"""Prior of the base parameters: the robot's nominal values, each with a standard deviation as large as the value.
 
 Slow recordings may leave parameters undetermined that faster ones would determine. If held-out torques judge the
 result, these values replace such parameters. Their standard deviations stay as large as the values, so the result
@@ -47,5 +47,5 @@ class _WithPrior:
 
 
 def with_prior(sources: Sequence[Recording], prior: BaseParameters) -> list[Recording]:
-    """Return the recordings with a prior from which their regressions start."""
+    """Return the recordings with a prior of the base parameters, which their regressions include."""
     return [replace(one, signals=_WithPrior(one, prior)) for one in sources]

@@ -244,7 +244,7 @@ class Identification:
 
     @property
     def suspicions(self) -> tuple[str, ...]:
-        """Possible faults, the likeliest first: what efforts are, changes beyond their limit, other interpretations."""
+        """Possible faults, the likeliest first: efforts that are no motor torques, changes of the arm, other faults."""
         changes = self.steadiness.beyond(self.settings.acceptance.change_of_arm)
         held = () if self.verdict.accepted else tuple(note for note in self.notes if HELD in note)
         return tuple(dict.fromkeys((*held, *self.diagnosis.of_efforts, *changes, *self.diagnosis.sentences)))
@@ -346,7 +346,7 @@ def identify(
         progress: function that is called with the name of each stage as it starts.
         mapping: meaning of the columns of CSV files, or of the topics and units of bags and data sets: a mapping, its
             content as a dict, the file that holds it, or one of each kind.
-        validation_mapping: the same for held-out recordings; None is `mapping`.
+        validation_mapping: mapping of held-out recordings; None is `mapping`.
         held_out_share: share of each recording's time, at its end, that judges the fit instead of being fitted.
         setup: unknowns of the set-up to estimate, in the words of `setup.choose`; () estimates none.
         span: part of the time of each recording that is used.
@@ -412,7 +412,7 @@ def identify(
     kept = tuple(with_dynamics(predict(predictor, one), predictor, one, slow) for one in ends)
     bands = TorqueBands(model, estimate, samples, result.base, result.friction, settings.coulomb_friction)
     kept = tuple(bands.with_deviations(motion, model, one.samples) for motion, one in zip(kept, ends, strict=True))
-    files = result.exported() if ends or ready.validation else {}  # nothing judges them otherwise
+    files = result.exported() if ends or ready.validation else {}  # only held-out data judge exported files
     held_out = validate(
         predictor,
         ready.validation,
@@ -485,7 +485,7 @@ def _estimated(
 def _with_open_parameters(
     robot: Robot, settings: IdentificationSettings, sources: Sequence[Recording], how: Callable[..., Any], judged: bool
 ) -> tuple[Sequence[Recording], tuple[str, ...], tuple[Prepared, ArmModel, Samples, Estimate]]:
-    """Return the recordings, notes and the estimate; nominal values replace parameters that averaged rows leave open.
+    """Return recordings, notes and estimate; nominal values replace parameters that averaged rows do not determine.
 
     Args:
         robot: the robot.
@@ -495,7 +495,7 @@ def _with_open_parameters(
         judged: whether held-out torques judge the result; if not, no nominal value may be used.
 
     Raises:
-        UndeterminedError: the recordings leave parameters open, and nominal values may not replace them.
+        UndeterminedError: the recordings do not determine all parameters, and nominal values may not replace them.
     """
     try:
         return sources, (), how(sources)

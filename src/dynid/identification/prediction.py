@@ -15,7 +15,7 @@ from dynid.identification.estimators.torque_errors import MOVING_RAD_S, TorqueEr
 from dynid.robot import FloatArray
 from dynid.runtime.model import Model
 
-NEVER_BELOW = 0.005  # least noise that is assumed, over the torque
+NEVER_BELOW = 0.005  # noise that is always added, relative to the torque
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +91,8 @@ class Motion:
         """Ratio of the root mean square error to the noise of the data, for joints in motion; NaN if no joint moves.
 
         The noise is estimated from differences of neighbouring errors (von Neumann's ratio). The errors of a correct
-        model are little more than noise, while those of a wrong model persist for a whole swing of the motion. The
-        share `NEVER_BELOW` of the torque is always added to the noise: smaller errors do not reject a model, even if
+        model are little more than noise, while those of a wrong model keep their sign for a large part of a motion. The
+        share `NEVER_BELOW` of the torque is always added to the noise. So smaller errors do not reject a model, even if
         the data contain no noise.
         """
         k, e = self.apart, self.residual

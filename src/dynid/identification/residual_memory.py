@@ -1,7 +1,7 @@
 """Autocorrelation of torque residuals while a joint slides in one direction.
 
-Residuals have passed a low-pass. Noise is uncorrelated half a period of the cut-off frequency later. Friction that the
-law does not model is still correlated then, such as a Stribeck dip at low speed, bristles or load-dependent friction.
+Residuals have passed a low-pass. Noise is uncorrelated after half a period of the cut-off frequency. Friction that the
+law does not model remains correlated for longer, such as Stribeck friction, bristles or load-dependent friction.
 """
 
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from dynid.robot import FloatArray
 
 FEWEST = 30  # least number of samples or pairs for a mean
-LASTING_S = (0.2, 0.6)  # shortest and longest lag, at which a joint often still slides in the same direction
-PASSING_PERIODS = (0.5, 1.0)  # shortest and longest lag, in periods of the cut-off frequency
-NEAR_REVERSAL = (1, 4)  # first class whose joints do not stick; first class away from reversals
+LASTING_S = (0.2, 0.6)  # shortest and longest lag [s]: joints often still slide in the same direction
+PASSING_PERIODS = (0.5, 1.0)  # shortest and longest lag for `passing_shares`, in periods of the cut-off frequency
+NEAR_REVERSAL = (1, 4)  # first speed class whose joints do not stick, and first class away from reversals
 LEAST_SHARE = 0.25
 TINY = 1e-300
 
@@ -61,10 +61,11 @@ def passing_shares(
 ) -> FloatArray:
     """Return the share of the residual's mean square that persists for `PASSING_PERIODS`, by speed class and axis.
 
-    The share is the larger of two. The first uses pairs of samples with both speeds in one class and in one direction,
-    because friction residuals change with speed. The second uses pairs across a reversal, with both speeds in
-    `NEAR_REVERSAL`, because joints pass these speeds sooner than the lag. Missing friction changes its sign at a
-    reversal, while a reversal detected too early or too late leaves the same residual on both sides.
+    The larger of two estimates counts. The first uses pairs of samples in the same speed class and direction, because
+    friction residuals change with speed. The second uses pairs across a reversal with both speeds in the classes of
+    `NEAR_REVERSAL`, because joints leave these classes within the lag. The residual of missing friction changes its
+    sign at a reversal. In contrast, a reversal that is detected too early or too late causes the same residual on both
+    sides.
 
     A class with fewer than `FEWEST` pairs has the share of its group (`NEAR_REVERSAL`, or all faster classes). A group
     with too few pairs has the share of all classes that slide.
@@ -79,7 +80,7 @@ def passing_shares(
         count: number of classes.
 
     Returns:
-        Shares from `LEAST_SHARE` to 1, or 0, (count, n). A smaller share is chance, or low-passed noise.
+        Shares, (count, n), from `LEAST_SHARE` to 1, or 0 for smaller ones, which are chance or low-passed noise.
     """
     own = classes == np.arange(count)[:, None, None]  # (classes, N, n)
     squares = (residual**2 * own).sum(axis=1) / np.maximum(own.sum(axis=1), 1)
@@ -103,7 +104,10 @@ def passing_shares(
 
 
 def _of_groups(products: FloatArray, pairs: FloatArray, expected: FloatArray) -> FloatArray:
-    """Return shares (count, n) of the mean square; a class with too few pairs uses several classes together, else 0."""
+    """Return shares (count, n) of the mean square; a class of few pairs has the share of its group, or of all groups.
+
+    If all sliding classes together have too few pairs, the share is 0.
+    """
     first, fast = NEAR_REVERSAL
     count, shares = len(pairs), np.zeros_like(products)
     for group in (slice(first, fast), slice(fast, count)):

@@ -1,7 +1,7 @@
-"""Uncertainty due to a low row rate: change of the estimate if every other row is left out.
+"""Uncertainty due to a low row rate, estimated from the change of the estimate without every other row.
 
 Splines cannot reproduce the motor torque between rows. No residual shows this error, because both sides of the
-equations come from the same rows. The effect of leaving out half of the rows stands for that of the missing rows.
+equations come from the same rows. So the error is estimated by leaving out half of the rows.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, read_only
 
-RATE_SHARE = 0.25  # share of the change by half of the rows that counts as a standard deviation
+RATE_SHARE = 0.25  # standard deviation due to the row rate, as a share of the change without every other row
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ class FilterSettings(Strict):
     cutoff_of_nyquist: Annotated[float, Field(gt=0, lt=1)] = 0.8
     maximum_cutoff_hz: Positive | None = None
     state_cutoff_ratio: Annotated[float, Field(ge=1, le=10)] | None = None
-    settling_periods: NonNegative = 3.0  # of the cut-off frequency; closer to an end of the data, samples are dropped
+    settling_periods: NonNegative = 3.0  # margin without samples at both ends of the data, in periods of the cut-off
 
     def cutoff_hz(self, interval_s: float) -> float:
         """Return the cut-off frequency [Hz] for a target sampling interval [s]."""
@@ -47,8 +47,8 @@ class DataLimits(Strict):
     saturation_of_limit: Share = 0.98
     joint_range_rad: Positive = 0.05
     torque_range_of_limit: NonNegative = 0.001  # least range of each moving joint, over its torque limit
-    torque_of_limit: Positive = 0.005  # least peak torque over the joint's torque limit, in the joint with the highest
-    velocity_ratio: Positive = 0.1  # deviation from 1 of the ratio of recorded to derived velocity
+    torque_of_limit: Positive = 0.005  # least peak torque over torque limit, at the joint with the largest ratio
+    velocity_ratio: Positive = 0.1  # largest deviation from 1 of the ratio of recorded to derived velocity
     minimum_samples: Annotated[int, Field(ge=10)] = 100
 
 
@@ -84,14 +84,14 @@ class Acceptance(Strict):
     fresh_poses: Annotated[int, Field(gt=0)] = 1_000_000
     relative_torque_error: Positive = 0.2
     condition_number: Positive = 1000.0
-    time_at_speed_s: NonNegative = 0.5  # for the axis that moves least, if Coulomb friction is estimated
+    time_at_speed_s: NonNegative = 0.5  # least time of each axis above the slow speed, with Coulomb friction
     friction_separation: Share = 0.1  # least share of a viscous column that Coulomb friction cannot reproduce
-    torque_source_difference: Positive = 0.05  # between predictions from measured and from commanded currents
-    relative_joint_error: Positive = 0.6  # of each joint, in motion
-    relative_joint_error_with_rest: Positive = 1.2  # of each joint, including samples at rest, where it may stick
-    error_over_noise: Positive = 2.5  # of joints in motion, relative to the noise of the data
-    change_of_arm: Positive = 0.03  # of the model's torques, due to a change of the arm during its recordings
-    dynamic_error: Positive = 0.1  # of a joint's dynamic torque on held-out motions, in excess of the noise
+    torque_source_difference: Positive = 0.05  # largest relative difference of torques by models of the two currents
+    relative_joint_error: Positive = 0.6  # largest relative torque error of a joint in motion
+    relative_joint_error_with_rest: Positive = 1.2  # the same with samples at rest, in which the joint may stick
+    error_over_noise: Positive = 2.5  # largest ratio of torque errors of joints in motion to the noise of the data
+    change_of_arm: Positive = 0.03  # largest relative change of torques by a change of the arm during its recordings
+    dynamic_error: Positive = 0.1  # largest relative error of a held-out dynamic torque, in excess of the noise
     suspicion: SuspicionLimits = SuspicionLimits()
 
 
@@ -120,7 +120,7 @@ class CoulombSettings(Strict):
     transition_rad_s: transition velocity v of tanh(dq / v) [rad/s].
     slow_rad_s: speed below which a joint may stick and its torque gets a lower weight [rad/s].
     slow_weight: weight of such rows.
-    loop_memory_s: time around a standstill in which the closed loop's commands get a lower weight, too [s].
+    loop_memory_s: time before and after a standstill in which commands of the closed loop get a lower weight, too [s].
     motion_cutoff_hz: cut-off frequency of the low-pass for the measured motion from which the closed loop's friction is
         computed [Hz].
     """

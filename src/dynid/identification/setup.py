@@ -1,8 +1,8 @@
-"""Estimation of set-up unknowns with the parameters: encoder zeros, tilt of the base, torque constants, a torque delay.
+"""Estimation of set-up unknowns: encoder zeros, tilt of the base, torque constants and a torque delay.
 
-Each unknown is a column of the regression, see `diagnosis.nuisance_columns`. The chosen unknowns are estimated
-together, the data are corrected by the estimates, and both steps are repeated until the estimates settle
-(Gauss-Newton):
+Each unknown is an additional column of the regression, see `diagnosis.nuisance_columns`. The chosen unknowns are
+estimated together with the base parameters, and the data are corrected by the estimates. Both steps are repeated until
+the estimates settle (Gauss-Newton):
 
     q <- q + zero,    tau(t) <- tau(t + delay) / ratio,    g <- |g| (g + tilt) / |g + tilt|
 
@@ -41,22 +41,22 @@ LARGEST = {
     "delay": 0.02,
 }  # largest step [rad or m, -, -, s], because the columns are only linearised
 MOST_STEPS = 15
-SETTLED, SMALLEST = 0.1, 1e-4  # a smaller step ends the iteration: share of the standard deviation, and absolute value
-MOST_SCANNED = 4  # recordings in which a delay is searched
-MEMORY = 2  # earlier steps from which the next one is extrapolated
+SETTLED, SMALLEST = 0.1, 1e-4  # step at which the iteration ends: share of the standard deviation, absolute value
+MOST_SCANNED = 4  # largest number of recordings in which a delay is searched
+MEMORY = 2  # number of earlier steps from which the next step is extrapolated
 MOST_DEVIATION = {
     "position zero": 0.01,
     "torque scale": 0.05,
     "gravity": 0.05,
     "delay": 0.02,
 }  # largest standard deviations [rad or m, -, -, s]; unknowns beyond them are dropped unless requested by name
-CORRECTION_Z = 3.0  # standard deviations from the given value, beyond which a set-up has to be corrected,
+CORRECTION_Z = 3.0  # difference from the given value that requires a correction, in standard deviations
 LEAST_CORRECTION = {
     "position zero": 0.006,
     "torque scale": 0.01,
     "gravity": 0.004,
     "delay": 0.0005,
-}  # and the least difference for that [rad or m, -, rad, s]
+}  # least difference that requires a correction [rad or m, -, rad, s]
 
 
 class Choice(NamedTuple):
@@ -139,7 +139,7 @@ class Setup:
         return Robot(robot.file.model_copy(update={"mounts_gravity_m_s2": mounts}), robot.folder)
 
     def read(self, source: Recording) -> Recording:
-        """Return a recording, corrected as if recorded with this set-up."""
+        """Return a recording whose signals are corrected for the errors of this set-up."""
         constants = tuple((np.array(source.torque_constants) / self.scales).tolist()) if source.torque_constants else ()
         return replace(source, signals=_AsSetUp(self, source.signals), torque_constants=constants, driver=None)
 
@@ -334,9 +334,9 @@ class Steps:
 def _in_given_directions(
     values: FloatArray, chosen: Sequence[Choice], now: FloatArray, given: FloatArray
 ) -> FloatArray:
-    """Return values (k,), any unit, with the tilt expressed in the directions across the given gravity vector.
+    """Return values (k,), any unit, with the tilt along the two directions perpendicular to the given gravity vector.
 
-    The tilt in `values` refers to the directions across the present gravity vector.
+    The tilt in `values` is along the two directions perpendicular to the present gravity vector `now` (3,).
     """
     lean = [k for k, one in enumerate(chosen) if one.kind == "gravity"]
     if not lean:

@@ -1,10 +1,10 @@
 """Compensation of a torque delay that is below the verdict's limit.
 
-The fit of friction estimates such a delay (`estimators.lags`), and its standard deviation widens the confidence
-intervals. A significant delay is compensated: the torques of the recordings are read that much later, and everything is
-fitted again, starting from the last fit. This is repeated until the remaining delay is within its standard deviation. A
-delay beyond the limit is not compensated, and the verdict refuses the model: such a delay is a fault of the recording,
-which should be corrected there.
+The fit of friction estimates such a delay (`estimators.lags`), and the delay's standard deviation widens the confidence
+intervals. A significant delay is compensated: the torques of the recordings are read later by this delay, and
+everything is fitted again, starting from the last fit. This is repeated until the remaining delay is within its
+standard deviation. A delay beyond the limit is not compensated, and the verdict refuses the model, because the fault
+of the recording should be corrected at its source.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.recording.mapping import Mapping
 
 ROUNDS = 3  # rounds of reading torques later and fitting again
-GROWTH_LIMIT = 3.0  # over the limit: the search stops if the delay grows beyond it
+GROWTH_LIMIT = 3.0  # delay at which the search stops, in multiples of the verdict's limit
 
 
 @dataclass(frozen=True, eq=False)

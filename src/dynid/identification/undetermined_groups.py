@@ -18,7 +18,7 @@ from dynid.model.parameter_groups import parameter_groups
 from dynid.model.parameters import BaseParameters
 
 CHANCE = 0.05
-RELATIVE_CHANGE = 0.5  # relative change of a group that has to be significant
+RELATIVE_CHANGE = 0.5  # relative change of a determined group that must be significant
 LEAST_VARIANCE = 1e-9  # least eigenvalue of a correlation matrix that is used
 
 
