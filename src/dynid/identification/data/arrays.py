@@ -107,7 +107,7 @@ def _source(rows: Measured, conversion: Conversion, mount: str, constants: tuple
     assert rows.tau is not None, "it was given"
     tau = conversion.joint_torques(rows.tau)
     beyond = beyond_limits(q, robot, endless) if len(time) else ""
-    if not beyond:  # otherwise a wrong unit may cause the jumps, which the note mentions
+    if not beyond:  # if beyond, a wrong unit may cause the jumps: the note mentions it
         refuse_jumps(time, q, robot, name)
         refuse_frozen(time, q, position_margin(robot), robot, name)
     kept = without_held_efforts(Rows(time, q, tau, rows.dq))

@@ -23,7 +23,7 @@ from dynid.robot import FloatArray
 GRID_S = 0.01  # longest step of the fine grid [s]
 FEWEST_STEPS = 5  # smallest number of grid steps per sampling interval
 FEWEST_ROWS = DEGREE + 3  # smallest number of rows of a piece to which a spline is fitted
-FEWEST_SHARE = 0.2  # averages needed, as a share of the settings' minimum of samples: each contains several rows
+FEWEST_SHARE = 0.2  # least number of averages over the settings' least number of samples: each contains several rows
 GAP_PERIODS = 2.5  # longest pause, in row periods, that a spline bridges: across a longer one it would invent motion
 
 

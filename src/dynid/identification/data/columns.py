@@ -18,7 +18,9 @@ WIDTH_IN, ROW_IN = 12.0, 1.5  # width of the figure, and height of one joint's r
 
 
 class Columns:
-    """Columns of a recorded motion, in the robot's joint order and SI units; access raises DataError after release.
+    """Columns of a recorded motion, in the robot's joint order and SI units.
+
+    Access raises DataError if the signals were released from memory.
 
     Attributes:
         path: path of the recording.

@@ -24,7 +24,7 @@ PENALTY = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Splines of n joints; `spline` gives values (M, n) at M times between `begin` and `end` [s]."""
+    """Spline curves of n joints; `spline` gives values (M, n) at times (M,) [s] between `begin` and `end` [s]."""
 
     spline: "BSpline"
     begin: float

@@ -1,4 +1,4 @@
-"""Signals that stay in memory, and signals that are read from their file on each use."""
+"""Signals of recordings that stay in memory, or that are read from their file on each use."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from dynid.identification.settings import IdentificationSettings
 
 
 class Recorded(Protocol):
-    """Interface of a recording that was read."""
+    """Interface of a recording whose signals can be read again."""
 
     @property
     def path(self) -> Path:
@@ -67,7 +67,7 @@ class SignalsOnDisk:
         """Return the signals in the file, read for these settings.
 
         Raises:
-            DataError: the file's data have changed since the recording was found.
+            DataError: the data in the file have changed since the recording was first read.
         """
         source = self.read()
         if source.sha256 != self.sha256:

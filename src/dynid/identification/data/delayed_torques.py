@@ -12,10 +12,10 @@ from dynid.robot import FloatArray
 
 
 def with_shifted_torques(samples: Samples, delays_s: FloatArray) -> Samples:
-    """Return the samples with the torques that were recorded `delays_s` (n,) [s] later, for each recording separately.
+    """Return samples in which each torque is replaced by the one recorded `delays_s` (n,) [s] later.
 
-    At the end of a recording, where no later torques exist, the last ones repeat. The current that was not chosen is
-    dropped.
+    Each recording is shifted separately. At its end, the last torques repeat. The torques of the current that was not
+    chosen are dropped.
 
     Args:
         samples: N samples of n axes.
@@ -30,7 +30,7 @@ def with_shifted_torques(samples: Samples, delays_s: FloatArray) -> Samples:
 
 
 def interpolate_later(time: FloatArray, values: FloatArray, delays_s: FloatArray | float) -> FloatArray:
-    """Return values (N, n) as they were `delays_s` (n,) later [s], for each recording separately; any unit.
+    """Return values (N, n), any unit, at times that are later by `delays_s` (n,) [s], for each recording separately.
 
     Args:
         time: timestamps (N,) [s], which restart with each recording.

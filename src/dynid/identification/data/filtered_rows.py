@@ -2,7 +2,7 @@
 
 The steps, in order:
 
-1. Time axis. Timestamps jitter about the cycle. Signals are interpolated onto an exact grid whose step divides the
+1. Time axis. Timestamps deviate from the cycle. Signals are interpolated onto an exact grid whose step divides the
    target interval and is at most about the recorded cycle: linearly if the recording is fast, else by a spline
    (`resampling`). Missing cycles are counted. Samples near a gap longer than the limit are dropped rather than
    invented.
@@ -18,7 +18,7 @@ The steps, in order:
    unknown delay.
 4. Resampling. Only the samples on the target grid are kept. Samples between them would be almost copies.
 5. Edges. Filter start-up affects a few periods of the cut-off. If the recording continues outside the window of
-   interest, nothing is lost; else that time is trimmed.
+   interest, nothing is lost; else samples in these periods are dropped.
 
 Delay: the servo measures the present current together with the position of the same frame, so it is not shifted. A goal
 current acts only after it has crossed the bus and then holds for a cycle; `goal_delay_s` shifts it.
@@ -46,7 +46,7 @@ NYQUIST_SHARE = 0.9
 class LowPass:
     """Zero-phase anti-alias filter for one target interval, on one fine grid.
 
-    Simulated torques that are compared with filtered measured torques must pass `apply` as well.
+    Simulated torques must pass `apply` as well before they are compared with filtered measured torques.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ def filtered_samples(signals: Signals, settings: IdentificationSettings, interva
     begin, end = signals.window or (signals.time[0], signals.time[-1])
     margin = settling_s(settings.filter, interval, ratio)
     covered = _covered(signals)
-    # the filter gets a few settling times beyond the window; more would only cost time
+    # the filter uses a few settling times of data beyond the window; more data would only take time
     first = skip * int(np.ceil((max(covered[0], begin - 3 * margin) - begin) / (grid * skip) - 1e-9))
     last = int(np.floor((min(covered[1], end + 3 * margin) - begin) / grid + 1e-9))
     fine = np.asarray(begin + grid * np.arange(first, last + 1), dtype=np.float64)
@@ -178,9 +178,9 @@ def filtered_samples(signals: Signals, settings: IdentificationSettings, interva
 def _torques(
     signals: Signals, fine: FloatArray, low_pass: LowPass, skip: int
 ) -> tuple[list[FloatArray], FloatArray, list[FloatArray]]:
-    """Return filtered torques of both currents, their ripple (M, R, n), and unfiltered means; (M, n) each [N m].
+    """Return filtered torques of both currents (M, n), ripple (M, R, n), and unfiltered means (M, n), [N m] each.
 
-    The chosen current comes first; the other one is present only if it was recorded.
+    In both lists the chosen current comes first; the other one follows only if it was recorded.
     """
     chosen = Torques(signals.torque_time, signals.tau, signals.torque_source, signals.torque_delay_s)
     recorded = [one for one in (chosen, signals.other) if one is not None]
@@ -197,7 +197,7 @@ def _on_grid(torques: Torques, fine: FloatArray, cutoff_hz: float) -> FloatArray
 
 
 def _where_covered(tau: FloatArray, time: FloatArray, torques: Torques, margin: float) -> FloatArray:
-    """Return tau (N, n) [N m] at time (N,) [s], with NaN outside the record of `torques` less a margin [s]."""
+    """Return tau (N, n) [N m], with NaN at times (N,) [s] outside `torques` or within a margin [s] of their ends."""
     begin, end = torques.time[0] + torques.delay_s + margin, torques.time[-1] + torques.delay_s - margin
     return np.where(((time >= begin) & (time <= end))[:, None], tau, np.nan)
 
@@ -205,7 +205,7 @@ def _where_covered(tau: FloatArray, time: FloatArray, torques: Torques, margin: 
 def _ripple(fine: FloatArray, raw: FloatArray, written: Torques | None, low_pass: LowPass, skip: int) -> FloatArray:
     """Return the part of the torques that the low-pass removes, at R instants about every node, (M, R, n) [N m].
 
-    It is computed from the goal current if that was recorded: a measured current is an average, so it is less accurate.
+    The goal current is used if it was recorded; a measured current is an average over time, so it is less accurate.
     """
     if written is not None:
         place = np.searchsorted(written.time + written.delay_s, fine, side="right") - 1
@@ -246,7 +246,7 @@ def _state_cutoff_ratio(settings: FilterSettings, interval: float, period: float
 
 
 def _covered(signals: Signals) -> tuple[float, float]:
-    """Return start and end [s] of the time that both positions and torques cover."""
+    """Return start and end [s] of the time for which both positions and torques were recorded."""
     delayed = signals.torque_time + signals.torque_delay_s
     return max(signals.time[0], delayed[0]), min(signals.time[-1], delayed[-1])
 

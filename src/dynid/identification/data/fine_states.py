@@ -1,4 +1,4 @@
-"""States on a fine grid, and functions of them behind the torques' low-pass.
+"""States on a fine grid, and functions of these states after the torques' low-pass.
 
 The low-pass F of the torques does not commute with W: W(F q) phi is not F (W(q) phi), because W is not linear in q.
 Coulomb friction, tanh(dq / v), is the least linear part. So W is computed from states of higher bandwidth, on a grid
@@ -6,8 +6,8 @@ fine enough for it, and each of its columns passes the filter of the torques. Bo
 
     F tau = F[W(q, dq, ddq)] phi
 
-Both q and tau have passed the wider filter of the states before. This is the parallel filter of identification by
-inverse dynamics (Gautier). F is a Butterworth filter, or the average under test functions (`averaging`).
+Before this, both q and tau have passed the wider filter of the states. This is the parallel filter of identification by
+inverse dynamics (Gautier). F is a Butterworth filter, or the average under test functions (`weak_form`).
 """
 
 from collections.abc import Callable, Sequence
@@ -35,12 +35,12 @@ class FineStates:
         sections: the torques' low-pass for this grid, as second-order sections (s, 6).
         nodes: indices (N,) of the samples in the grid.
         wide: the states' filter for this grid, as second-order sections; None if the states were not filtered.
-        tau: torques behind the states' filter, (M, n) [N m]; empty in tests that do not need torques.
+        tau: torques after the states' filter, (M, n) [N m]; empty in tests that do not need torques.
         raw: unfiltered torques, averaged from node to node, (M, n) [N m].
         other_raw: like `raw`, from the current that was not chosen; None if it was not recorded.
         kernel: test function (2 r + 1,) about every node, used instead of `sections`; None if `sections` are the
             low-pass.
-        later_s: middle of this block minus middle of its recording [s].
+        later_s: time from the middle of the recording to the middle of this block of it [s].
         ripple: part of the torques that the low-pass removes, at R instants about every node, (M, R, n) [N m].
         slowest: least recorded velocity in the direction of motion near each state, (M, n) [rad/s], see
             `slowest_velocities`; None if no velocity was recorded.
@@ -65,7 +65,7 @@ class FineStates:
             object.__setattr__(self, name, read_only(getattr(self, name)))
 
     def low_pass(self, values: FloatArray) -> FloatArray:
-        """Return values on the grid, (M, ...), after the torques' low-pass, at the samples, (N, ...); any unit."""
+        """Return the torques' low-pass of values on the grid (M, ...), at the samples, (N, ...); any unit."""
         columns = values.reshape(len(values), -1)
         if self.kernel is not None:
             averages = averaged(columns, self.kernel, self.nodes)
@@ -88,8 +88,9 @@ class FineStates:
     def low_pass_sharp(self, values: FloatArray) -> FloatArray:
         """Return values (M, k) after both the states' filter and the torques' low-pass, (N, k); any unit.
 
-        For functions that change faster than the states' filter passes, such as friction at a reversal. The torques
-        have passed that filter as well. A function that is nearly linear in the states has already passed it with them.
+        This is for functions that change faster than the states' filter permits, such as friction at a reversal: the
+        measured torques have passed that filter as well. Functions that are nearly linear in the states do not need it,
+        because the states have passed it.
         """
         return self.low_pass(self.wide_pass(values))
 

@@ -1,4 +1,4 @@
-"""Correction of the read instants of rows: a busy logger stamps late, and all joints reveal the same error.
+"""Correction of timestamp errors of rows: a busy logger stamps late, and the positions of all joints show the error.
 
 A timestamp error e shifts the position of every joint by v e, with v the joint's own velocity. So above the motion's
 band, the position residuals have one unknown per row and one equation per joint. A timestamp error predicts the
@@ -6,10 +6,10 @@ residual of each joint from those of the others; noise and motion do not. Derive
 every rad/s, with T the time step of the derivative. A third of a millisecond therefore matters to them and to a contact
 observer.
 
-Joints that move in synchrony, as in point-to-point motion, have corners of their paths at the same time as well. But
-corners last for many rows, whereas a logger's timestamp errors scatter from row to row. So no values are moved if
-errors of neighbouring rows are similar, if an error is many periods long, or if there are too few rows to distinguish
-the two cases.
+Joints that move in synchrony, as in point-to-point motion, also have corners of their paths at the same time, which
+look like timestamp errors. But corners last for many rows, whereas a logger's timestamp errors scatter from row to row.
+So no values are corrected if errors of neighbouring rows are similar, if an error is many periods long, or if there are
+too few rows to distinguish the two cases.
 
 The timestamps stay unchanged, and values are interpolated to them. Cycles that the logger lost remain lost.
 """
@@ -53,7 +53,7 @@ def interpolated_at_stamps(
     off = stamp_errors(time, q)
     if not off.any():
         return q, tau, dq, ""
-    # read instants do not decrease, and rows that are almost simultaneous count once
+    # read instants must not decrease; of rows that are almost simultaneous, one is used
     read = np.maximum.accumulate(time + off)
     own = np.append(True, np.diff(read) > 0.2 * float(np.median(np.diff(time))))
     at, torques = (interpolate(time, read[own], one[own]) for one in (q, tau))
@@ -66,16 +66,15 @@ def interpolated_at_stamps(
 
 
 def stamp_errors(time: FloatArray, q: FloatArray) -> FloatArray:
-    """Return the delay of each row's true read instant behind its timestamp, (N,) [s]; all 0 if no error is certain.
+    """Return each row's true read instant minus its timestamp, (N,) [s]; all 0 if there is no certain error.
 
-    Only errors that vary faster than the motion are detected. A constant delay appears only between torques and
-    positions.
+    Only errors that vary faster than the motion are detected, not a constant delay.
     """
     none = np.zeros(len(time))
     if len(time) < FEWEST or q.shape[1] < 2 or not (np.isfinite(q).all() and (np.diff(time) > 0.0).all()):
         return none
     period = float(np.median(np.diff(time)))
-    if period > LONGEST_PERIOD_S or time[-1] - time[0] > 2.0 * period * len(time):  # or mostly gaps
+    if period > LONGEST_PERIOD_S or time[-1] - time[0] > 2.0 * period * len(time):  # too slow, or mostly gaps
         return none
     cutoff, off = min(BAND_HZ, OF_RATE / period), none
     inner = _far_from_gaps(time, GAP / cutoff, END_PERIODS / cutoff)

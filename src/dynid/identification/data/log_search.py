@@ -1,8 +1,8 @@
 """Search for recordings in a folder: bags of any arm, CSV files with a mapping, LeRobot data sets.
 
-This module alone decides which reader a path needs. A bag may hold several arms: every topic with positions of all the
-robot's joints is a log of its own; a group of topics that has all joints only together is one log. Goals are the
-positions of a topic in the same namespace whose name identifies it as a goal topic.
+This module alone decides which reader a path needs. A bag may hold several arms, so every topic with positions of all
+the robot's joints is a log of its own. If only several topics together have all joints, this group of topics is one
+log. Goals are the positions of a topic in the same namespace whose name identifies it as a goal topic.
 """
 
 import re
@@ -28,7 +28,7 @@ SUFFIXES = tuple(STORAGE_SUFFIXES.values())
 
 @dataclass(frozen=True)
 class FoundLog:
-    """Log that was found, or the reason why it cannot be used; can be sent to other processes.
+    """Log that was found, or the reason why it cannot be used; picklable.
 
     Attributes:
         name: file, and topic or episode.
@@ -163,7 +163,7 @@ class _Refused:
 
 
 def _unusable(name: str, kind: str, path: Path, error: DynidError) -> FoundLog:
-    return FoundLog(name, kind, _Refused(error), path, one_line(str(error)))  # it may quote names from the file
+    return FoundLog(name, kind, _Refused(error), path, one_line(str(error)))  # names quoted from a file may have breaks
 
 
 def with_summary(found: FoundLog) -> FoundLog:
@@ -205,7 +205,7 @@ class _CsvFile:
 
 
 _State = tuple[Path, tuple[tuple[str, int, int], ...]]
-_SEARCHED: dict[_State, Bag] = {}  # the bag whose logs `find_logs` reads just now; one of many topics is read once
+_SEARCHED: dict[_State, Bag] = {}  # last bag that `find_logs` has read, so that a bag of several logs is read once
 
 
 def _state(path: Path) -> _State:

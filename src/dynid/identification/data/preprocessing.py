@@ -1,8 +1,8 @@
 """Conversion of recorded signals to samples for the regression, filtered or averaged.
 
-`filtered_rows` needs a fast and even recording; `averaged_rows` accepts slow and uneven ones. `row_choice` decides
-unless the settings do. Both return states on a fine grid and a low-pass to the samples (`fine_states`), so all later
-steps are common to both. Long recordings are used in blocks.
+`filtered_rows` needs a fast and even recording; `averaged_rows` accepts slow and uneven ones. `row_choice` chooses
+between them unless the settings do. Both return states on a fine grid and a low-pass to the samples (`fine_states`), so
+all later steps are the same. Long recordings are processed in blocks.
 """
 
 import math
@@ -93,7 +93,7 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
 
 
 def instants_of(span: Span, settings: IdentificationSettings) -> tuple[int, int]:
-    """Return the number of fine-grid instants of a recording, and how many of them its samples keep in memory."""
+    """Return the number of fine-grid instants of a recording, and the number that its samples keep in memory."""
     choice = row_choice(span.axis, settings, settings.sampling_interval_s)
     count = int((span.end - span.begin) / _grid_and_reach(choice, settings, span.axis)[0])
     return count, count if count <= WHOLE else min(count, MOST_BLOCKS * BLOCK)
@@ -123,7 +123,7 @@ class _Blocks:
         interval_s: sampling interval of the rows [s].
         begin: start of the motion [s].
         end: end of the motion [s].
-        reach_s: time beyond a block that its rows depend on [s].
+        reach_s: time before and after a block whose data affect the rows of the block [s].
         windows: start and end of each block [s]; () if the recording is processed as a whole.
     """
 
@@ -149,7 +149,7 @@ class _Blocks:
         interval = choice.interval_s
         step, reach = _grid_and_reach(choice, settings, axis)
         windows: Sequence[tuple[float, float]] = ()
-        # data coarser than their rows are left to the maker of rows, which refuses them or takes them whole
+        # only recordings with at least one row per sample are divided: slower ones are refused or averaged as a whole
         if end - begin > WHOLE * step and axis.period <= interval:
             windows = _windows(begin, end, max(1, round(BLOCK * step / interval)) * interval, interval)
         return cls(settings, axis, choice.kind, interval, begin, end, reach, windows)
@@ -191,7 +191,7 @@ def _windows(begin: float, end: float, length: float, interval: float) -> list[t
 
 
 def _grid_and_reach(choice: RowChoice, settings: IdentificationSettings, axis: TimeAxis) -> tuple[float, float]:
-    """Return the step of the fine grid that is kept, and the time beyond a block that its rows depend on [s]."""
+    """Return the step of the stored fine grid, and the time around a block whose data affect its rows, [s] each."""
     interval = choice.interval_s
     if choice.kind == "averaged":
         return interval / averaging_grid(interval), HOPS * interval + 100.0 * axis.period

@@ -30,7 +30,7 @@ from dynid.resources import guarded
 from dynid.robot import FloatArray, Robot
 
 Kind = Literal["held out", "fitted", "cross-validated"]
-MOST_NAMED = 3  # unusable recordings that an error about a folder lists
+MOST_NAMED = 3  # largest number of unusable recordings that an error about a folder lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,7 +345,7 @@ def signals_of_rows(
         q: positions, (N, n) [rad or m].
         tau: torques, (N, n) [N m or N].
         dq: velocities, (N, n) [rad/s or m/s]; None if not recorded.
-        endless: names of joints whose position may be any number of turns away from zero.
+        endless: names of joints that turn without limit, so that positions may be many turns away from zero.
     """
     turning = np.array([name in endless for name in robot.joint_names])
     at, torques, rates, words = interpolated_at_stamps(time, q, tau, dq)

@@ -6,15 +6,16 @@ from scipy.spatial import cKDTree
 from dynid.identification.data.preprocessing import Samples
 from dynid.robot import FloatArray
 
-# Distance of near states, in standard deviations of each joint's q and dq: tracking differs between runs
+# Largest distance of near states, in standard deviations of each joint's q and dq; tracking differs between runs.
 NEAR_DEVIATIONS = 0.2
 REPEATED_SHARE = 0.7  # smallest share of near states in a repeat: repeats had 0.87 or more, other motions 0.39
 
 
 def repeated_share(fitted: Samples, held_out: Samples) -> float:
-    """Return the share of held-out states (q, dq) that are near a fitted state, in every joint that moves.
+    """Return the share of held-out states (q, dq) that are near a fitted state in all moving joints at once.
 
-    A repeat is found regardless of start, order and file. A different motion is rarely near in all joints at once.
+    A repeated motion has a large share regardless of its start, the order of its parts, and its file. In a different
+    motion, states are rarely near in all joints at once.
     """
     spread = np.concatenate([fitted.q.std(axis=0), fitted.dq.std(axis=0)])
     moving = spread > 1e-6 * spread.max()

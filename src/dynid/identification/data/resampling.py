@@ -43,7 +43,7 @@ def band_interpolated(fine: FloatArray, time: FloatArray, values: FloatArray, cu
 
 
 def _with_gaps_filled(time: FloatArray, period: float) -> FloatArray:
-    """Return the timestamps [s] with every gap filled about one period apart: a spline would oscillate in the gap."""
+    """Return timestamps (N,) [s] with times about one period apart added in gaps, in which a spline would oscillate."""
     steps = np.diff(time)
     counts = np.where(steps > GAP_PERIODS * period, np.rint(steps / period), 1.0).astype(int)
     before = np.repeat(np.arange(len(steps)), counts)
@@ -66,7 +66,7 @@ def decimated(values: FloatArray, skip: int) -> FloatArray:
         weights[[0, -1]] = 0.5
     weights /= weights.sum()
     found = np.einsum("mrn,r->mn", values[places], weights)
-    # a mean adds half its second moment times the curvature
+    # a mean differs from the middle value by half the second moment of its weights times the curvature
     moment = float(weights @ np.arange(-(skip // 2), skip // 2 + 1) ** 2) / skip**2
     found[1:-1] -= 0.5 * moment * np.diff(found, n=2, axis=0)
     return np.asarray(found)

@@ -63,7 +63,7 @@ def common_choice(recordings: Sequence[Span], settings: IdentificationSettings) 
 
 
 def _refusal(axis: TimeAxis, settings: IdentificationSettings, interval_s: float) -> str:
-    """Return why a filter does not suit a recording; "" if it does."""
+    """Return the reason why a recording cannot be filtered; "" if it can."""
     cutoff = settings.filter.cutoff_hz(interval_s)  # the states' higher cut-off is reduced with the rate
     if cutoff > NYQUIST_SHARE * 0.5 / axis.period:
         return f"{1.0 / axis.period:.3g} rows per second are too few for states up to {cutoff:.3g} Hz"

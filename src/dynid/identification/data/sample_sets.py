@@ -17,7 +17,7 @@ ARRAYS = ("time", "q", "dq", "ddq", "tau")
 
 
 def join(parts: Sequence[Samples]) -> Samples:
-    """Return the samples of several recordings in sequence; time restarts with each, settings are the first's."""
+    """Return the samples of several recordings in sequence, with the settings of the first; time restarts with each."""
     others = [one.other_tau for one in parts if one.other_tau is not None]
     arrays: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in parts]) for name in ARRAYS}
     return replace(
@@ -39,7 +39,7 @@ def part(samples: Samples, which: NDArray[np.bool_]) -> Samples:
 def hold_out(samples: Samples, share: float, settings: FilterSettings) -> tuple[Samples, Samples]:
     """Return the first part of one recording for the fit, and the last `share` of its time for validation.
 
-    Samples in which the low-pass mixed data from both sides of the cut belong to neither part.
+    Samples near the cut that the low-pass computed from data of both sides belong to neither part.
 
     Raises:
         DataError: share is not between 0 and 1, or too few samples remain on one side.

@@ -78,7 +78,8 @@ class TimeAxis:
 
     `irregular` is the share of steps from row to row that differ from the cycle by more than half of it.
 
-    A gap that is followed by the same number of cycles in quick succession is a delay, not a loss: no cycle is missing.
+    If a gap is followed by as many additional cycles in quick succession as the gap lacks, these cycles were late and
+    are not missing.
     """
 
     period: float
@@ -99,7 +100,7 @@ class TimeAxis:
         return f"{text}; {named}" if named else text
 
     def uneven(self, jitter_of_period: float) -> bool:
-        """Return whether rows do not follow a cycle: timestamps scatter by more than a share of it, or steps differ."""
+        """Return whether rows are uneven: jitter exceeds a share of the cycle, or many steps differ from the cycle."""
         return self.jitter > jitter_of_period * self.period or self.irregular > MOST_IRREGULAR
 
     @classmethod
@@ -297,9 +298,9 @@ def _least_range(tau: FloatArray, signals: Signals, moving: NDArray[np.bool_]) -
 def _velocity_deviation(
     signals: Signals, derived: tuple[FloatArray, FloatArray], moving: NDArray[np.bool_]
 ) -> Detailed | None:
-    """Return the largest deviation from 1 of recorded over derived velocity, and its joint.
+    """Return the largest deviation from 1 of recorded over derived velocity, and its joint; None without velocities.
 
-    A large deviation reveals wrong units and time scales. None if velocities were not recorded.
+    A large deviation indicates a wrong unit or time scale.
     """
     if signals.dq is None:
         return None

@@ -10,7 +10,7 @@ from dynid.simulation.lockstep.run import SimulatedRun
 
 
 def source_of(robot: Robot, run: SimulatedRun, name: str) -> Recording:
-    """Return the recording that reading the simulated run's bag would give."""
+    """Return the recording of a simulated run, equal to one read from a bag of the run."""
     begin = dict(run.phases)["trajectory"] / 1e9
     time = run.stamps_ns / 1e9
     window = (begin, begin + run.trajectory_duration)

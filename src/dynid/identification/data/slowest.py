@@ -1,9 +1,9 @@
 """Slowest recorded velocities near the states of a fine grid, which show stops that the low-pass of positions hides.
 
-A controller that reads the steps of an encoder kicks its joint at every step. At some hundredths of a rad/s the joint
-then stops between the steps, several times within the memory of the low-pass: positions show a constant speed, the
-velocity register shows the stops. While a joint stands, its friction is below that of sliding, so its mean torque is
-smaller than any law of the mean speed says.
+A controller that reads the steps of an encoder pushes its joint at every step. At some hundredths of a rad/s the joint
+then stops between the steps, several times within the memory of the low-pass. Filtered positions show a constant speed,
+but the velocity register shows the stops. The friction of a standing joint is below that of sliding, so the mean torque
+is smaller than any friction law predicts from the mean speed.
 """
 
 import numpy as np
@@ -14,8 +14,8 @@ from dynid.robot import FloatArray
 def slowest_velocities(time: FloatArray, dq: FloatArray, recorded_time: FloatArray, recorded: FloatArray) -> FloatArray:
     """Return the least recorded velocity in the direction of motion near each state, (M, n) [rad/s].
 
-    A recorded velocity is near the state that is closest to it. A state without any has an infinite value. Whether
-    recorded velocities agree with positions at all is a check of the data (`velocity_ratio`).
+    Each recorded velocity belongs to the state that is closest in time. A state to which none belongs has an infinite
+    value. The check `velocity_ratio` compares recorded velocities with positions.
 
     Args:
         time: times of the states, (M,) [s], evenly spaced.

@@ -61,8 +61,8 @@ def filtered_both_ways(sections: FloatArray, values: FloatArray) -> FloatArray:
 class PaddedRows:
     """Memory for rows that are filtered in place, with room for both extended ends.
 
-    A fit filters some ten megabytes in every iteration: memory that the system provides anew each time costs more than
-    the filtering.
+    A fit filters some ten megabytes in every iteration. Allocating new memory each time would take longer than the
+    filtering itself.
     """
 
     def __init__(self) -> None:
