@@ -1,8 +1,8 @@
 """Campaign: identification from every bag at every sampling interval, then one accepted model.
 
-It follows the paper's Algorithm 1, lines 17 to 20. Bags are processed in parallel, each read once. Finished runs are
-stored, so an interrupted campaign resumes. From the cloud of all feasible runs the representative is chosen; the
-consistent model nearest to it is the result.
+A campaign follows the paper's Algorithm 1, lines 17 to 20. Bags are processed in parallel, and each is read once.
+Finished runs are stored, so an interrupted campaign resumes. A representative is chosen from the cloud of all feasible
+runs. The result is the consistent model nearest to the representative.
 """
 
 import time
@@ -37,8 +37,8 @@ from dynid.threads import on_one_thread
 from dynid.verdict import Verdict
 
 Advance = Callable[[str], None]
-CHOSE = "chose the representative"  # role of held-out bags that do not accept the result
-LARGE_ENOUGH = 3  # largest size ratio to a bag that still determines the friction structure
+CHOSE = "chose the representative"  # role of held-out bags by which the representative was chosen
+LARGE_ENOUGH = 3  # largest ratio of the largest bag's size to that of a bag preferred for fitting friction
 
 
 @dataclass(frozen=True)
@@ -149,10 +149,10 @@ def _size(bag: Path) -> int:
 def campaign_gears(robot: Robot, bags: Sequence[Path], settings: IdentificationSettings) -> KnownGears | None:
     """Return the arm's friction, fitted to one usable bag; all runs use its structure and are linearised at this fit.
 
-    The comparison of structures takes as long as dozens of runs, and longest for the longest bag. So the bag is the
-    smallest of those that are at least a third as large as the largest; added or broken bags seldom change this choice.
-    If it cannot be used, the next larger ones are tried, then the smaller ones. None if friction is ignored or no bag
-    can be used.
+    The comparison of structures takes as long as dozens of runs, and its duration grows with the size of the bag. So
+    the smallest bag is used that has at least a third of the largest bag's size; added or broken bags seldom change
+    this choice. If this bag cannot be used, the next larger ones are tried, then the smaller ones. The result is None
+    if friction is ignored or no bag can be used.
     """
     if settings.coulomb_friction.treatment != "estimated":
         return None
@@ -166,7 +166,7 @@ def campaign_gears(robot: Robot, bags: Sequence[Path], settings: IdentificationS
             samples = preprocess_recording(recording, robot, settings)
             joint_friction = Regression.stack(model, samples, settings.coulomb_friction).joint_friction
         except DynidError:
-            continue  # its runs say why
+            continue  # the runs of this bag report the error
         return None if joint_friction is None else joint_friction.fit.known
     return None
 

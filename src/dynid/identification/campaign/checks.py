@@ -1,7 +1,7 @@
 """Checks of a campaign, defined in the same way as those of `dynid.identification.checks`.
 
-The table DIRECT_FIT judges the error on held-out bags relative to a fit to these bags, CAMPAIGN all runs of a campaign,
-and CONTRACTION their cloud at one sampling interval.
+DIRECT_FIT compares the error on held-out bags with that of a fit to these bags. CAMPAIGN judges the share of feasible
+runs. CONTRACTION judges the spread of the cloud at one sampling interval.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class DirectFit(NamedTuple):
     smooth: float
 
     def ratio(self) -> Measured:
-        """Return the result's error over the smallest possible one, with an explanatory text."""
+        """Return the result's error over that of the direct fit, with an explanatory text."""
         ratio = self.result / self.direct if self.direct > 0 else np.inf
         return ratio, (
             f"relative error of a direct fit to the held-out bags {self.direct:.3g}, without friction beside "

@@ -5,10 +5,10 @@ projected set, or OLS itself if no projection was needed) and CLIE. The spread o
 of its scores. It does not depend on the rotation of the basis, only on the scale of the parameters.
 
 The representative is chosen among the CLIE sets in three steps. First, the most central sets are shortlisted. Second,
-the feasible ones among them are kept, if there are any (else the chosen set needs a rescue). Third, the set with the
-smallest error on the recordings reserved for this choice is taken; these do not accept the result later. Centrality is
-the Mahalanobis distance to the cloud's median in the cloud's own scatter, so it is independent of units. Both are
-robust against outlying sets.
+the feasible ones among them are kept; if there are none, the chosen set needs a rescue. Third, the set with the
+smallest error on some held-out recordings is taken; these are not used to accept the result later. Centrality is the
+Mahalanobis distance to the cloud's median, relative to the cloud's own scatter, so it is independent of units. Median
+and scatter are robust against outlying sets.
 """
 
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Spread:
-    """Trace of the covariance of a stage's scores; `interval_s` None stands for all sampling intervals."""
+    """Spread of a stage: trace of the covariance of its scores, at one sampling interval [s] or over all (None)."""
 
     stage: Stage
     interval_s: float | None
@@ -225,8 +225,8 @@ def _spreads(runs: tuple[Candidate, ...], scores: dict[Stage, FloatArray]) -> tu
 def with_scatter(base: BaseParameters, sets: FloatArray) -> BaseParameters:
     """Return parameters whose standard deviations are at least the scatter of sets (k, p) from k motions.
 
-    One motion does not reveal how its own stiction affected an estimate. Other motions, which stick elsewhere, do. With
-    fewer than `FEWEST_RUNS` sets, the parameters are unchanged.
+    The effect of stiction on an estimate is not visible in a single motion, but in the scatter between motions, whose
+    joints stick at other times. With fewer than `FEWEST_RUNS` sets, the parameters are unchanged.
     """
     if len(sets) < FEWEST_RUNS:
         return base

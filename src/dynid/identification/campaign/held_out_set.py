@@ -90,7 +90,7 @@ class HeldOutSet:
             refuse_other_constants(one.name, constants, expected)
 
     def validate(self, phi: BaseParameters, friction: FloatArray | None = None) -> tuple[Motion, ...]:
-        """Return the predictions for every bag by phi and the additional friction parameters (m,)."""
+        """Return the predicted torques of every bag, by phi and the friction parameters (m,) in addition to phi."""
         rows = self.plain if friction is None else self.regressions
         pairs = zip(self.portions, rows, strict=True)
         return tuple(Motion.of(one, one.samples.tau - own.misfit(phi.values, friction)) for one, own in pairs)
@@ -102,7 +102,7 @@ class HeldOutSet:
     def direct_fit(self, *, with_friction: bool = True) -> tuple[BaseParameters, FloatArray | None]:
         """Return the least-squares fit to the held-out bags: base parameters, and friction parameters (m,) or None.
 
-        No set of this structure predicts the bags better.
+        No parameter set of the same structure has a smaller error on these bags.
 
         Args:
             with_friction: whether friction is fitted as well, if the settings estimate it.

@@ -1,8 +1,9 @@
 """Joint refinement of one model in the closed loops of all bags at once.
 
-A campaign refines every bag separately and chooses one of the models. Here one phi must explain all bags. The cost is
-the sum of their closed-loop input errors (paper eq. 9), each axis divided by the standard deviation of its residuals,
-under the same cuts and bounds. Friction is that of the pooled fit, applied as a load on the simulated joints.
+A campaign refines every bag separately and chooses one of the models. Here one set of parameters phi must explain all
+bags. The cost is the sum of their closed-loop input errors (paper eq. 9), with each axis divided by the standard
+deviation of its residuals; cuts and bounds are the same. The friction of the fit to all bags acts as a given load on
+the simulated joints.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,9 @@
 """One run of a campaign: one bag at one sampling interval by Algorithm 1 of the paper.
 
-A run consists of OLS and its audit; if OLS is not positive definite, the projection with the smallest margin of the
-ladder that can be refined; the closed-loop refinement, which keeps M(q) positive definite over the audit domain in
-every step; and an audit on fresh poses, with a rescue (paper eq. 12) if it still finds an indefinite pose. Every run
-ends feasible or with a named refusal.
+A run begins with OLS and its audit. If the audit finds M(q) not positive definite, OLS is projected, with the smallest
+of several margins from which the refinement succeeds. The closed-loop refinement then keeps M(q) positive definite over
+the audit domain in every step. An audit on fresh poses follows, and a rescue (paper eq. 12) if this audit still finds
+an indefinite pose. Every run ends feasible or with a named refusal.
 """
 
 import time
@@ -60,8 +60,9 @@ class RunRecord(Strict):
     """Stored record of one run.
 
     `sdp` and `eps_kg_m2` are None if OLS was positive definite already. `clie` and `final` are None if the run was
-    refused before; `final` is the refined set, or the rescued one. `closed_loop_rmse_nm` is the error before and after
-    the refinement, with the refinement's weights. `simulated` and `notes` come from the reader of the bag.
+    refused before these stages; `final` is the refined set, or the rescued one. `closed_loop_rmse_nm` is the error
+    before and after the refinement, with the refinement's weights. `simulated` and `notes` come from the reader of the
+    bag.
     """
 
     key: str
@@ -290,7 +291,7 @@ def rescue(runner: Runner, base: BaseParameters) -> BaseParameters:
 
 
 def friction_of(stage: StageRecord) -> FloatArray | None:
-    """Return the friction parameters (m,) of a stored stage; None if friction was ignored."""
+    """Return the stored friction parameters (m,) of a stage; None if friction was ignored."""
     return np.array(stage.friction) if stage.friction else None
 
 

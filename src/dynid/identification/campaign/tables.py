@@ -124,7 +124,7 @@ def _rescue(campaign: Campaign, way: PathRescue) -> str:
 def _validation(campaign: Campaign) -> str:
     """Return the paper's Table VII: RMSE, MNE and relative error of every parameter set on every held-out bag.
 
-    Each is given in total and per axis.
+    Each error is given for all axes together and per axis.
     """
     joints = campaign.robot.joint_names
     rows: list[list[Cell]] = []

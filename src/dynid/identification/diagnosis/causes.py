@@ -1,4 +1,4 @@
-"""Possible cause of a refused model: a spring at a joint that the model lacks. `steadiness` finds changes over time.
+"""Possible cause of a refused model: a spring at a joint, which the model lacks (`steadiness` tests other causes).
 
 Each cause is a group of regressor columns that is added to all parameters, as in `nuisance_columns`. The cause that
 explains most of the residual is reported if it explains at least half of a joint's squared error.

@@ -3,9 +3,9 @@
 One linear step from the given data, see `nuisance_columns`, is much too short for a long delay, because parameters and
 friction fitted to late torques absorb most of it. A slow motion with a delay of 60 ms may show only 20 ms, or 1 ms. So
 torques are read later by the estimated delay, everything is fitted again, and this is repeated until the remaining
-estimate is zero. This is a secant search for a root: first for a common delay of all torques, then from there for the
-joints that differ. A joint's own delay is its root plus the small remaining estimate. Standard deviations are those at
-the root, where the fit is good, and therefore smaller than those of the given data.
+estimate is zero. This is a secant search for a root: first for a common delay of all torques, then, starting there, for
+joints whose delay differs. A joint's own delay is its root plus the small remaining estimate. Standard deviations are
+those at the root. The fit is good there, so they are smaller than those of the given data.
 """
 
 from collections.abc import Sequence
@@ -25,10 +25,10 @@ from dynid.robot import FloatArray
 
 ROUNDS = 10
 MOST_S = 0.1  # largest delay that is searched: longer ones leave large errors
-SMALL = 0.2  # share of a limit, below which an axis's delay is not iterated; a quarter of it for a common delay
+SMALL = 0.2  # share of its limit up to which an axis's delay is not iterated; for the common delay, a quarter of this
 ROOT_DEVIATIONS = 0.3  # largest remaining delay at a root, in standard deviations
 ROOT_S = 0.0005
-FARTHEST, LONGEST_S = 4.0, 0.04  # largest step, over the last step and in seconds
+FARTHEST, LONGEST_S = 4.0, 0.04  # largest step: as a multiple of the last step, and in seconds
 LEAST_VISIBLE = 1e-3  # least visible share of a delay at a root
 MOST_REMAINING = 0.95  # largest remaining share of an axis's squared error; true delays left 0.24 to 0.90
 CONTRADICTION_Z = 3.0  # standard deviations between an axis's delay and the common one
@@ -49,7 +49,7 @@ class RemainingDelay(NamedTuple):
 
 
 class Root(NamedTuple):
-    """Delays of the axes that leave no remaining delay, (n,) [s], and the visible share of a delay around them, (n,).
+    """Delays of the axes at which no delay remains, (n,) [s], and the visible share of a delay around them, (n,) [-].
 
     The visible share is the change of the estimated delay over the change of the true delay.
     """
@@ -97,7 +97,7 @@ class DelaySearch:
         return _left(unknowns(self.model, later, regression, ("delay",)), regression)
 
     def explained(self, found: RemainingDelay) -> float:
-        """Return the share of the squared errors that later torques remove, averaged over the axes."""
+        """Return the share of the squared errors that a shift of the torques removes, averaged over the axes."""
         before = np.maximum(self.given.sigma, np.finfo(float).tiny)
         return float(1.0 - np.mean((found.sigma / before) ** 2))
 
@@ -107,7 +107,7 @@ class DelaySearch:
         return bool(self.remaining(alone).sigma[axis] ** 2 < MOST_REMAINING * self.remaining(start_s).sigma[axis] ** 2)
 
     def root(self, start_s: FloatArray, which: NDArray[np.bool_], *, together: bool) -> Root | None:
-        """Return the delays after which no delay remains; None if the search does not find them.
+        """Return the shifts of the torques after which no delay remains; None if the search does not find them.
 
         Axes whose search fails are left out. The visible share is that of the last step beyond rounding.
 
@@ -158,8 +158,8 @@ def _slope(value: FloatArray, before: FloatArray, step: FloatArray) -> FloatArra
 def secant_step(value: FloatArray, before: FloatArray, step: FloatArray) -> FloatArray:
     """Return steps (n,), any unit, towards the roots of a function that was `before` a `step` ago and is `value` now.
 
-    While the function hardly decreases, steps double until a root is passed: far from the root of a delay, the
-    parameters absorb nearly all of it.
+    While the function hardly decreases, steps double until a root is passed. This is the case far from the root of a
+    delay, where the parameters absorb nearly all of it.
     """
     first, slope = step == 0.0, _slope(value, before, step)
     falls = (slope < SECANT_SLOPE) | ((slope < 0.0) & (value * before < 0.0))

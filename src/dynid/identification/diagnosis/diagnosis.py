@@ -19,16 +19,18 @@ from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
 MOST_NAMED = 3
-LOSSES_GAIN = 2.0  # over the gain limit: with friction outside both laws, either may fit slightly better
+# gain for other gear losses, over the gain limit: with friction outside both laws, either may fit slightly better
+LOSSES_GAIN = 2.0
 SURE = 2.0  # standard errors beyond which other losses are ruled out
-# least size [rad] and standard deviations of a fault to report below its limit; other friction resembles a zero
+# least size [rad], after subtraction of a number of standard deviations, of a fault that is noted below its limit; the
+# number is larger for a position zero, because friction outside the law resembles it
 NOTE_LIMITS = {"gravity": (0.01, 3.0), "position zero": (0.02, 6.0)}
 SURE_SCALE, FITTED_SHARE = 4.0, 0.1  # standard deviations and explained share for which a torque scale is fitted
 POSITION_SCALE_FACTOR = 5.0 / 3.0  # factor of the deviations: a wrist's friction may resemble a position scale
 MAX_STRENGTH = 100.0  # strength of a suspicion that is certain
 EXCHANGES = ("sign", "torque columns", "joints")
 SCALE_FAULT = 0.3  # error of a torque constant that a suspicion should find
-# range of the linear estimates, [-], [rad] and [-]; for a scale it is small if friction dominates the torque
+# largest linear estimates that need no confirmation by a fit, [-], [rad] and [-]
 LINEAR_RANGE = {"torque scale": 0.6, "position zero": 0.5, "position scale": 0.03}
 
 
@@ -40,7 +42,7 @@ class Suspicion:
         kind: kind of the `Unknown` or `Interpretation` that the suspicion comes from.
         joints: names of the joints; () for all joints.
         strength: size relative to its limits; above 1 it is reported.
-        words: description with both errors, or with the standard deviation.
+        words: description, with the errors of both interpretations or with the standard deviation of the estimate.
         gain: error reduction by a fitted `Interpretation`, as a sum of logarithms.
         explained: share of the squared error that an `Unknown` removes.
     """
@@ -168,8 +170,8 @@ def _weighed(
 def tried_scale(one: Unknown, trials: Trials, limits: SuspicionLimits) -> float:
     """Return the strength of a torque scale that is confirmed by a fit and explains much of the error; 0 otherwise.
 
-    Three standard deviations below its estimate, such a scale may still be within its limit: a scale of 1.3 may be
-    estimated as 0.25 +- 0.06 off.
+    The estimate minus three standard deviations may be too small for a suspicion: a true error of 0.3 may be
+    estimated as 0.25 +- 0.06.
     """
     if one.kind != "torque scale" or not np.isfinite(one.deviation):
         return 0.0
@@ -200,7 +202,7 @@ def confirmed(one: Unknown, trials: Trials, limits: SuspicionLimits) -> bool:
 
 
 def _small(model: ArmModel, free: Sequence[Unknown], limits: SuspicionLimits, joints: Sequence[str]) -> str:
-    """Return a sentence about the significant tilt or zero below its limit that explains most; "" without any."""
+    """Return a sentence about the tilt or joint zero, significant but below its limit, that explains most; else ""."""
     sure = [
         one
         for one in free

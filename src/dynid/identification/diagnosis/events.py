@@ -8,7 +8,7 @@ import numpy as np
 from dynid.robot import FloatArray
 
 SHARE = 0.5  # least share of the squared error in an event
-WINDOW, SHORTEST_S = 0.05, 0.2  # length over the motion's duration, and at least
+WINDOW, SHORTEST_S = 0.05, 0.2  # length of an event over the motion's duration, and least length [s]
 FEW = 100  # least number of samples for windows that are shorter than the motion
 
 

@@ -1,11 +1,12 @@
-"""Test whether gears lose a share of the motor's torque or of the links' torque; the masses depend on the choice.
+"""Test whether gears lose a share of the motor's or of the links' torque; estimated masses depend on this choice.
 
 Let t be the torque of the links. If a gear loses the share k of the motor's torque, the motor torque is t / (1 - k) if
 the motor drives the links, and t / (1 + k) if they drive it. If it loses the share k of t, the motor torque is
-(1 + k) t and (1 - k) t. Both pairs have the same ratio for some k. Without friction only the masses would differ, by
-the factor 1 / (1 - k^2), which is 11 % for k = 0.32. Coulomb and viscous friction separate the two cases, because a
-share of the motor's torque is also a share of this friction. The links' torque is tried with and without the rotors'
-inertia: a rotor is on the motor side of the gear, but its bearings may not be.
+(1 + k) t and (1 - k) t. In both cases the two torques have the same ratio. Without other friction, the cases would
+differ only in the estimated masses, by the factor 1 / (1 - k^2), which is 11 % for k = 0.32. Coulomb and viscous
+friction separate the cases, because a share of the motor's torque is also a share of this friction. The links' torque
+is tried with and without the torque for the rotors' inertia: a rotor is on the motor side of the gear, but its bearings
+may not be.
 """
 
 from dataclasses import dataclass
@@ -69,7 +70,10 @@ def other_losses(trials: Trials, phi: FloatArray, law: FrictionLaw, misfit: Floa
 
 
 def _scale(fit: LinearFit, own: FloatArray, data: Data) -> float:
-    """Return the ratio of a fit's links' torques to others (N, n) [N m], each axis relative to its torque."""
+    """Return the least-squares ratio of a fit's link torques to the torques `own` (N, n) [N m], over all axes.
+
+    Each axis is weighted by the reciprocal of its torque.
+    """
     along, square = 0.0, np.finfo(float).tiny
     for i in fit.left:
         at = data.slides[:, i]
@@ -80,7 +84,10 @@ def _scale(fit: LinearFit, own: FloatArray, data: Data) -> float:
 
 
 def _better(left: dict[int, FloatArray], other: dict[int, FloatArray], data: Data) -> tuple[float, float]:
-    """Return gain and significance of errors [N m] of the sliding samples, by axis, over other errors."""
+    """Return gain and significance of one fit compared with another, from their errors [N m] in sliding samples.
+
+    Both are positive if the errors `left` are smaller than the errors `other`.
+    """
     place, gain, blocks = data.block, 0.0, np.zeros(BLOCKS)
     for i, one in left.items():
         at = data.slides[:, i]

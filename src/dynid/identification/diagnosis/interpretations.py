@@ -1,9 +1,9 @@
 """Alternative interpretations (readings) of the same data, fitted like the given data: signs, columns, gears, mounts.
 
-Delays are tested, too. Each reading changes states or torques as a wrong line of a set-up would have changed them. It
-is fitted with links and with friction that opposes motion, on a few hundred samples of sliding joints. The relative
-errors of the single axes are compared: the gain of a reading is the sum of the logarithms of their reductions. It is
-significant if the reduction repeats over the blocks of time.
+Delays are tested, too. Each interpretation changes states or torques as a wrong entry in a set-up would have changed
+them. Parameters of links, and friction that opposes motion, are fitted to a few hundred samples of sliding joints. The
+gain of an interpretation is the sum over the axes of the logarithm by which its relative error is smaller. The gain is
+significant if it repeats over the blocks of time.
 """
 
 from collections.abc import Iterator
@@ -45,9 +45,10 @@ EXTRAPOLATED = (0.5, 1.0, 1.5)  # factors of the linear estimate that are fitted
 class Data:
     """States and torques (N, n) [SI] of one interpretation, and its gravity vector (3,) [m/s^2].
 
-    Friction is fitted to `speed` instead of `dq`. A changed gear ratio leaves `speed` as it is, and a delay shifts it
-    with the torques: friction as a function of speed is not known well enough to determine the speed. Errors are
-    divided by the size of the `recorded` torques (N, n) if a large known torque was added to `tau`.
+    Friction is fitted as a function of `speed` (N, n) instead of `dq`. A changed gear ratio does not change `speed`,
+    and a delay shifts `speed` with the torques, because friction is not known well enough to decide about them.
+    `slides` is the mask (N, n) of sliding states. If a large known torque was added to `tau`, errors are divided by the
+    size of the `recorded` torques (N, n).
     """
 
     q: FloatArray
@@ -178,7 +179,7 @@ class Trials:
         for i, left in found.left.items():
             rms = _rms((data.tau if data.recorded is None else data.recorded)[at[:, i], i])
             if rms == 0.0:
-                continue  # a joint that records no torque shows nothing, even if gravity was added to it
+                continue  # a joint without recorded torque gives no evidence, even if gravity was added to it
             relative[i] = max(_rms(left) / rms, LEAST)
             blocks += np.bincount(place[at[:, i]], (left / rms) ** 2 / len(left), minlength=BLOCKS)
             links[i] = min(1.0, _rms(found.links[at[:, i], i]) / rms)
@@ -251,7 +252,7 @@ class Trials:
             if kind == "position zero":
                 yield self.compare(kind, (axis,), self.given.with_zero(axis, share * value), share * value)
             elif scale <= 0.0:
-                continue  # the linear estimate leads too far
+                continue  # the extrapolated scale is impossible
             elif kind == "position scale":
                 own = np.where(np.arange(self.model.axes) == axis, scale, one)
                 yield self.compare(kind, (axis,), self.given.with_factors(own, one), scale)

@@ -6,10 +6,9 @@ faults gives a column z of the regression, linearised at the fit:
 
     tau = W phi + C f + z x,    x = z' y / z' z
 
-z and the residual y are the parts that W and C cannot reproduce. They also exclude friction that builds up after a
-reversal, which resembles delayed torques but does not depend on the links. x has a standard deviation, and the
-remaining length of z shows whether the motion reveals such a fault at all. It never reveals a common scale of all
-torques.
+z and the residual y are reduced to the parts that W and C cannot reproduce. They also exclude friction that builds up
+after a reversal, which resembles delayed torques but does not depend on the links. The remaining length of z shows
+whether the motion reveals such a fault at all. No motion reveals a common scale of all torques.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -67,8 +66,8 @@ class Columns:
 
     Attributes:
         kinds: kind and axis of each column, (m,).
-        left: remaining columns, (rows, m), any unit.
-        y: remaining residual, (rows,), any unit.
+        left: columns without these parts, (rows, m), any unit.
+        y: residual without these parts, (rows,), any unit.
         seen: mask of the columns that exceed rounding, (m,).
         axes: number of rows of one sample.
         interval_s: time between samples [s].
@@ -137,7 +136,7 @@ def weighted_residual(samples: Samples, regression: Regression) -> tuple[FloatAr
     residual = regression.residual(solution.phi, solution.friction)
     weights = regression.weights(regression.axis_sigma(residual))
     if regression.share is not None:
-        weights = weights * sliding(regression, len(samples)).ravel()  # the columns contain no parts cut out of rows
+        weights = weights * sliding(regression, len(samples)).ravel()  # tested columns fit unmasked rows only
     elif regression.trust is not None:
         weights = weights * regression.trust
     free = np.ones(regression.columns().shape[1], dtype=bool)
@@ -202,7 +201,7 @@ def deviation_in_common(values: FloatArray, deviations: FloatArray) -> float:
 
     A wrong timestamp delays all joints equally, while friction that is not in the model delays each by another time.
     This is the random-effects model of DerSimonian and Laird (1986): the variance between the estimates is their
-    scatter beyond their own deviations. All values have the same unit, any unit.
+    scatter beyond their own deviations. Values and result have the same unit.
     """
     if len(values) == 0:
         return 0.0
@@ -217,7 +216,7 @@ def deviation_in_common(values: FloatArray, deviations: FloatArray) -> float:
 def median_of_others(sizes: FloatArray) -> FloatArray:
     """Return for each of several sizes (n,), any unit, the median of all others.
 
-    A joint may have an effect of this size because the others have it, too.
+    This is the size of an effect that a joint may have because all others have it, too.
     """
     if len(sizes) < 2:
         return np.zeros(len(sizes))
@@ -260,7 +259,7 @@ class _Effects:
         self.slides, self.base = sliding(regression, len(samples)), BaseParameters(model.names, phi)
 
     def of(self, kind: str) -> Iterator[tuple[int, FloatArray]]:
-        """Return pairs of axis and effect for a kind of unknown."""
+        """Return the pairs of axis and effect, torques (N, n), of a kind of unknown."""
         table = {
             "torque scale": self._torque_scales,
             "position zero": self._position_zeros,

@@ -1,9 +1,9 @@
 """Fourth-order ARX model of one joint, from the data of the first-order fit, to show what eq. 1 neglects.
 
-The model is A(z) v = B(z) u over averages of a few samples: v is the encoder's difference over an interval, u the mean
-net torque in it. Both contain the same averaging, so B/A is the joint's response. Only sections are used in which the
-joint keeps moving in one direction. There, Coulomb friction and backlash are constant, and the values from the
-first-order fit can be subtracted. The paper uses the comparison in the same sense (arXiv:2605.15949, figure 2b).
+The model is A(z) v = B(z) u over intervals of a few samples: v is the encoder's mean velocity in an interval, u the
+mean net torque. Both contain the same averaging, so B/A is the joint's response. Only sections are used in which the
+joint keeps moving in one direction. In these, Coulomb friction and backlash are constant, and the values from the
+first-order fit can be subtracted. The paper makes the same comparison (arXiv:2605.15949, figure 2b).
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ AVERAGE_S = 0.005
 MOVING_RAD_S = 0.3
 CLEAR_S = 0.005  # time on both sides of an interval in which the joint must also keep moving [s]
 SMOOTH_HZ = 30.0  # cut-off frequency of the speed that determines the direction [Hz]
-# Cut-off of one zero-phase filter for both signals: their ratio stays, and encoder steps do not bias the fit.
+# Cut-off of the zero-phase filter of both signals, which keeps their ratio, so that encoder steps do not bias the fit.
 FILTER_HZ = 40.0
 SHORTEST = 64  # smallest number of samples of a section
 FEWEST_ROWS = 100

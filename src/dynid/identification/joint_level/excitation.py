@@ -56,7 +56,7 @@ class ExcitedJoint:
 
 @dataclass(frozen=True, eq=False)
 class JointLevel:
-    """Identification result of one joint: eq. 1, the fourth-order model, and the sources.
+    """Identification result of one joint: the model of eq. 1, the fourth-order model, and the paths of the recordings.
 
     If the data do not suffice for the fourth-order model, `arx` is the reason as text.
     """
@@ -174,7 +174,7 @@ def segments(excited: ExcitedJoint, robot: Robot) -> tuple[list[Segment], float]
     found = []
     for begin, end in _stretches(driven, cycles * dt > HELD_S):
         if places[begin] - places[0] < LEAD:
-            continue  # earlier commands are unknown
+            continue  # the commands that still act at the start of the section are unknown
         q = np.full(places[end - 1] - places[begin] + 1, np.nan)
         q[places[begin:end] - places[begin]] = excited.q[begin:end, j]
         instants = np.arange(places[begin] - LEAD, places[end - 1] + 1)
@@ -183,7 +183,7 @@ def segments(excited: ExcitedJoint, robot: Robot) -> tuple[list[Segment], float]
 
 
 def _stretches(driven: NDArray[np.bool_], late: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """Yield start and end of the sections in which `driven` holds, up to the first state that is late."""
+    """Yield start and end of each section in which `driven` is true; a section ends before its first late state."""
     for (states,) in ndimage.find_objects(ndimage.label(driven)[0]):
         gaps = np.flatnonzero(late[states.start + 1 : states.stop])
         yield states.start, states.start + 1 + int(gaps[0]) if len(gaps) else states.stop
@@ -218,7 +218,7 @@ def identify_joint(excited: Sequence[ExcitedJoint], robot: Robot, controller: Co
 
 
 def _tried_torque(excited: Sequence[ExcitedJoint], robot: Robot) -> str:
-    """Return which torque did not move the joint enough, and what to do about it."""
+    """Return a sentence with the largest torque, which did not move the joint enough, and with advice."""
     joint, most = excited[0].joint, 0.0
     for one in excited:
         still = np.zeros_like(one.q)

@@ -33,7 +33,7 @@ STEPS = (1e-3, 1e-3, 2e-2, 3e-4, 3e-4, 3e-3, 2e-2)
 LOWER = (-np.inf, -np.inf, 0.0, 0.0, -np.inf, -np.inf, 0.0)
 WIDEST_FACTOR = 50.0  # largest ratio between M or D and their initial values
 LARGEST_PLAY = 20.0  # largest backlash, in PLAY_UNIT_RAD
-WIDEST_EXPONENT = 100.0  # logarithm of the widest confidence factor: data without information would overflow
+WIDEST_EXPONENT = 100.0  # largest logarithm of a confidence factor, so that data without information do not overflow
 # Limits of a reliable fit: with more missed cycles, the arm did not receive the assumed torques.
 LARGEST_MISSING, LARGEST_ERROR, WIDEST_BOUNDS = 0.05, 1.5, 0.3
 
@@ -135,7 +135,7 @@ class FirstOrderFit:
 
 
 class _Problem:
-    """Normalised prediction errors of all segments, for ln M, ln D, delay [samples], F, c, k and backlash."""
+    """Prediction errors of all segments as a function of x = (ln M, ln D, delay [samples], F, c, k, backlash)."""
 
     def __init__(self, segments: Sequence[Segment], dt: float, position_step: float) -> None:
         self.segments, self.dt = segments, dt

@@ -92,7 +92,7 @@ class JointScale:
 def check_torque_constants(
     model: ArmModel, without: Samples, carrying: Samples, body: LinkInertia, torque_constants: tuple[float, ...] = ()
 ) -> tuple[JointScale, ...]:
-    """Return the ratio of reported to true torque of each chain joint, from a known body's torque.
+    """Return the ratio of reported to true torque of each chain joint, from the torque of a known body.
 
     Args:
         model: model of the arm, mounted as in both runs; with Coulomb friction, which a load may change.
@@ -117,7 +117,7 @@ def check_torque_constants(
 
 
 def refuse_unseen(found: tuple[JointScale, ...]) -> tuple[JointScale, ...]:
-    """Return the same scales; raise DataError if the body loads no joint, or no joint reports its load."""
+    """Return the scales unchanged; raise DataError if the body loads no joint, or no joint reports its load."""
     if not any(one.determined for one in found):
         raise DataError(
             "the known mass loads no joint enough in these runs; use a larger mass, further out, against gravity"
@@ -136,7 +136,7 @@ def arm_columns(
 ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
     """Yield each chain joint's index, columns of the arm and of a friction change (N, p), and its torque (N,) [N m].
 
-    `friction` contains the columns of such a change in the run with the body, see `load_columns`.
+    `friction` contains the columns of a friction change by the load, in the run with the body; see `load_columns`.
     """
     W = [one.low_passed(model.regressor) for one in (without, carrying)]
     for j in range(model.chain_size):
@@ -171,7 +171,8 @@ def _scale(columns: FloatArray, torque: FloatArray, tau: FloatArray, interval_s:
 def pooled(scales: tuple[JointScale, ...]) -> dict[float, tuple[float, float]]:
     """Return one scale with its standard deviation by torque constant, for all joints of one servo type.
 
-    Joints are weighted by their precision. If they disagree by more than that, the standard deviation is larger.
+    Joints are weighted by the reciprocals of their variances. If their scales scatter more than these permit, the
+    standard deviation is increased.
     """
     found: dict[float, tuple[float, float]] = {}
     for constant in dict.fromkeys(one.torque_constant for one in scales if one.torque_constant is not None):

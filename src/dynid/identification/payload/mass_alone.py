@@ -4,11 +4,11 @@ As in `known_mass`, joint j reports c_j of the body's torque t_j,
 
     tau_j (reported) = W_j psi_j + c_j t_j(p),    p the body's centre of mass in the last link's frame.
 
-The torque of a joint far from the body depends mostly on the mass at the arm's own length, which is known. So if the
-other joints rotate the body, its position follows together with the scales, by least squares over all joints (Gautier
-and Briot 2012 also assume only the mass as known). If a joint's torque depends on the position alone, as for a single
-axis, its scale is undetermined: the position may be anywhere within `FAR_M`, and the scale's standard deviation
-includes this.
+The torque of a joint far from the body depends mostly on the known mass and on the known length of the arm. So if the
+other joints rotate the body, its position and the scales are estimated together, by least squares over all joints
+(Gautier and Briot 2012 also assume that only the mass is known). If a joint's torque depends on the unknown position
+alone, as for an arm of a single axis, its scale is undetermined. The scale's standard deviation then includes the
+position's prior uncertainty `FAR_M`.
 """
 
 from typing import NamedTuple
@@ -41,7 +41,7 @@ class MassCheck(NamedTuple):
 
 
 class _Body:
-    """Ball attached to the last link, whose ten parameters depend on its position."""
+    """Ball of known mass attached to the last link; its ten standard parameters depend on its position."""
 
     def __init__(self, model: ArmModel, mass: float, radius: float) -> None:
         self.mass, self._inertia = mass, 0.4 * mass * radius**2 * np.eye(3)
@@ -79,7 +79,7 @@ class _Rows:
             taken += own
             both = np.column_stack([self.columns[:, j], self.torque[:, j]])
             left = np.asarray(np.linalg.qr(both, mode="r"))
-            self.short.append(left)  # these 11 rows preserve the norms and products of all residuals
+            self.short.append(left)  # triangle of 11 rows with the same norms and products as all residuals
             # the residual that no body explains is the noise of the joint
             self.sigma[j] = max(abs(left[-1, -1]), TINY) / np.sqrt(len(tau) - own - len(LINK_PARAMETERS))
         self.freedom = self.torque.size / (self.torque.size - taken - model.chain_size - 3)
@@ -130,7 +130,7 @@ def check_with_mass_alone(
     def misfit(place: FloatArray) -> FloatArray:
         return np.append(rows.misfit(body.parameters(place)), place / FAR_M)
 
-    # a body on the last axis, as at 0, does not load that joint: a search that starts there does not move
+    # a body on the last axis, such as at 0, does not load the last joint, so a search from there would not progress
     place = least_squares(misfit, body.place(rows.first_moments(mass)), x_scale=0.1).x
     parameters = body.parameters(place)
     scales = rows.scales(parameters)

@@ -1,4 +1,4 @@
-"""Loading of two runs of one arm for comparison, before and after a change, or of one run that contains it."""
+"""Loading of two runs of one arm, before and after a change, or of one run that contains the change."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +14,10 @@ from dynid.robot import Robot
 
 
 class TwoRuns(NamedTuple):
-    """Two runs of one arm with equal mount and preprocessing, and a model with Coulomb friction, which loads change."""
+    """Two runs of one arm with equal mount and preprocessing, and a model of the arm.
+
+    The structure of the model contains Coulomb friction, because a load may change friction.
+    """
 
     model: ArmModel
     torque_constants: tuple[float, ...]

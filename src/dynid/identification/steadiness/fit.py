@@ -39,7 +39,7 @@ class ChangeFit:
 
 
 class Information:
-    """Products of [X Z y] by windows; some columns of Z may have become parameters.
+    """Products [X Z y]'[X Z y] of the rows of each window, from which changes over time are fitted.
 
     X are the columns of all parameters, Z those of the tested quantities, and y is the residual of a fit.
     """
@@ -59,9 +59,15 @@ class Information:
         self.own = products[:, parameters:, parameters:]
 
     def without(self, columns: Sequence[int], course: FloatArray, beside: bool) -> tuple[FloatArray, FloatArray]:
-        """Return D'D (..., k, k) and D'y (..., k), any unit, of D: Z columns times functions of time (..., w).
+        """Return D'D (..., k, k) and D'y (..., k), any unit, for columns D of Z multiplied by a function of time.
 
-        D and y exclude the parts that X spans and, if `beside`, those that the constant Z columns span.
+        The parts that X spans are removed from D and y. If `beside`, the parts that the same columns of Z span without
+        the function of time are also removed.
+
+        Args:
+            columns: indices of the columns of Z.
+            course: values of one or several functions of time by window, (..., w).
+            beside: whether the tested quantity also has an unknown constant value.
         """
         c = list(columns)
         own, target = self.own[:, c][:, :, c], self.own[:, c, -1]
@@ -80,12 +86,12 @@ class Information:
         return G, b
 
     def explains(self, columns: Sequence[int], courses: FloatArray, beside: bool) -> FloatArray:
-        """Return the squared residuals (...) that Z columns times functions of time (..., w), any unit, remove."""
+        """Return the squared residuals (...) that Z columns times functions of time (..., w) remove; see `without`."""
         G, b = self.without(columns, courses, beside)
         return np.asarray(np.einsum("...i,...ij,...j", b, self._inverse(G, columns, courses), b))
 
     def _inverse(self, G: FloatArray, columns: Sequence[int], course: FloatArray) -> FloatArray:
-        """Return the inverse of D'D (..., k, k) in directions that the parameters do not reproduce."""
+        """Return the inverse of D'D (..., k, k), restricted to directions that the parameters do not reproduce."""
         size = np.sqrt(np.maximum(course**2 @ self.own[:, list(columns), list(columns)], np.finfo(float).tiny))
         unit = size[..., :, None] * size[..., None, :]
         values, vectors = np.linalg.eigh(G / unit)
@@ -94,7 +100,7 @@ class Information:
         return np.asarray(scaled / unit)
 
     def fit(self, columns: Sequence[int], course: FloatArray, beside: bool) -> ChangeFit:
-        """Return the fit of Z columns times a function of time (w,), any unit, with its robust covariance."""
+        """Return the fit of Z columns times a function of time (w,), with a covariance from windows; see `without`."""
         G, b = self.without(columns, course, beside)
         inverse = self._inverse(G, columns, course)
         values = inverse @ b
@@ -106,7 +112,7 @@ class Information:
         return ChangeFit(values, np.sqrt(np.diag(V)), float(b @ values), float(np.sum(inverse * S)), chance, start, end)
 
     def _moved(self, columns: Sequence[int], course: FloatArray) -> FloatArray:
-        """Return the change of the parameters (p,) [SI] if the quantity is fitted in addition with this course."""
+        """Return the change of the parameters (p,) [SI] by a fit that also contains Z columns with this course."""
         G, b = self.without(columns, course, False)
         values = self._inverse(G, columns, course) @ b
         across = np.tensordot(course, self.across[:, :, list(columns)], 1) @ values

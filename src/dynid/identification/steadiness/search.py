@@ -1,8 +1,8 @@
 """Search for changes of an arm during its recordings, and for constant offsets of its torques.
 
-Every quantity is tested with several courses over time: steps at the borders of windows and a straight line. The
-quantity and course that explain most, in relation to their number of columns, become part of the fit, and the search is
-repeated. So a change is reported once, and not again as other quantities that resemble it.
+Every quantity is tested with several courses over time: steps at the borders of windows, and a straight line. The
+quantity and course that explain most in relation to their number of columns become part of the fit, and the search is
+repeated. So a change is reported once, and not again as a change of a quantity that resembles it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,14 +25,14 @@ from dynid.robot import FloatArray, Robot
 Course = Literal["step", "drift", "constant"]
 MOMENTS = 23  # number of evenly spaced times at which a step is tested
 CHANCE = 1e-3  # false-alarm probability, of all changes together and of all constants together
-MOST = 3  # largest number of reported changes
+MOST = 3  # largest number of steps of the search, and so of reported changes
 NEGLIGIBLE = 0.002  # relative change of gravity or of all torques, below which a change is not reported
 DEVIATIONS = 2.0  # size of a hidden offset, in its standard deviations
-RELEVANT_SHARE = 0.01  # change of gravity by a hidden offset, over gravity, from which on a joint's offset matters
+RELEVANT_SHARE = 0.01  # relative change of gravity by a hidden offset, above which offsets of the joint are relevant
 POSTURES = 300  # random postures at which gravity torques are compared
-MARGIN = 2  # number of windows at either end without steps
-NEAR = 0.5  # explained squared error over the largest, below which no fit is made
-COST = 2.0  # factor of the squared error explained by noise, which is subtracted before quantities are compared
+MARGIN = 2  # number of windows at either end in which no step is tested
+NEAR = 0.5  # least explained squared error, over the largest one, of quantities that are fitted
+COST = 2.0  # multiple of the squared error explained by noise that is subtracted before quantities are compared
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Change:
         torque: change of the model's torques along the recorded motions over their size (root mean square).
         at: time of a step [s] on the axis of its recording.
         recording: index of that recording.
-        into: whether the step is at the start of that recording.
+        into: whether the step is at the start of that recording, and so between two recordings.
     """
 
     kind: str
@@ -72,7 +72,7 @@ class Change:
 
 
 class _Tried(NamedTuple):
-    """A tested quantity with a course over time, and the squared error that it explains."""
+    """Tested quantity with a course over time, and the squared error that both together explain."""
 
     reading: TestedQuantity
     columns: list[int]
@@ -122,7 +122,7 @@ class Search:
         self.gravity = model.regressor(postures, still, still) * np.array(smooth)
 
     def courses(self) -> Iterator[tuple[Course, FloatArray, int]]:
-        """Yield functions of time (w,) from 0 to 1, any unit, with the window at which a step occurs."""
+        """Yield the tested courses: kind, values by window from 0 to 1, (w,) [-], and window of the step, else 0."""
         share = self.windows.share
         yield "drift", share, 0
         starts = np.flatnonzero(np.diff(self.windows.recording)) + 1
@@ -200,15 +200,16 @@ class Search:
     def _constants(self, best: _Tried) -> int:
         """Return the number of joints among which a constant offset is tested.
 
-        An offset matters only at joints where one that is hardly significant moves gravity torques. How much follows
-        from the motion and its noise, not from the estimate, so these joints are a family of tests of their own.
+        An offset is relevant only at joints where even a hardly significant offset changes gravity torques noticeably.
+        This depends on the motion and its noise, not on the estimate. So the false-alarm probability is shared among
+        the relevant joints alone.
         """
         matter = [one.axis for one in self.hidden if one.moved > RELEVANT_SHARE]
         return len(matter) if best.reading.axes[0] in matter else self.samples.tau.shape[1]
 
     @cached_property
     def hidden(self) -> tuple[HiddenOffset, ...]:
-        """Constant torque offset of each joint that may be hidden in gravity parameters."""
+        """Largest constant torque offset of each joint that gravity parameters may conceal."""
         constant, found = np.ones(len(self.windows)), []
         for one, columns in zip(self.tried, self.places, strict=True):
             if one.kind != OFFSET:

@@ -66,7 +66,7 @@ def _when(change: Change, recordings: Sequence[str]) -> str:
 
 
 def _advice(change: Change, several: bool) -> str:
-    """Return the possible cause of a change, and the advice."""
+    """Return the possible cause of a change, and the advice, as text."""
     if change.course == "constant":
         return "if the offset is real, set friction_offset in the structure of robot.yaml; else correct its zero"
     if change.course == "drift":
