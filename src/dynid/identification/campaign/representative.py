@@ -38,7 +38,7 @@ JUDGED_SETS = ("result", "direct fit", "direct fit of base parameters")
 
 @dataclass(frozen=True, eq=False)
 class PathRescue:
-    """Result of the paper's method: refinement with M(q) positive definite on the path only, and rescue; with audits."""
+    """Result of the paper's method: refinement with M(q) positive definite on the path only, rescue, and audits."""
 
     clie: BaseParameters
     clie_audit: AuditResult

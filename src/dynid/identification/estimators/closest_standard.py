@@ -40,8 +40,7 @@ class ClosestStandard:
     Attributes:
         standard: the standard parameters chi.
         base: base parameters K chi.
-        columns: parameters that were free to change: all that affect a torque, those that name base parameters, or
-            essential ones.
+        columns: parameters that were free to change: "standard", "base" or "essential", see `closest_standard`.
         rank: number of singular values that were kept.
         distance: || chi - chi_ref || / || chi_ref ||, in mixed SI units as in their Table II; NaN without a reference.
         errors: torque errors on the samples.
@@ -96,8 +95,8 @@ def definite_links(standard: StandardParameters, tolerance: float = 0.0) -> int:
 def with_identified_drives(model: ArmModel, prior: StandardParameters, base: BaseParameters) -> StandardParameters:
     """Return a-priori parameters with identified friction and rotor inertias, which CAD files do not contain.
 
-    If a rotor inertia is grouped with link inertias, it is the identified value of the group minus the links' a-priori
-    share.
+    If a rotor inertia is grouped with link inertias, the a-priori part of the links is subtracted from the identified
+    value of the group.
     """
     regrouping, values = model.regrouping, np.array(prior.values)
     links = 10 * model.chain_size

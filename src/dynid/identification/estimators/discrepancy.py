@@ -1,13 +1,13 @@
 """Friction that the law does not describe: smooth functions of speed and load, sized by the residuals.
 
-A law that is nearly right leaves small residuals, because its parameters absorb most of the missing friction: exactly
-in the directions in which they are then wrong. So for every axis, friction may have an additional part
+A nearly correct law leaves small residuals, because its parameters absorb most of the missing friction, and this makes
+them wrong. So for every axis, friction may have an additional part
 
     sign(dq) sum_k u_k f_k,    f = exp(-|dq| / v)    and    |tau| exp(-|dq| / v),    v of `SPEEDS_RAD_S` (and infinite)
 
-with u ~ N(0, s^2), one s for the functions of speed and one for those of load: random effects. The sizes s are the most
+with random effects u ~ N(0, s^2), one s for the functions of speed and one for those of load. The sizes s are the most
 likely ones given the residuals (empirical Bayes, by expectation maximisation), with the fitted parameters projected
-out. The sizes thus follow from the visible part of the misfit, and the covariance then contains the invisible part. A
+out. So the visible part of the misfit determines the sizes, and with them the covariance includes the absorbed part. A
 size that chance could produce is set to zero.
 """
 
@@ -22,7 +22,7 @@ LOAD_SPEEDS_RAD_S = (0.15, 0.5, np.inf)
 STEPS, STEPS_AFTER = 60, 10  # iterations of expectation maximisation: at first, and after an effect is dropped
 START = 0.1  # initial size of an effect, in standard deviations of the residual
 SURE = 2.71  # smallest likelihood-ratio statistic of an effect: chance exceeds it in one of twenty cases
-LEAST = 1e-6  # smallest variance of an effect, relative to the residual's: stands for zero
+LEAST = 1e-6  # variance of an effect, relative to that of the residual, that replaces a variance of zero
 
 
 def friction_effects(

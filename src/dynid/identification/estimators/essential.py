@@ -33,7 +33,7 @@ SIGMA_FLOOR = 1e-9  # smallest deviation relative to the largest joint's: noise-
 
 @dataclass(frozen=True)
 class Cancelled:
-    """Cancelled parameter, with its relative standard deviation then and the number of remaining parameters."""
+    """Parameter that was dropped, its last relative standard deviation, and the number of remaining parameters."""
 
     name: str
     relative_deviation: float
@@ -45,10 +45,10 @@ class EssentialParameters:
     """Essential parameters of a model; arrays are read-only.
 
     Attributes:
-        base: all base parameters with covariance; cancelled ones are zero.
+        base: all base parameters with covariance; dropped (cancelled) ones are zero.
         kept: names of the essential parameters.
-        cancelled: the other parameters, in the order of cancellation.
-        relative_deviations: standard deviation over value (eq. 12), (p,); NaN for cancelled parameters.
+        cancelled: the dropped parameters, in order.
+        relative_deviations: standard deviation over value (eq. 12), (p,); NaN for dropped parameters.
         sigma: standard deviation of each joint's torques, by which its rows are divided, (n,) [N m].
         limit: limit of the relative standard deviation.
         errors: torque errors on the samples.
@@ -132,7 +132,7 @@ def relative_deviations(values: FloatArray, covariance: FloatArray) -> FloatArra
 
 
 def essential_parameters(model: ArmModel, samples: Samples, limit: float = DEVIATION_LIMIT) -> EssentialParameters:
-    """Return the essential parameters, after cancelling those that the motion does not excite, the worst first.
+    """Return the essential parameters, after dropping those that the motion does not excite, the worst first.
 
     Args:
         model: model of the arm.
@@ -192,10 +192,9 @@ def _outcome(
 def without_friction(
     model: ArmModel, samples: Samples, coulomb: CoulombSettings | None, known: KnownGears | None = None
 ) -> tuple[Samples, FrictionLaw | None, Regression]:
-    """Return samples whose torques exclude friction outside the model, the friction law, and the regression.
+    """Return samples without friction that the model's structure lacks, the law of this friction, and the regression.
 
-    The friction is that which the model's structure does not contain. Torques are unchanged, and the law is None, if
-    the structure contains friction, or if friction is ignored.
+    Torques are unchanged and the law is None if the structure contains friction, or if friction is ignored.
     """
     if coulomb is None or coulomb.treatment != "estimated" or model.structure.coulomb_friction:
         return samples, None, Regression.of(model, samples, coulomb, known)
@@ -210,7 +209,7 @@ def without_friction(
 
 @dataclass(frozen=True)
 class EssentialLeastSquares:
-    """Estimator of essential parameters: cancelled parameters are zero, without standard deviation."""
+    """Estimator of essential parameters; all other parameters are zero and have no standard deviation."""
 
     name: str = "essential"
     limit: float = DEVIATION_LIMIT

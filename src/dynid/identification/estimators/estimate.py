@@ -28,7 +28,7 @@ class Estimate:
         errors: torque errors on the data used.
         residual_sigma: standard deviation of each axis's residual, (n,) [N m].
         condition_number: kappa of the stacked regressor, largest over smallest singular value, not scaled.
-        weakest: parameters that dominate the combination which the motion excites least; they limit kappa.
+        weakest: parameters that dominate the combination that the motion excites least, which determines kappa.
         rank: numerical rank of the stacked regressor with columns scaled to unit length.
         method: name of the estimator.
         settings: settings of the estimator.
@@ -73,7 +73,7 @@ def estimate_from(
         inflation: factor of the inverse normal matrix, see `Regression.spread`.
         settings: settings of the estimator.
     """
-    if weights is not None:  # later uses of the regression refer to the weighted problem as well
+    if weights is not None:  # later uses of the regression must solve the same weighted problem
         regression = replace(regression, row_weights=weights)
         solution = regression.weighted_solution
     tau = regression.torques
@@ -102,8 +102,8 @@ def estimate_from(
 def _belief(regression: Regression, solution: Solution, spread: FloatArray) -> Belief:
     """Return base parameters and each axis's own Coulomb friction with their joint covariance.
 
-    `spread` (k, k) is the covariance of base parameters and of the friction parameters that are not held at a bound.
-    All other friction parameters are marginalised.
+    `spread` (k, k) is the covariance of base parameters and of friction parameters that are not at a bound. Friction
+    parameters other than Coulomb friction are marginalised.
     """
     count, size = regression.friction_size, len(regression.names)
     kept = np.flatnonzero(np.append(solution.sliding[:count], np.ones(size, dtype=bool)))

@@ -1,9 +1,8 @@
 """Fit of base parameters and a friction law to torques: Gauss-Newton with bounds, for any friction structure.
 
-Friction is linear in all its parameters except the Stribeck velocity and exponent, and except for the motor torque that
-it depends on; so a few steps suffice. Parameters that follow from the gear's geometry (shares of load, shape) are
-common to all joints with the same servo. Parameters that follow from its assembly (preload, grease) are separate for
-each joint.
+Friction is nonlinear only in the Stribeck velocity and exponent, and because it depends on the motor torque. So a few
+steps suffice. Parameters that follow from the gear's geometry (shares of load, shape) are common to all joints with the
+same servo. Parameters that follow from its assembly (preload, grease) are separate for each joint.
 """
 
 from collections.abc import Sequence
@@ -25,12 +24,12 @@ SHAPE_START = {WS: 1.5, AS: 1.0}
 SHAPE_STEP = 0.5  # largest change of a shape parameter's logarithm per step
 MOST_LOAD = 0.95  # largest km + kms: a self-locking gear could not have been identified
 NO_ERROR = 1e-4  # smallest residual relative to the torque: noise-free data must not get unbounded weights
-FIRST_STANDING = 0.03  # weight of standing states before their standard deviation is known
-STEPS, SETTLED = 40, 5e-3  # most linearisations; change of a settled prediction, in deviations of the torques
-RESOLVED = 0.02  # as SETTLED, if no shorter step improves: sign changes of loads make the squares jump by 5e-5
+FIRST_STANDING = 0.03  # weight of states near standstill before their standard deviation is known
+STEPS, SETTLED = 40, 5e-3  # most linearisations; largest last change of a prediction [standard deviations of torques]
+RESOLVED = 0.02  # as SETTLED, if no shorter step is better: sign changes of loads change the squared error by 5e-5
 ARMIJO = 0.25  # smallest accepted share of the descent that the slope predicts
 SHORTER = (0.1, 0.5)  # limits of the factor by which a rejected step shrinks to the minimum of a parabola
-LEAST_STEP = 0.01  # smallest share of a Gauss-Newton step: the gain of a shorter one is rounding
+LEAST_STEP = 0.01  # smallest share of a Gauss-Newton step that is tried: the gain of a shorter one is rounding
 
 
 @dataclass(frozen=True)
@@ -191,7 +190,7 @@ def values_of(point: Point, parameters: Sequence[Parameter], drift: bool) -> Flo
 
 @dataclass(frozen=True, eq=False)
 class _Weighed:
-    """Fit with its residual (N, n), weights of sliding rows (N, n) and standing states (n,), and weighted squares."""
+    """Fit with its residual (N, n), weights of sliding rows (N, n) and of standing states (n,), and squared error."""
 
     fit: GearFit
     residual: FloatArray
@@ -221,7 +220,7 @@ class GearFitter:
 
     @cached_property
     def _standing(self) -> tuple[FloatArray, FloatArray]:
-        """Triangles R (n, p + 1, p + 1) of the axes' rows [W tau] of standing states, and their row count (n,)."""
+        """QR triangles (n, p + 1, p + 1) of the axes' rows [W tau] near standstill, and the numbers of rows (n,)."""
         W, tau = self.rows.standing
         size = W.shape[2] + 1
         R = np.zeros((W.shape[1], size, size))
@@ -239,7 +238,7 @@ class GearFitter:
     def standing_rows(self, weights: FloatArray, columns: int) -> FloatArray:
         """Return rows (k, columns + 1) of states near standstill, with weights of the axes (n,).
 
-        The columns of phi come first; those of friction are zero, because these states carry no information about it.
+        The columns of phi come first. Those of friction are zero, because these states contain no information about it.
         """
         R, _ = self._standing
         out = np.zeros((R.shape[0], R.shape[1], columns + 1))
@@ -288,7 +287,7 @@ class GearFitter:
             point = conforming(start or self.begin(structure), structure.parameters(self.gears), structure.drift)
             here = self._weighed(self._linearised(structure, point, None))
         left, share = steps - 1, 1.0
-        while left > 0 or not enough:  # with `enough`, whoever continues the fit finds out whether it has settled
+        while left > 0 or not enough:  # with `enough`, a later call continues the fit until it has settled
             there, slope, change = self._step(here)
             if change < SETTLED or left <= 0:
                 return replace(here.fit, settled=change < SETTLED, change=change)
@@ -313,16 +312,16 @@ class GearFitter:
         return replace(own, squares=self._squares(own, fit.rows.tau, fit.point.phi))
 
     def _squares(self, here: "_Weighed", tau: FloatArray, phi: FloatArray) -> float:
-        """Return the squared errors of a prediction (N, n) at phi (p,), in sliding and standing states.
+        """Return the sum of squared errors of a prediction (N, n) at phi (p,), in sliding and standing states.
 
-        The weights are those of the fit `here`.
+        The errors are weighted as in the fit `here`.
         """
         residual = self.rows.target - tau
         standing = (here.held * self.standing_sigma(phi)) ** 2 @ self._standing[1]
         return float(np.sum((residual * here.weights) ** 2) + standing)
 
     def _step(self, here: "_Weighed") -> tuple[Point, float, float]:
-        """Return the point of a Gauss-Newton step, the slope of the squares along it, and the change of the prediction.
+        """Return the end of a Gauss-Newton step, the slope of the squared error, and the change of the prediction.
 
         The slope is per whole step. The change is a root mean square, in standard deviations of the torques.
         """
@@ -370,7 +369,7 @@ class GearFitter:
         return self._linearised(known.structure, conforming(known.point, parameters, drift), None)
 
     def _linearised(self, structure: Structure, point: Point, guess: tuple[FloatArray, ...] | None) -> GearFit:
-        """Return a structure linearised at a conforming point, from an initial guess of the motor torques."""
+        """Return a structure linearised at a point that it contains, from an initial guess of the motor torques."""
         return self._derived(structure, point, self._predicted(point, guess))
 
     def _predicted(self, point: Point, guess: tuple[FloatArray, ...] | None) -> Predicted:
@@ -378,7 +377,7 @@ class GearFitter:
         return self.rows.predict(point.phi, point.law, point.drift, guess, sticking=False)
 
     def _derived(self, structure: Structure, point: Point, predicted: Predicted) -> GearFit:
-        """Return a structure linearised at a conforming point, from its predicted torques."""
+        """Return a structure linearised at a point that it contains, from the torques predicted there."""
         parameters, drift = structure.parameters(self.gears), structure.drift
         rows = self.rows.derived(predicted, sorted({one.term for one in parameters}))
         columns, theta = stacked(rows, parameters, drift), values_of(point, parameters, drift)
@@ -394,7 +393,7 @@ class GearFitter:
         return replace(fit, rows=rows, columns=columns, target=target)
 
     def sigma(self, left: FloatArray, least: float = NO_ERROR) -> FloatArray:
-        """Return the weighted rms of each axis's residual (N, n), (n,) [N m], but at least a share of the torque."""
+        """Return the weighted rms of each axis's residual (N, n), (n,) [N m]; at least a share of the torque."""
         count = np.maximum((self.trust**2).sum(axis=0), 1.0)
         sigma, size = (np.sqrt(((x * self.trust) ** 2).sum(axis=0) / count) for x in (left, self.rows.target))
         return np.asarray(np.maximum(np.maximum(sigma, least * size), np.finfo(float).tiny))
@@ -433,7 +432,7 @@ class GearFitter:
         size = columns.shape[2]
         joints = (
             np.column_stack([columns[:, j], target[:, j]]) * weights[:, j, None] for j in range(target.shape[1])
-        )  # one after the other, so that each stays in the processor's cache
+        )  # one axis after the other, so that its rows stay in the processor's cache
         more, prior = self.standing_rows(held, size), self.rows.samples.prior
         if prior is not None:
             more = np.concatenate([more, prior_rows(prior, 1.0, 0, size - len(self.lower))])

@@ -1,9 +1,9 @@
 """Choice of the friction structure that the data support, by comparing nested structures on held-out blocks of time.
 
-Every structure is fitted to all data. Then, with the prediction linearised at that fit, it is fitted without every
-sixth second and validated on the torques of those seconds. The smallest structure is chosen whose error exceeds the
-best one's by at most the standard error of their difference over the seconds, or by 2 % of the squared error. On the
-fitted data, the largest structure would always win.
+Every structure is fitted to all data. Then it is fitted without every sixth second, with the prediction linearised at
+the first fit, and validated on the torques of these seconds. The smallest structure is chosen whose error exceeds that
+of the best one by at most the standard error of their difference over the seconds, or by 2 % of the squared error. On
+the fitted data, the largest structure would always have the smallest error.
 """
 
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ from dynid.model.model_file import FrictionRung
 from dynid.robot import FloatArray
 
 BLOCK_S, FOLDS = 1.0, 6  # length of a block [s]; every sixth block is held out together
-OPEN = 0.01  # relative ridge: parameters that a fold excites less stay near the fit to all data
-# most linearisations: for each start, for the best start after these, for the second start at the end
+OPEN = 0.01  # relative ridge: parameters that a fold excites less than this stay near the fit to all data
+# largest numbers of linearisations: for each start, for continuing the best start, and for the last second start
 RACE_STEPS, RUNG_STEPS, LAST_STEPS = 4, 12, 24
 ENOUGH = 2e-3  # smallest relative gain of a step in the squared error: a smaller one changes no comparison
-ROUNDS = 3  # rounds of `STEPS` linearisations, after which an unsettled fit is accepted
-VARIANT = 0.1  # largest excess of the misfit at which a variant is still pursued
+ROUNDS = 3  # rounds of `STEPS` linearisations, after which a fit is accepted that has not settled
+VARIANT = 0.1  # largest excess of the misfit up to which a variant of the chosen structure is fitted further
 BETTER = 1e-3  # smallest gain of the misfit by which a second start counts as better
 NO_ERROR = 5e-3  # error relative to the torque that counts as zero: sensors and filters cause more
 RIVAL = 2.0  # largest excess error of a rival fit, in standard errors of the difference
@@ -47,9 +47,13 @@ NAMES = tuple(structure.name for structure in LADDER)
 
 @dataclass(frozen=True, eq=False)
 class Ladder:
-    """Result of the comparison: all structures, the fit of the chosen one, and names of parameters at zero.
+    """Result of the comparison of friction structures.
 
-    `rivals` (r, p) are differences of base parameters to fits of other structures that the data do not exclude.
+    Attributes:
+        rungs: errors of all structures on held-out blocks.
+        fit: fit of the chosen structure.
+        left_out: names of the friction parameters at their bound of zero.
+        rivals: differences (r, p) of base parameters to fits of other structures that the data do not exclude.
     """
 
     rungs: tuple[FrictionRung, ...]
@@ -60,7 +64,7 @@ class Ladder:
 
 @dataclass(frozen=True, eq=False)
 class KnownStart(KnownGears):
-    """Fit to almost the same samples, from which friction of the same structure is fitted again.
+    """Fit to almost the same samples, from which a fit of the same friction structure starts.
 
     Attributes:
         ladder: comparison by which the structure was chosen; None if it was given.
@@ -70,7 +74,7 @@ class KnownStart(KnownGears):
 
 
 def time_blocks(samples: Samples) -> FloatArray:
-    """Return the index of the block of `BLOCK_S` that contains each sample, (N,), from 0; recordings share no block."""
+    """Return the index from 0 of each sample's block of `BLOCK_S`, (N,); a block belongs to one recording only."""
     starts = np.flatnonzero(np.diff(samples.time, prepend=np.inf) < 0.0)
     blocks, last = np.zeros(len(samples)), 0.0
     for begin, end in zip(starts, [*starts[1:], len(samples)], strict=True):
@@ -110,7 +114,7 @@ class BlockJudge:
             1.0 / np.maximum(self._sigma, self._fitter.standing_sigma(fit.point.phi)), size
         )
         whole = squares.sum(axis=0) + standing.T @ standing
-        # the ridge holds parameters that a fold does not excite, and keeps the matrix far from singular
+        # the ridge keeps parameters that a fold does not excite at their values, and the matrix far from singular
         scale = np.sqrt(np.maximum(np.diag(whole)[:-1], np.finfo(float).tiny))
         # parameters at a bound in the fit to all data stay there, so that each fold is a linear problem
         lower = np.concatenate([self._lower, [one.lower for one in fit.parameters]])
@@ -143,7 +147,7 @@ def excess_of(errors: FloatArray, best: FloatArray, least: float) -> tuple[float
 
 
 def select_structure(fitter: GearFitter, ladder: Sequence[Structure] = LADDER) -> Ladder:
-    """Return the comparison of friction structures, with the fit of the one that the data support."""
+    """Return the comparison of friction structures, with the fit of the structure that the data support."""
     fits: list[tuple[GearFit, float]] = []  # fits and their misfits
     for structure in ladder:
         wanted = replace(structure, drift=bool(structure.terms))
@@ -181,10 +185,10 @@ def select_structure(fitter: GearFitter, ladder: Sequence[Structure] = LADDER) -
 
 
 def _raced(fitter: GearFitter, structure: Structure, starts: Sequence[Point | None], rival: float) -> GearFit:
-    """Return the converged fit from the start point that reaches the lowest misfit in its first steps.
+    """Return the fit from the start point with the lowest misfit after a few steps, continued until its gain is small.
 
-    A start point None is computed from the measured torques. Weights follow from the residuals, so a badly fitted axis
-    gets a low weight and may stay badly fitted: a single start is not enough.
+    A start point None is computed from the measured torques. Several starts are needed, because weights follow from the
+    residuals: a badly fitted axis gets a low weight and may stay badly fitted.
     """
     fits = [fitter.fit(structure, start, RACE_STEPS, ENOUGH) for start in starts]
     best = min(fits, key=fitter.misfit)

@@ -2,16 +2,16 @@
 
     tm = W phi + friction(dq, tm, te),    te = -(C + g) of the same phi
 
-is solved for the motor torque tm. So the right-hand side contains no measured torque except its ripple, which lies
-above the fitted band: a measured |tm| in a column would add its own errors. Predictions and derivatives are computed on
-the fine grid and pass the torques' low-pass.
+is solved for the motor torque tm, because the errors of a measured tm would bias the fit. The right-hand side contains
+no measured torque except its ripple, which lies above the fitted band. Predictions and derivatives are computed on the
+fine grid and pass the torques' low-pass.
 
-A sticking joint obeys no law of its velocity, and the low-pass would spread its torque to neighbouring samples. So
-states near standstill are masked in torques and derivatives before the low-pass. So are slow states near which the
-recorded velocity falls to nearly zero (`data.slowest`). The masked states make separate rows without friction: stiction
-limits what they show of the links, so the fit weighs them by their own standard deviation. The final validation of a
-prediction uses all states; the friction in masked states is then estimated from the motion before and after them, see
-`FrictionLaw.directions_in_time`.
+The torque of a sticking joint does not follow from its velocity, and the low-pass would spread this torque to
+neighbouring samples. So states near standstill are masked in torques and derivatives before the low-pass. Slow states
+near which the recorded velocity falls to nearly zero are masked, too (`data.slowest`). The masked states give separate
+rows without friction. Stiction makes these rows less accurate, so the fit weights them by their own standard deviation.
+The final validation of a prediction uses all states. The friction in masked states is then estimated from the motion
+before and after them, see `FrictionLaw.directions_in_time`.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ from dynid.robot import FloatArray, read_only
 
 DRIFT_UNIT_S = 60.0
 STICK_PERIODS = 0.5  # half width over which the states' filter smears a standstill, in periods of its cut-off
-# in multiples of slow_rad_s: fastest mean speed of a joint that stops in between, and recorded speed that is a stop
+# in multiples of slow_rad_s: largest mean speed of a joint that may stop in between; recorded speed that is a stop
 STOPPING, STOPPED = 3.0, 0.5
 
 
@@ -47,7 +47,7 @@ class Linearised:
         friction: derivatives by the parameters of the axis's own friction, (N, n, terms), zero for terms that were not
             requested.
         drift: derivative by the relative change of friction per `DRIFT_UNIT_S`, (N, n).
-        tm: motor torques on the fine grid of each recording, (M, n) each, initial guess for the next point.
+        tm: motor torques on the fine grid of each recording, (M, n) each; initial guess for the next point.
     """
 
     tau: FloatArray
@@ -85,7 +85,7 @@ class Predicted:
 
 
 class _Stretch:
-    """States of one recording with their regressors."""
+    """Fine states of one recording, with the columns of their regressors."""
 
     def __init__(
         self, model: ArmModel, states: FineStates, step_s: float, slides: FloatArray, space: PaddedRows, is_series: bool
@@ -362,10 +362,10 @@ def sliding_masks(samples: Samples, slow_rad_s: float) -> list[FloatArray]:
 
 
 class SlidingRows(NamedTuple):
-    """Contribution of states away from standstill to W (N, n, p) and torques (N, n), and its share of rows (N, n).
+    """Regressor W (N, n, p) and torques (N, n) [N m] of states away from standstill, and their share of rows (N, n).
 
-    All have passed the torques' low-pass. `by_other_current` (N, n) is the torque of the current that was not chosen
-    minus `tau` [N m].
+    All have passed the torques' low-pass. `by_other_current` (N, n) [N m] is the torque of the current that was not
+    chosen minus `tau`.
     """
 
     W: FloatArray

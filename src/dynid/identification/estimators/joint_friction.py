@@ -14,7 +14,7 @@ from dynid.identification.estimators.play import FoundPlay
 from dynid.model.friction import AS, TERMS, WS, FrictionLaw
 from dynid.robot import FloatArray
 
-# prior standard deviations of friction: by unit, of shape parameters, and of the relative change per minute
+# prior standard deviations of friction parameters by unit, of shape parameters, and of the relative change per minute
 PRIOR = {"N*m*s/rad": 1.0, "N*m": 1.0, "1": 0.5, "1/(N*m)": 0.2}
 PRIOR_SHAPE = {WS: 2.0, AS: 1.0}
 PRIOR_DRIFT = 0.3
@@ -59,7 +59,7 @@ class JointFriction:
         ladder: comparison by which the structure was chosen; None if it was given.
         play: backlash between joints and encoders; None if it was not estimated.
         delay: delay of torques behind positions; None if it was not estimated.
-        given: whether the fit is of other samples, and friction was not fitted to these.
+        given: whether friction was fitted to other samples instead of these.
         left_out: load-dependent friction that the structure does not contain; None if there is none.
         effects: torques (N, n, k) [N m] of effects without a parameter, each at its likely size: remaining backlash and
             delay, and friction that the law does not describe.
@@ -92,7 +92,7 @@ class JointFriction:
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Friction parameters without those of shape, which stay as fitted; a drift follows them in arrays."""
+        """Friction parameters without those of shape, which keep fitted values; arrays end with the drift, if any."""
         return tuple(one for one in self.fit.parameters if TERMS[one.term].kind != "shape")
 
     @cached_property
@@ -126,9 +126,9 @@ class JointFriction:
     def shape_columns(self) -> tuple[FloatArray, FloatArray]:
         """Columns of further open parameters, (N, n, k), and their prior standard deviations, (k,).
 
-        They are the shape parameters of friction, and the load-dependent terms that were left out. In slow motions, the
-        data hardly distinguish the latter from masses; without these columns, a small friction structure would make
-        masses look certain.
+        They are the shape parameters of friction, and the load-dependent terms that the structure lacks. In slow
+        motions, the data hardly distinguish these terms from masses. Without these columns, a small friction structure
+        would give masses too small standard deviations.
         """
         known = np.array([PRIOR_SHAPE[one.term] for one in self.fit.parameters if one.term in PRIOR_SHAPE])
         columns = self.fit.columns[..., self.fit.rows.W.shape[2] :][..., self._shape]

@@ -1,15 +1,15 @@
 """Estimation of backlash between joints and encoders, and of the delay of torques behind positions.
 
-Both have similar effects at reversals, and so has friction that builds up over some milliradians after each reversal.
-So they are estimated together, by linear least squares at a fit of friction: half the backlash of every joint (`play`),
-a delay of every joint's torques, and friction that is still building up. Priors limit backlash and such friction to the
-range of real gears. The standard deviations account for residuals that are correlated and differ in size
-(`uncertainty`).
+Both have similar effects at reversals, as does friction that builds up over some milliradians after each reversal.
+So three kinds of unknowns are estimated together, by linear least squares at a fit of friction: half the backlash of
+every joint (`play`), a delay of every joint's torques, and friction that builds up. Priors limit backlash and such
+friction to the range of real gears. The standard deviations account for residuals that are correlated and differ in
+size (`uncertainty`).
 
 Timestamps are late by the same time for all joints. Friction that the law does not describe looks like a delay that
-differs from joint to joint, and the effect grows with the share of friction in the joint's torque. So the delay is the
-common part of the joints' delays, with the standard deviation of random effects (DerSimonian and Laird 1986), after
-each joint's standard deviation is widened by `UNSURE_S` times the ratio of friction to link torques.
+differs from joint to joint, and this effect grows with the share of friction in the joint's torque. So each joint's
+standard deviation is first widened by `UNSURE_S` times the ratio of friction to link torques. The delay is then the
+common part of the joints' delays, with the standard deviation of a random-effects model (DerSimonian and Laird 1986).
 """
 
 from dataclasses import dataclass
@@ -26,13 +26,13 @@ from dynid.identification.estimators.uncertainty import correlation_factor, whol
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
-STILL = 1e-9  # residual of an axis without rows, relative to the largest residual
+STILL = 1e-9  # largest residual of an axis without rows, relative to the largest residual of all axes
 PRIOR_DELAY_S = 5e-3  # prior standard deviation of a recording's delay [s]
 BUILT_UP = (0.005, 0.03)  # distances over which friction builds up after a reversal [rad or m]
 PRIOR_BUILT_UP = 0.3  # prior standard deviation of that friction, relative to the joint's torque
 PRIOR_OTHER = 3.0  # prior standard deviation of friction outside the law, relative to the residual's
 UNSURE_S = 1.5e-3  # error of a joint's apparent delay if friction is as large as the links' torques [s]
-UNLIKE = 0.3  # smallest scatter of backlash between joints, relative to their mean
+UNLIKE = 0.3  # smallest assumed scatter of backlash between joints, relative to the mean
 SLOW_SHARE = 0.25  # cut-off frequency of the torques' derivative, relative to that of the rows
 RIDGE = 1e-9  # relative ridge: inseparable columns keep small factors
 
@@ -136,9 +136,9 @@ def pooled(values: FloatArray, deviations: FloatArray) -> tuple[FloatArray, Floa
 def _late_columns(rows: GearRows, fit: GearFit) -> tuple[FloatArray, FloatArray]:
     """Return torques of sliding states per second of each axis's delay, (N, n, n) [N m/s], and ratios (n,).
 
-    The torques are those of links alone, because friction may have a delay of its own. Their derivative is low-passed:
-    a controller turns errors of the encoders into torque, which correlates with their derivatives, so fast errors would
-    look like a negative delay. The ratios are friction over link torques.
+    The torques are those of links alone, because friction may have a delay of its own. Their derivative is low-passed,
+    because fast encoder errors would look like a negative delay: a controller turns these errors into torques, which
+    then correlate with the derivative. The ratios are friction over link torques.
     """
     model, samples, point = rows.model, rows.samples, fit.point
     phi, found, links = BaseParameters(model.names, point.phi), [], []

@@ -1,16 +1,16 @@
 """Backlash between joint and encoder: estimation of position errors from torques, and correction of the states.
 
-Behind gears with a backlash of 2 b, the encoder measures q - b sign(dq). Positions lag at every reversal, where
-accelerations are largest, and gravity is that of another posture. If neglected, backlash biases inertias by some per
-cent, and friction at low speeds. To first order in b, torques change by
+Behind gears with a backlash of 2 b, the encoder measures q - b sign(dq). At every reversal,
+where accelerations are largest, positions lag, and the measured posture has another gravity torque. If neglected,
+backlash biases inertias by some per cent, and friction at low speeds. To first order in b, torques change by
 
     b D,    D = d tau(q + b s, dq + b ds/dt, ddq + b d2s/dt2) / d b,    s = tanh(dq / v) after the states' filter
 
 with one column per joint. `lags` estimates b together with all fitted parameters. If b is more than `SIGNIFICANT`
-standard deviations above zero, the states are corrected by it, and friction and base parameters are fitted once more.
-Then s follows from the corrected motion through a gap of this width. The correction of a joint is kept only if it
-reduces its error on held-out blocks of time. The remaining uncertainty of b, `remaining`, enters the estimate's
-covariance.
+standard deviations above zero, the states are corrected for it, and friction and base parameters are fitted once more.
+For the correction, s follows from the motion of the joint through a gap of this width. The correction of a joint is
+kept only if it reduces the joint's error on held-out blocks of time. The remaining uncertainty of b, `remaining`, is
+part of the estimate's covariance.
 """
 
 from dataclasses import dataclass, replace
@@ -25,9 +25,9 @@ from dynid.identification.estimators.gear_rows import GearRows, solved_torques
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
-PRIOR_RAD = 4e-3  # half the backlash of a worn servo gear, 0.5 deg in total [rad]
+PRIOR_RAD = 4e-3  # prior standard deviation of half the backlash [rad]: a worn servo gear has 0.5 deg in total
 SIGNIFICANT = 2.0  # smallest significant backlash, in standard deviations
-REVERSAL_RAD_S = 0.05  # velocity v above which gears touch on one side [rad/s]
+REVERSAL_RAD_S = 0.05  # velocity v above which the teeth of a gear touch on one side [rad/s]
 ROUNDS = 2  # iterations of computing s from the corrected motion
 STEP_RAD = 1e-3  # step of the difference quotient [rad]
 
@@ -40,7 +40,7 @@ class FoundPlay:
         half: half the backlash, (n,) [rad; m for prismatic joints].
         deviations: standard deviations of half the backlash, (n,).
         columns: torques in sliding states per half backlash of each joint, (N, n, n) [N m/rad].
-        taken: half the backlash by which the states were corrected, (n,); None is `significant`.
+        taken: half the backlash for which the states were corrected, (n,); None is `significant`.
     """
 
     half: FloatArray

@@ -1,13 +1,13 @@
-"""Recursive regression for a growing recording: each piece of samples enters once, by a QR update.
+"""Recursive regression for a growing recording: each piece of samples is added once, by a QR update.
 
 The state consists of triangles (square-root information, because a normal matrix would lose half of the digits):
 
     R of the rows [C W tau] of sliding states,    R_j of axis j's rows [W tau] of standing states,
 
-and the sums that determine the weights of the latter. The estimate equals that of `Regression.stack` for all pieces at
-the same friction, `KnownGears`, up to rounding: at fixed friction, torques are linear in base parameters and friction
-parameters. The shape of friction and other nonlinear parameters need the samples again, at another linearisation point.
-So does the covariance, which is computed from the actual residuals.
+and the sums that determine the weights of the R_j. The estimate equals that of `Regression.stack` for all pieces with
+torques linearised at the same friction (`KnownGears`), up to rounding. A better linearisation point, the shape of
+friction and other nonlinear parameters cannot be computed from the state, but need the samples again. So does the
+covariance, which is computed from the residuals.
 """
 
 from dataclasses import dataclass, replace
@@ -162,7 +162,7 @@ class RecursiveRegression:
         return np.asarray(np.sqrt(np.sum(off**2, axis=1) / np.maximum(self.sums[3], 1.0)))
 
     def solve(self) -> Solution:
-        """Return the estimate; it is meaningless while parameters are undetermined, see `Regression.check_rank`."""
+        """Return the estimate, which is meaningless as long as the samples do not determine all parameters."""
         return solve_triangle(self.triangle, self.friction_size, *self.bounds)
 
     def law(self, solution: Solution) -> FrictionLaw:

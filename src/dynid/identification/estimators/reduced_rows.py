@@ -1,9 +1,10 @@
 """Rows of many recordings, reduced to triangles.
 
-A row [C W S tau] relates one joint's torque to friction, base parameters and the shape of friction. The rows of a joint
-enter a least-squares problem only by their triangle R. So recordings are read one after the other, and memory does not
-grow with their number. There is one triangle per joint, because estimators weight joints, and per group of recordings
-or blocks of time: contradictions between groups reveal errors that residuals within a group do not show.
+A row [C W S tau] relates one joint's torque to friction, base parameters and the shape of friction. A least-squares
+problem depends on the rows of a joint only by their QR triangle R. So recordings are read one after the other, and
+memory does not grow with their number. There is one triangle per joint, because estimators weight joints. There is also
+one per group of recordings or blocks of time, because contradictions between groups reveal errors that residuals within
+a group do not show.
 """
 
 from collections.abc import Mapping
@@ -31,7 +32,7 @@ class ReducedRows:
         friction: number of columns C.
         base: number of columns W.
         left_out: sentences about the recordings that gave no rows.
-        seconds: total length of the recordings that gave rows [s].
+        seconds: total duration of the recordings that gave rows [s].
     """
 
     R: FloatArray
@@ -55,7 +56,7 @@ class ReducedRows:
 
     @property
     def _shapeless(self) -> NDArray[np.int64]:
-        """Indices of the columns C, W and tau, without the shape of friction, which stays as fitted."""
+        """Indices of the columns C, W and tau, without those of the shape of friction, which keeps fitted values."""
         return np.append(np.arange(self.friction + self.base), self.R.shape[-1] - 1)
 
     def triangle(self, weights: FloatArray, more: FloatArray | None = None) -> FloatArray:

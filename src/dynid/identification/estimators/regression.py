@@ -42,7 +42,7 @@ from dynid.robot import FloatArray
 
 RANK_TOLERANCE = 1e-8  # relative tolerance of the rank, with columns scaled to unit length
 DOMINANT = 0.3  # smallest entry of a dominant parameter, relative to the largest of the weakest direction
-HARDLY = 3.0  # top speed in multiples of the slow speed below which an arm hardly moves, or has a wrong unit
+HARDLY = 3.0  # top speed, in multiples of the slow speed, below which the arm hardly moved or a unit is wrong
 SIGMA_FLOOR = 1e-9  # smallest deviation relative to the largest axis's: noise-free axes must not get infinite weights
 
 
@@ -50,8 +50,8 @@ SIGMA_FLOOR = 1e-9  # smallest deviation relative to the largest axis's: noise-f
 class Regression:
     """Stacked rows of tau = W phi + C f (paper eq. 5), rows of one sample together.
 
-    Friction f is eliminated first, so that all results about phi hold for any f. If the torques are not linear in it,
-    W, C and tau are those of their linearisation, and rows of standing states follow those of sliding ones.
+    Friction f is eliminated first, so that all results about phi hold for any f. If the torques are not linear in f,
+    W, C and tau are those of a linearisation, and rows of standing states follow those of sliding ones.
 
     Attributes:
         names: names of the base parameters, (p,).
@@ -61,7 +61,7 @@ class Regression:
         interval_s: time between samples [s].
         joint_friction: friction in addition to the base parameters; None if there is none.
         trust: weights of the rows, (N n,); None for equal weights.
-        moving: axes that were faster than the settings' limit, (N, n).
+        moving: mask of the axes that were faster than the settings' slow speed, (N, n).
         measured: measured torques (N, n), if `tau` is that of a linearisation.
         dq: velocities, (N, n) [rad/s].
         other: tau of the current that was not chosen, NaN outside its record.
@@ -70,8 +70,8 @@ class Regression:
         share: share of each row that remains after this mask, (N, n).
         row_weights: weights of an estimator, (N n,), in addition to `trust`; friction for given base parameters and all
             covariances are those of the weighted problem.
-        reduced: rows of many recordings, including these. They determine all parameters; the rows kept here determine
-            the size and correlation time of residuals.
+        reduced: reduced rows of many recordings, including these; None if all rows are here. They determine all
+            parameters; the rows kept here determine the size and correlation time of residuals.
         prior: prior estimate of the base parameters; None if there is none.
     """
 
@@ -99,7 +99,7 @@ class Regression:
         """Return the regression of all samples, after a check that they determine all parameters.
 
         Raises:
-            DataError: they do not; the message names the undetermined parameters.
+            DataError: the samples do not determine all parameters; the message names the undetermined ones.
         """
         regression = cls.stack(model, samples, coulomb, known)
         count = len(model.names) + regression.friction_size
@@ -147,7 +147,7 @@ class Regression:
     def _of_sliding_states(
         self, model: ArmModel, samples: Samples, coulomb: CoulombSettings, whole: FloatArray
     ) -> "Regression":
-        """Return the regression without states near standstill: stiction balances any torque, whatever the velocity."""
+        """Return the regression without states near standstill, in which stiction can balance any torque."""
         rows = sliding_rows(model, samples, coulomb.slow_rad_s)
         trust = np.where(rows.share < coulomb.sliding_share, coulomb.slow_weight, 1.0)
         other = None
@@ -395,7 +395,7 @@ class Regression:
     def conditioning(self) -> tuple[float, tuple[str, ...]]:
         """Return kappa(W) = sigma_max / sigma_min, as in the paper's Appendix A, and the parameters that limit it.
 
-        These parameters dominate the combination which the motion excites least.
+        These parameters dominate the combination that the motion excites least.
         """
         rows = self.W
         if self.prior is not None:
@@ -497,7 +497,9 @@ class Regression:
     def _of_all_recordings(
         self, reduced: ReducedRows, solution: Solution, whole: FloatArray, noise: FloatArray, weights: FloatArray
     ) -> FloatArray:
-        """Return the covariance (q, q) for all recordings: noise shrinks with their number, unmodelled torques do not.
+        """Return the covariance (q, q) for all recordings.
+
+        The part due to noise decreases with the number of recordings, that due to unmodelled torques does not.
 
         Args:
             reduced: rows of all recordings.
@@ -561,7 +563,7 @@ class Regression:
             residual: residual of the samples, with or without that of rows that follow them, (N, n) [N m].
         """
         trusted = self.trusted.reshape(-1, self.axes)[: len(residual)].copy()
-        trusted[:, ~trusted.any(axis=0)] = True  # an axis without trusted rows hardly moves, so all its rows are used
+        trusted[:, ~trusted.any(axis=0)] = True  # all rows of an axis that hardly moves and so has no trusted row
         count = trusted.sum(axis=0)
         freedom = np.maximum(count - len(self.names) / self.axes, 1.0)
         return np.asarray(np.sqrt((residual**2 * trusted).sum(axis=0) / freedom))

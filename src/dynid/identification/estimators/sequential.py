@@ -11,9 +11,9 @@ one small semidefinite program per joint instead of one for the whole arm.
 Mass on a joint's own axis does not affect its torque. Let J = [[A, B], [B', C]], ordered such that C contains the
 second moment along z, the first moment along z and the mass. The torque of a revolute joint depends on A and B and
 never on C. (That of a prismatic joint depends on mass and first moments; C then contains all second moments.) This
-invisible part can equally belong to the previous link. So a share of it can be chosen here, and the rest is found
-there. If the share here is too large, the previous link would need negative mass, and its program fails to fit. Among
-all C that make J positive definite, there is a smallest one,
+invisible part can equally belong to the previous link. So its share in this link can be chosen, and the program of the
+previous link finds the rest. If the share in this link is too large, the previous link would need negative mass, and
+its program fails to fit. Among all C that make J positive definite, there is a smallest one,
 
     C = B' (A - delta I)^-1 B + delta I,
 

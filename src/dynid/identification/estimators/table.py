@@ -1,4 +1,4 @@
-"""Table of estimators: the only module, besides its own, in which a new estimator is entered."""
+"""Table of all estimators by name; a new estimator needs an entry here and a module of its own."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType

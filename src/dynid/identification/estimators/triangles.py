@@ -1,4 +1,4 @@
-"""Triangle R of a QR decomposition of the rows of all joints, and bounded least squares from it.
+"""Triangle R of a QR decomposition of the rows of all joints, and bounded least squares from this triangle.
 
 The torque of a joint does not depend on links before it, so the rows of the last joints have few nonzero columns. Each
 joint's rows are reduced to a triangle first, over its own columns; then the triangles of all joints are reduced to one.

@@ -12,13 +12,14 @@ uses the actual residuals: axes of different size, correlated over `MEMORY_S` wi
 A fit adapts to its own data, so residuals are smaller than errors, most of all if few samples excite a parameter. So
 the residuals e_w of a window are first multiplied by (I - X_w A^-1 X_w')^-1/2, which makes S unbiased if errors are
 white (CR2, Bell and McCaffrey 2002): the window's scores become (I - X_w' X_w A^-1)^-1/2 s_w. If few windows excite a
-parameter, intervals follow Student's distribution, with 3/2 of their number (Priestley 1981) as degrees of freedom. The
-number is counted as (sum q)^2 / sum q^2 of the variances q that the windows add. Standard deviations are widened so
-that intervals of 90 % hold as if errors were normal.
+parameter, intervals follow Student's distribution. Its degrees of freedom are 3/2 of the number of windows (Priestley
+1981), counted as (sum q)^2 / sum q^2 of the variances q that the windows add. Standard deviations are widened so that
+intervals of 90 % are valid with the factors of the normal distribution.
 
-Errors that repeat in every motion are not noise: the fit absorbs them, and residuals hardly show them. Torques Z u of
-known nuisances with u ~ N(0, 1), `effects`, add A^-1 X' Z Z' X A^-1. They widen exactly those parameters with which
-they can be confused. Their sizes are estimated from the data, see `play` and `discrepancy`.
+Errors that repeat in every motion are not noise: the fit absorbs them, and residuals hardly show them. The torques of
+known nuisances, `effects`, are Z u with u ~ N(0, 1), and add A^-1 X' Z Z' X A^-1 to the covariance. This increases the
+standard deviations of the parameters with which a nuisance can be confused. The sizes of the nuisances are estimated
+from the data, see `play` and `discrepancy`.
 """
 
 import numpy as np
@@ -30,7 +31,7 @@ MEMORY_S = 1.0  # time after which residuals are uncorrelated [s]
 MOST_LAGS = 25  # largest lag in samples over which a correlation time is summed
 HOPS = 4  # overlapping windows per length of one window
 SERIES = 16  # terms of (1 - h)^-1/2: exact to 1e-4 up to a leverage h of 0.5, beyond it they bound the correction
-LEVEL = 0.95  # one-sided quantile at which Student's and the normal distribution are compared
+LEVEL = 0.95  # one-sided probability at which the quantiles of Student's and the normal distribution are compared
 LEAST_FREEDOM = 3.0  # fewest degrees of freedom of Student's distribution: fewer windows do not determine a deviation
 FEWEST_WINDOWS = 8  # fewest windows for S: in short recordings the correlation time is taken to be shorter
 
@@ -149,7 +150,7 @@ def unit_scale(columns: FloatArray, variance: float, known: FloatArray) -> Float
 
 
 def correlation_factor(residual: FloatArray) -> float:
-    """Return the ratio of a mean's variance to that of independent residuals (N, n): twice the correlation time."""
+    """Return the factor by which correlation of the residuals (N, n) in time increases the variance of their mean."""
     total, factor = float(np.sum(residual**2)), 1.0
     if not total:
         return factor
