@@ -30,10 +30,10 @@ from dynid.model.parameters import BaseParameters, physical_lower_bounds
 from dynid.robot import FloatArray, NonNegative, Positive, Strict, read_only
 
 Reason = Literal["converged", "no_progress", "iteration_limit"]
-PATH_STEP = 16  # cycles between the checked poses of the path
+PATH_STEP = 16  # number of control cycles between the checked poses of the path
 CUT_ROUNDS = 30
-ROUND_OFF = 1e-18  # cost over the sum of squared torques, below which it is rounding
-SMALLEST_SIZE = 1e-4  # least size of initial parameters [SI], which bound_factor multiplies
+ROUND_OFF = 1e-18  # cost over the sum of squared torques, below which the cost is rounding error
+SMALLEST_SIZE = 1e-4  # least size of an initial parameter [SI] that bound_factor multiplies
 FIRST_DAMPING, MOST_DAMPING = 1e-4, 1e6
 
 
@@ -66,7 +66,7 @@ class ClieOptions(Strict):
 class Iteration:
     """One tried step: cost before it, cost promised by the linear model, and cost found (inf if the simulation failed).
 
-    A step that restores feasibility after an audit has found new cuts is accepted at a higher cost, too.
+    After an audit has found new cuts, a step that restores feasibility is accepted even if its cost is higher.
     """
 
     cost: float
@@ -195,7 +195,7 @@ class _Refinement:
         self.stride = options.coarse_stride
         self.curvature = ResidualCurvature(len(phi0.values))
         freedom = max(loop.data.tau.size - len(phi0.values), 1)
-        # a step s has s' J'J s = promise * cost; one standard deviation in any direction has cost / freedom
+        # a step s has s' J'J s = promise * cost; a step of one standard deviation in any direction has cost / freedom
         self.enough = max(options.tolerance, options.deviation_share**2 / freedom)
         self.expected, self.last_promise = np.inf, np.inf  # promised relative decreases
         self.floor = ROUND_OFF * float(np.sum(loop.data.tau**2))
@@ -237,7 +237,7 @@ class _Refinement:
         self.scale, self.linearised = 1.0 / lengths, True
 
     def _bent(self) -> FloatArray:
-        """Return the Hessian of the steps, (p, p) [SI]; it includes the residual's curvature while that helps."""
+        """Return the Hessian for the next step, (p, p) [SI], with the residual's curvature if this is trusted."""
         plain = np.asarray(self.hessian)
         if not self.curvature.trusted:
             return plain
@@ -260,7 +260,7 @@ class _Refinement:
                 continue
             if not (self.cuts.count and self.stride == self.options.fine_stride):
                 break
-            # near convergence and at the boundary, an audit is cheaper than a step that it would undo
+            # near convergence and at the boundary, an audit takes less time than a step that a later audit would reject
             audit = self.cuts.audit(self.start.with_values(trial))
             if audit is None or audit.passed:
                 break
@@ -312,7 +312,7 @@ class _Refinement:
         )
         gain = 0.0 if self.restoring else (self.cost - found) / (self.cost - promised)
         if accepted:
-            # Gauss-Newton converges linearly: while promises decrease and are kept, the next one can be predicted
+            # Gauss-Newton converges linearly: as long as promises decrease and are kept, the next one is predictable
             if self.linearised:
                 step = trial - self.phi
                 plain = self.cost - 2.0 * self.gradient @ step + step @ self.hessian @ step

@@ -9,7 +9,7 @@ from dynid.identification.feasibility.pose_kernels import InertiaFunctions
 from dynid.robot import FloatArray
 
 RESERVE = 2e-6  # margin of cuts [kg m^2], as they approach the boundary from outside
-STEP_FRACTIONS = (0.99, 0.95, 0.9)  # over the distance to the boundary; shorter steps help if the solver stalls
+STEP_FRACTIONS = (0.99, 0.95, 0.9)  # solver's steps over the distance to the boundary; shorter ones if it stalls
 
 
 class Cuts:
@@ -32,7 +32,7 @@ class Cuts:
         self.count = 0
 
     def add(self, q: FloatArray, phi: FloatArray) -> int:
-        """Add cuts for every eigenvector with an eigenvalue below the target, and return their number.
+        """Add a cut for every eigenvector whose eigenvalue of M is too small, and return the number of cuts.
 
         Args:
             q: poses, (k, n) [rad].

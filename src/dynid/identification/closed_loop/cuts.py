@@ -89,7 +89,7 @@ class CutSet(Cuts):
         found = start
         working = np.zeros(len(rows), dtype=bool)
         working[: len(self._tight)] = self._tight
-        # most cuts are inactive: solve with those that an iterate has violated until no other is violated
+        # most cuts are inactive: the program starts with few of them, and violated ones are added until there are none
         while True:
             shortfall = np.where(working, 0.0, bounds - rows @ found)
             worst = np.argsort(-shortfall)[:ADDED]

@@ -1,17 +1,19 @@
 """Friction along a measured motion, as a given load on the joints of the simulated loop.
 
-The closed loop reacts to friction, so a simulation without friction would command other torques than the arm's. The
-sign of a simulated velocity has no derivative, and sticking is a separate state. But the friction follows from the
-measured motion and torques, and does not depend on the parameters to be refined:
+The closed loop reacts to friction, so a simulation without friction would command other torques than those of the arm.
+Friction of the simulated motion would be difficult: the sign of a velocity has no derivative, and sticking is a
+separate state. So friction is computed from the measured motion and torques, independently of the parameters to be
+refined:
 
     sliding   the law at the measured velocity, motor torque and load
     sticking  the torque that balances the others: tau - W(q, dq, ddq) phi, within the law's budget
 
 So the variational equations need no derivative of friction, and the Jacobian of this problem is exact. One effect is
-ignored: other parameters would have changed the motor torque, and with it friction that grows with the load. This
-changes the weights of residuals but moves no minimum, because residuals are zero at the true parameters in both cases.
+ignored: a change of the parameters changes the motor torque, and with it friction that grows with the load. Ignoring
+this changes the weights of residuals but not the minimum, because residuals are zero at the true parameters in both
+cases.
 
-Friction changes faster than the low-pass of the samples permits, so it is computed with a low-pass of its own.
+Friction changes faster than the low-pass of the samples permits, so its motion is filtered with a low-pass of its own.
 """
 
 from dataclasses import dataclass
@@ -50,11 +52,12 @@ class KnownFriction:
             tau: measured torques, (K, n) [N m], of the measured current even if the regression uses the commanded one.
             step_s: time between positions [s].
             settings: speeds and the filter's cut-off frequency.
-            drive: torques of the commanded currents, (K, n) [N m], which contain the ripple that friction reacts to;
-                None takes the measured ones.
+            drive: torques of the commanded currents, (K, n) [N m], which contain the ripple that affects friction;
+                None uses the measured torques.
 
         Returns:
-            Friction and standard deviation; the latter assumes independent parameters and is zero if these have none.
+            Friction and its standard deviation. The latter assumes independent errors of the friction parameters, and
+                is zero if their standard deviations are unknown.
 
         Raises:
             DataError: the motion is too short for the low-pass.
@@ -75,8 +78,8 @@ class KnownFriction:
     def _deviation(self, friction: FloatArray, dq: FloatArray, tm: FloatArray, te: FloatArray) -> FloatArray:
         """Return the standard deviation of friction along the motion, (K, n) [N m].
 
-        If the law has Coulomb friction only, the deviation is scaled with the friction, and so applies to sticking
-        joints, too.
+        If the law has Coulomb friction only, the standard deviation is proportional to the friction torque, also for
+        sticking joints.
         """
         law = self.friction
         if law.deviations is None:

@@ -19,11 +19,11 @@ class ClosedLoopData:
         dq_ref: reference velocities, (K, n) [rad/s].
         ddq_ref: reference accelerations, (K, n) [rad/s^2].
         sample_times: times of the samples after the first reference row, (S,) [s], increasing.
-        tau: measured torques at these times, (S, n) [N m]; the model predicts commands, so these are goal records.
+        tau: torques of the commanded (goal) currents at these times, (S, n) [N m], because the model predicts commands.
         initial_state: q and dq at the first reference row, (2, n) [rad, rad/s]; None is the model's equilibrium at that
             row.
-        response: impulse response of the filter that `tau` has passed, on the grid of the control cycles; (1,) is no
-            filter.
+        response: impulse response of the filter that `tau` has passed, on the grid of the control cycles; one value of
+            1 is no filter.
         cycle_s: control cycle [s].
         external: torque on the joints that the model does not contain, such as known friction, in every control cycle,
             (K, n) [N m]; None is no torque. At rest before the first row it is zero.

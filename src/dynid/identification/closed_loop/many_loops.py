@@ -1,7 +1,7 @@
 """Joint closed-loop input error of several experiments (paper eq. 9, with its sum over all runs).
 
-All loops have the same phi. Parameters that one bag does not separate may be determined by another. Noise also averages
-out before the nonlinear simulation instead of after it.
+All loops have the same phi, so one bag may determine parameters that another does not separate. Noise averages out in
+the fit of one nonlinear problem, instead of afterwards over the results of several.
 """
 
 import math
@@ -19,7 +19,7 @@ from dynid.robot import FloatArray, read_only
 
 @dataclass(frozen=True, eq=False)
 class JoinedData:
-    """Samples of all loops, one after the other, as in `ClosedLoopData`.
+    """Samples of all loops in sequence, with the meaning of the fields of `ClosedLoopData`.
 
     Attributes:
         sample_times: times of the samples, (S,) [s]; each loop is shifted in time so that they increase.
@@ -36,7 +36,7 @@ class JoinedData:
 
 @dataclass(frozen=True, eq=False)
 class JoinedSimulation(LoopSimulation):
-    """Simulations of all loops, one after the other; `parts` are those of the single loops."""
+    """Simulated motions of all loops in sequence; `parts` are the simulations of the single loops."""
 
     parts: tuple[LoopSimulation, ...] = ()
 

@@ -6,8 +6,8 @@ M is linear in phi, so every pose q and vector v gives the linear condition v' M
 infinitely many cuts only those are added that the current phi violates. An audit searches violating poses, their
 eigenvectors become cuts, and a quadratic program finds the nearest phi that satisfies all cuts so far. This is repeated
 until the audit, with its adversarial search, finds no violation. Every cut is valid, so the result is the nearest
-feasible phi up to `RESERVE`. The program aims this much inside, because cuts approach the boundary from outside without
-reaching it.
+feasible phi up to `RESERVE`. The program requires this additional margin, because cuts approach the boundary from
+outside without reaching it.
 """
 
 from dataclasses import dataclass

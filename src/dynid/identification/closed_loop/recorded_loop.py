@@ -19,10 +19,10 @@ from dynid.recording.driver_recording import DriverRecording
 from dynid.recording.topics import EXPERIMENT
 from dynid.robot import FloatArray, Robot
 
-LEAD_S = 2.0  # reference before the first sample, longer than the loop's memory
+LEAD_S = 2.0  # duration of the reference before the first sample [s], longer than the loop's memory
 CONTROLLER = "ff_pd"
 MOST_COMMANDS = 6  # largest number of commands that a written torque is compared with
-LARGEST_MISFIT = 0.1  # mean difference of written and commanded torques, over the variation of the latter
+LARGEST_MISFIT = 0.1  # largest mean difference of written and commanded torques, over the variation of the commands
 
 
 def refuse_open_loop(recording: DriverRecording) -> None:
@@ -182,7 +182,7 @@ def delay_cycles(recording: DriverRecording, robot: Robot, goal_delay_s: float) 
     begin, end = recording.trajectory_span()
     inside = (applied.time >= begin) & (applied.time <= end)
     written, newest = applied.tau[inside], np.searchsorted(commands.time, applied.time[inside], side="right") - 1
-    # each row separately: at a late cycle the newest command may be missing, or two arrive at once
+    # each row separately: in a late cycle the newest command may be missing, or two may arrive at once
     candidates = [commands.tau[np.maximum(newest - age, 0)] for age in range(MOST_COMMANDS)]
     deviations = np.array([np.abs(written - candidate).mean(axis=1) for candidate in candidates])
     ages = np.argmin(deviations, axis=0)

@@ -15,8 +15,9 @@ def row_weights(dq: FloatArray, settings: CoulombSettings) -> FloatArray:
 def loop_weights(dq: FloatArray, settings: CoulombSettings, step_s: float) -> FloatArray:
     """Return weights of a closed loop's torque rows for velocities dq (K, n) [rad/s] that are `step_s` apart.
 
-    The effect of sticking on the position stays in the commands for the memory of the loop, and the zero-phase filter
-    spreads it to both sides. The low weight therefore extends by `settings.loop_memory_s` around every standstill.
+    Sticking changes the position, which affects the commands for as long as the memory of the loop, and the zero-phase
+    filter spreads this effect to both sides. So the low weight begins `settings.loop_memory_s` before every standstill
+    and ends as long after it.
     """
     slow = np.abs(dq) < settings.slow_rad_s
     width = 2 * round(settings.loop_memory_s / step_s) + 1

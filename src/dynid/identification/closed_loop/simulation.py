@@ -73,7 +73,7 @@ class LoopOptions(Strict):
     integrator: "runge_kutta" once per cycle, or "trapezoid" four times per cycle as in the paper (0.25 ms).
     delay_cycles: whole cycles from a measured state to the start of its torque; None takes the data's value.
     warm_up_s: initial warm-up of every stretch [s]; doubled until the gap between stretches is below gap_nm.
-    gap_nm: largest permitted gap between neighbouring stretches' commands [N m].
+    gap_nm: largest permitted difference of the commands of neighbouring stretches where they meet [N m].
     """
 
     integrator: Integrator = "runge_kutta"
@@ -88,7 +88,7 @@ class LoopSimulation:
 
     Attributes:
         outcome: "completed", or why it ended: "indefinite" (M not positive definite on the path) or "out_of_range".
-        failed_after_s: time from the start of the stretch that failed first to its failure [s]; nan if completed.
+        failed_after_s: time from the start of the first failing stretch to its failure [s]; NaN if completed.
         motion: q, dq and command at every cycle, (3, K, n) [rad, rad/s, N m]; meaningless unless completed.
         tau: commands at the sample times, filtered like the measured ones, (S, n) [N m]; empty unless completed.
         gap_nm: largest disagreement of neighbouring stretches' commands where they meet [N m].
@@ -215,7 +215,7 @@ class ClosedLoop:
             simulation = self._simulate(values, self._warm_up)
             if not simulation.completed or simulation.gap_nm <= self.options.gap_nm or self._warm_up >= self.cycles:
                 return simulation
-            self._warm_up = min(2 * self._warm_up, self.cycles)  # kept for the next phi, which needs a similar warm-up
+            self._warm_up = min(2 * self._warm_up, self.cycles)  # stays for the next phi, which needs a similar warm-up
 
     def _simulate(self, phi: FloatArray, warm_up: int) -> LoopSimulation:
         data, options = self.data, self.options

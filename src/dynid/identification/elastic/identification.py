@@ -18,9 +18,7 @@ SMALL = 1e-9  # true value of a group, relative to its parameters' sizes, below 
 
 @dataclass(frozen=True, eq=False)
 class ElasticEstimate:
-    """Groups of parameters: names, values and standard deviations, (b,) each.
-
-    The standard deviations assume white residuals.
+    """Estimated groups of parameters; the standard deviations assume white residuals.
 
     Attributes:
         names: names of the groups, (b,).
@@ -67,8 +65,8 @@ def identify(
 ) -> ElasticEstimate:
     """Return the estimated groups of parameters from states and torques (N, n) [N m].
 
-    Link rows have neither torque nor friction, motor rows have both. So every row is divided by the residual of its
-    kind.
+    Link rows contain neither motor torque nor friction, motor rows contain both, so their residuals differ in size. So
+    every row is divided by the rms residual of its kind and joint.
 
     Raises:
         DataError: the motion determines too few groups.

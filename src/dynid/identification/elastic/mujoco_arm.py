@@ -1,6 +1,6 @@
 """Simulation of an arm with elastic joints in MuJoCo, independent of the equations in `model`.
 
-Rotors are bodies, and springs are tendons. The coordinates are the joints q, then the rotors' own angles N theta.
+Rotors are bodies, and springs are tendons. The coordinates are the joint angles q, then the rotors' own angles N theta.
 """
 
 from xml.sax.saxutils import quoteattr

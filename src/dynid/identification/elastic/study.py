@@ -1,4 +1,4 @@
-"""Study of elastic joints: accuracy of every identified group for the settings of elastic.yaml, and with noise."""
+"""Study of elastic joints: accuracy of every identified parameter group, without and with additional noise."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class ElasticStudy:
         estimate: estimate from the quantised recording.
         errors: |p_hat - p| / |p| of every group that is not zero.
         errors_frictionless: the same errors for a plant without Coulomb friction.
-        noise: mean error by signal-to-noise ratio [dB].
+        noise: mean error with additional noise, by signal-to-noise ratio [dB].
         deflection_deg: largest |q - theta| of every joint, (n,) [deg].
         samples: number of samples in the recording.
     """

@@ -61,7 +61,7 @@ class Regression:
         interval_s: time between samples [s].
         joint_friction: friction in addition to the base parameters; None if there is none.
         trust: weights of the rows, (N n,); None for equal weights.
-        moving: mask of the axes that were faster than the settings' slow speed, (N, n).
+        moving: mask of the axes that were faster than the settings' slow and transition velocities, (N, n).
         measured: measured torques (N, n), if `tau` is that of a linearisation.
         dq: velocities, (N, n) [rad/s].
         other: tau of the current that was not chosen, NaN outside its record.

@@ -27,15 +27,15 @@ from dynid.threads import on_one_thread
 
 Certificate = Literal["counterexample", "sampled", "searched"]
 CHUNK = 1 << 16  # poses per kernel call
-GRID_JOINTS = 8  # up to this many joints the 3-level grid (corners, faces, centre) is part of every audit
+GRID_JOINTS = 8  # largest number of joints with which every audit includes a 3-level grid (corners, faces, centre)
 SEARCHES = 1024
 SEARCH_STEPS = 40
-LOWEST = 128  # poses whose eigenvalues are computed after a search
-DEPTH = 6  # successive searches, each with eps below the previous result
+LOWEST = 128  # number of poses whose eigenvalues are computed after a search
+DEPTH = 6  # largest number of successive searches, each with eps below the previous result
 FIRST_STEP_RAD = 0.3
 SEARCH_BELOW, SHARPNESS = 1e-4, 1e-5  # distances of eps below the lowest eigenvalue, in a search and a screen [kg m^2]
 DISTINCT_RAD = 0.05
-TINY = 1e-300  # keeps divisions by zero slopes finite
+TINY = 1e-300  # lower bound of divisors, so that division by a slope of zero is finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class AuditResult:
 
 @lru_cache(maxsize=16)
 def _first_chunk(dimensions: int, seed: int) -> FloatArray:
-    """Return the first CHUNK points of the sequence, which every audit uses."""
+    """Return the first CHUNK points of the sequence `spread_points`, (CHUNK, dimensions), cached for all audits."""
     return read_only(spread_points(dimensions, seed, 0, CHUNK))
 
 
@@ -111,7 +111,10 @@ class Auditor:
         self.kernels = compile_pose_kernels(model)
 
     def _free_joints(self) -> list[int]:
-        """Return the joints on which M depends and that have a range; at least one, so that the box is not empty."""
+        """Return the indices of the joints that have a range and on which M depends; at least one index.
+
+        One joint is returned even if M depends on none, so that the box of poses has a dimension.
+        """
         rng = np.random.default_rng(0)
         q = rng.uniform(-np.pi, np.pi, (8, self.model.axes))
         phi, v = rng.normal(size=len(self.model.names)), rng.normal(size=q.shape)
@@ -205,7 +208,7 @@ class Auditor:
         At this eps the measure ranks poses best.
 
         Returns:
-            Number of poses sampled, bad poses (k, n), and the eps by which they were ranked.
+            Number of sampled poses, the worst poses (k, n), and the eps with which they were ranked.
         """
         _, found = self.screen(phi, limit, min(poses, CHUNK), blocks, seed)
         known, values = self._lowest(found, phi, limit)

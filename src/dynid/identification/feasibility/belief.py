@@ -1,4 +1,4 @@
-"""Estimate of an arm's parameters from data alone, before physical constraints, saved in a file next to model.yaml."""
+"""Estimate of an arm's parameters from data alone, without physical constraints, in a file next to model.yaml."""
 
 import io
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Belief:
     Attributes:
         names: names of the parameters, (k,).
         values: unconstrained estimate, (k,), SI.
-        covariance: covariance (k, k); rows of zeros are friction that was held at zero.
+        covariance: covariance (k, k); a row of zeros belongs to friction that was held at zero.
     """
 
     names: tuple[str, ...]

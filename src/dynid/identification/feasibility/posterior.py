@@ -7,9 +7,10 @@ The prior density within the bounds is taken as
 
     s exp(-s / s0),    det(S) exp(-tr(S0^-1 S)),
 
-Gamma and Wishart densities about a central arm x0, the analytic centre of the consistent arms that fit. They vanish at
-the bounds, so that no arm is a rod or has no friction at all. They are largest at x0, so they do not bias base
-parameters that the data determine: far inside the bounds these have the distribution N(y, C).
+that is, Gamma and Wishart densities about a central arm x0, the analytic centre of the consistent arms that fit. They
+vanish at the bounds, which excludes extreme arms, such as links that are thin rods or joints without friction. They are
+largest at x0, so they do not bias base parameters that the data determine. Far inside the bounds, these parameters have
+the distribution N(y, C).
 
 The posterior is log-concave. Its mode is found by Newton's method. Hamiltonian Monte Carlo draws from it in the
 coordinates in which the Laplace approximation at the mode is N(0, 1): many chains at once, as arrays.
@@ -85,13 +86,13 @@ class _Density:
         self.slack_pull, self.inertia_pull = none if pulls is None else pulls
 
     def moved(self, origin: FloatArray, axes: FloatArray) -> "_Density":
-        """Return the same density over other coordinates: z_here = origin + axes z_there."""
+        """Return this density as a function of new coordinates, from which the present ones are origin + axes z."""
         pairs = zip(self.parts[::2], self.parts[1::2], strict=True)
         parts = tuple(part for matrix, offset in pairs for part in (matrix @ axes, offset + matrix @ origin))
         return _Density(parts, (self.slack_pull, self.inertia_pull))
 
     def pulled_to(self, z: FloatArray) -> "_Density":
-        """Return the density with its central arm at z (d,)."""
+        """Return this density with its central arm at z (d,)."""
         _, inverse = _inverse(self._matrices(z[None]))
         return _Density(self.parts, (1.0 / (self.slopes @ z + self.levels), inverse.reshape(-1)))
 
@@ -148,7 +149,7 @@ def _mode(density: _Density, z: FloatArray) -> FloatArray:
         try:
             step = -cho_solve(cho_factor(density.curvature(z)), slope)
         except np.linalg.LinAlgError:
-            break  # rounding errors dominate, because slacks differ too much in size
+            break  # slacks differ so much in size that rounding errors dominate
         decrement = -float(slope @ step)
         if decrement < DECREMENT:
             return z
@@ -165,7 +166,7 @@ def _mode(density: _Density, z: FloatArray) -> FloatArray:
 
 
 class _Arm:
-    """Free standard parameters of an arm for an estimated distribution, and the posterior density over them."""
+    """Arm with an estimated distribution of base parameters: free standard parameters and their posterior density."""
 
     def __init__(self, model: ArmModel, belief: Belief, limits: ArmLimits, start: FloatArray) -> None:
         self.names = model.regrouping.standard

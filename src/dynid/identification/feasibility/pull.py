@@ -33,7 +33,7 @@ from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, PhysicalBounds
 
 CHANCE = 1e-3  # probability that a correct model's pull exceeds the limit
-BOUND_SLACK = 1e-4  # slack of a reached bound: in solver's units, or of a matrix's largest eigenvalue beyond 1
+BOUND_SLACK = 1e-4  # largest slack of a reached bound [solver's units], times a matrix's largest eigenvalue if above 1
 EXACT = 1e-3  # relative accuracy of parameters from rows without noise
 LEAST_COSINE = 0.9  # smallest cosine between a direction of reached bounds and one of base parameters that counts
 
@@ -43,11 +43,11 @@ class BoundsPull:
     """Displacement of an estimate by physical bounds, as a test statistic.
 
     Attributes:
-        value: T, squared distance in standard deviations.
-        directions: q, the number of directions in which bounds are reached.
+        value: T, the squared displacement in standard deviations.
+        directions: q, the number of directions of base parameters that reached bounds block.
         freedom: degrees of freedom of the standard deviations.
-        worst: name of the base parameter that is moved farthest, in standard deviations.
-        by: number of standard deviations by which it is moved.
+        worst: name of the base parameter that is moved most, in standard deviations.
+        by: displacement of this parameter, in standard deviations.
     """
 
     value: float
@@ -73,7 +73,7 @@ class BoundsPull:
 
 
 def pull_limit(directions: int, freedom: float, chance: float = CHANCE) -> float:
-    """Return the value that the mixture for q `directions` exceeds with a probability of `chance`; see the module."""
+    """Return the value that T exceeds with a probability of at most `chance`, for q `directions`; see the module."""
     q = max(directions, 1)
 
     def beyond(value: float) -> float:
@@ -91,9 +91,9 @@ def pull_of_bounds(
     metric: FloatArray,
     freedom: float,
 ) -> BoundsPull | None:
-    """Return how far the bounds moved an estimate; None if its covariance is unknown.
+    """Return the displacement of an estimate by the bounds; None if the covariance of the estimate is unknown.
 
-    Reached bounds are counted only if the pull exceeds the limit of one direction.
+    Directions of reached bounds are counted only if the displacement exceeds the limit for one direction.
 
     Args:
         model: model of the arm.

@@ -1,7 +1,7 @@
-"""Audit of M(q; phi) by few poses and a search from the worst, without compiled kernels.
+"""Audit of M(q; phi) by a few thousand poses and searches from the worst of them, without compiled kernels.
 
-M of a consistent model is positive definite at every pose, so only the size of its smallest eigenvalue remains to be
-determined. Compiling kernels for millions of poses would take longer than everything else together.
+M of a consistent model is positive definite at every pose, so only the size of its smallest eigenvalue must be
+determined. Compiling the kernels for millions of poses would take longer than the rest of an identification.
 """
 
 import numpy as np

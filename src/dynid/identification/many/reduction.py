@@ -1,8 +1,9 @@
 """Parameters from all recordings, of any number, by reduction of their rows.
 
 A sample of the recordings that fits into memory determines the structure of friction, delays and backlash, and the
-correlation time of residuals. At that result, the rows of all recordings are linearised and reduced to triangles
-(`estimators.reduced_rows`), one recording after the other, in this process or in others. They determine the parameters.
+correlation time of residuals. The rows of all recordings are then linearised at this result and reduced to triangles
+(`estimators.reduced_rows`), one recording after the other, in this process or in others. The triangles determine the
+parameters.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,9 +29,9 @@ from dynid.parallel import Map, with_progress
 from dynid.robot import FloatArray
 
 LINEAR = ("ols", "wls")  # estimators whose solution follows from triangles
-PER_TASK = 8  # recordings per task, whose triangles are sent once
+PER_TASK = 8  # number of recordings per task; a task returns one set of triangles
 FEWEST_SAMPLES = 10  # smallest number of samples of a block
-MOST_NAMED = 3  # recordings without rows that a note lists
+MOST_NAMED = 3  # largest number of recordings without rows that a note lists
 
 
 @dataclass(frozen=True, eq=False)

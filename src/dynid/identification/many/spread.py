@@ -1,6 +1,6 @@
-"""Distribution of the work on many recordings: over processes, over machines by Dask, and over several runs.
+"""Distribution of work on many recordings: over processes, over machines by Dask, and over several runs by a cache.
 
-Each function gives a `dynid.parallel.Map`: results come in the order of the items, regardless of the worker.
+The map functions return results in the order of the items, regardless of the worker (`dynid.parallel.Map`).
 """
 
 import contextlib
