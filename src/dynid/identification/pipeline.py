@@ -519,7 +519,7 @@ def _of_all_recordings(
 ) -> tuple[Estimate, tuple[str, ...]]:
     """Return the estimate from all recordings, including those that exceed the memory, with notes.
 
-    The standard deviations are increased by the uncertainty that a low row rate hides.
+    The standard deviations are increased by the uncertainty due to a low row rate, see `row_rate`.
     """
     more, notes = (None, ()) if ready.halved is None else ready.halved.change(model, estimate, ready.settings)
     if ready.every and estimate.method not in LINEAR:

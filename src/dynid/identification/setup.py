@@ -321,7 +321,7 @@ class Steps:
         self._f: list[FloatArray] = []
 
     def beyond(self, x: FloatArray, f: FloatArray, scale: FloatArray, largest: FloatArray) -> FloatArray:
-        """Return the next x (k,) after a step f (k,) from x, any unit; no change exceeds `largest` (k,)."""
+        """Return the accelerated next x (k,), from x and the plain step f (k,); no change exceeds `largest` (k,)."""
         self._x, self._f = [*self._x[-MEMORY:], x], [*self._f[-MEMORY:], f]
         df, dx = (np.diff(np.array(one), axis=0).T for one in (self._f, self._x))
         move = f

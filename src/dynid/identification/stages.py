@@ -42,7 +42,7 @@ class Stage:
     seconds: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values, with parameters by name; no parameters if model.yaml states them elsewhere."""
+        """Return the stage as plain values, with parameters by name; without those that model.yaml states elsewhere."""
         elsewhere = self.name in ("ols", "result")
         parameters = {} if elsewhere else dict(zip(self.base.names, self.base.values.tolist(), strict=True))
         return {

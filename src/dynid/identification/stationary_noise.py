@@ -1,8 +1,9 @@
 """Autocovariance of the noise in a fit, from the residual that the fit leaves.
 
 A fit of many columns to few rows absorbs most of the noise, and most of all the slow noise, which its columns resemble.
-So the residual's own spectrum is too small where it matters. With P = D - B B', B an orthonormal basis of the columns
-and D the rows that count, stationary noise of the autocovariance sum_b p_b k_b(lag) leaves a residual r = P e with
+So the spectrum of the residual is too small at the frequencies of the columns. With P = D - B B', B an orthonormal
+basis of the columns and D the diagonal matrix of used rows (1, else 0), stationary noise e of the autocovariance
+sum_b p_b k_b(lag) leaves a residual r = P e with
 
     E[r' K_b r] = sum_c tr(K_b P K_c P) p_c,    K_b[i, j] = k_b(i - j).
 
@@ -25,7 +26,7 @@ ROUNDING = 1e-12  # share of a component that a fit leaves, below which it is ro
 
 @dataclass(frozen=True, eq=False)
 class StationaryNoise:
-    """Noise of a row, as a sum of components.
+    """Stationary noise of the rows of a fit, as a sum of components.
 
     Attributes:
         variances: variances of the components that the fit leaves, (c,) [squared unit of the rows].
@@ -40,9 +41,9 @@ class StationaryNoise:
         """Return the noise that explains the residual of a fit.
 
         Args:
-            residual: residual, (N,), zero in rows that do not count.
-            basis: orthonormal basis of the fitted columns, (N, k), zero in rows that do not count.
-            counts: 1 for each row that counts, else 0, (N,).
+            residual: residual, (N,), zero in rows that are not used.
+            basis: orthonormal basis of the fitted columns, (N, k), zero in rows that are not used.
+            counts: 1 for each used row, else 0, (N,).
             interval_s: time between rows [s].
         """
         kernels = np.array([_correlation(one, len(residual), interval_s) for one in CORRELATION_S])
@@ -65,7 +66,7 @@ class StationaryNoise:
 
 
 def _pairs(counts: FloatArray) -> FloatArray:
-    """Return the number of ordered pairs of rows that count, by their lag, (N,), for counts (N,) of 0 and 1."""
+    """Return the number of ordered pairs of used rows by their lag, (N,), from counts (N,): 1 if used, else 0."""
     spectrum = np.fft.rfft(counts, 2 * len(counts))
     pairs = np.fft.irfft(np.abs(spectrum) ** 2)[: len(counts)].round()
     pairs[1:] *= 2.0

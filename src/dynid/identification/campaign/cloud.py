@@ -115,7 +115,7 @@ class Cloud:
     verdict: Verdict
 
     def spread(self, stage: Stage, interval_s: float | None = None) -> float:
-        """Return the covariance trace of one stage at one sampling interval [s], or over all if it is None.
+        """Return the spread (covariance trace) of one stage at one sampling interval [s]; None is over all intervals.
 
         Raises:
             DataError: no run has this interval.

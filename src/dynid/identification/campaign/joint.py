@@ -28,7 +28,7 @@ from dynid.threads import on_one_thread
 def refine_jointly(
     robot: Robot, recordings: Sequence[DriverRecording], settings: IdentificationSettings, pooled: Estimate
 ) -> Refined:
-    """Return the pooled estimate of all samples after refinement in the closed loops of their recordings.
+    """Return the estimate from all recordings after its refinement in the closed loops of the recordings.
 
     M(q) stays positive definite over the audit domain in every step. An indefinite estimate is projected first. A
     refined model is rescued (paper eq. 12) if an audit with fresh poses still finds it indefinite.
@@ -37,7 +37,7 @@ def refine_jointly(
         robot: the robot that was recorded.
         recordings: recordings of one mount, from which `pooled` was estimated.
         settings: sampling interval, filter, audits and projections.
-        pooled: the unconstrained estimate.
+        pooled: the unconstrained estimate from all recordings.
 
     Raises:
         DataError: there are no recordings, they differ in mount or torque constants, or one lacks data that a

@@ -167,7 +167,7 @@ class Runner:
 
 
 def clie_options(settings: IdentificationSettings) -> ClieOptions:
-    """Return the options of a campaign's refinement, whose margin of M(q) is that of a rescue."""
+    """Return the options of a campaign's refinement, which keeps the same margin of M(q) as a rescue."""
     return ClieOptions(eps=settings.projection.rescue_margin_kg_m2)
 
 

@@ -32,7 +32,7 @@ def inverse_dynamics_sparsity(model: ArmModel, variable: Literal["q", "dq"]) -> 
 def linearised_program(model: ArmModel) -> tuple[Program, dict[str, object]]:
     """Return the program of M and of the derivatives of the inverse dynamics.
 
-    The derivatives are C by dq and K by q (dense, by columns), and Y by phi (nonzeros only).
+    The derivatives are C by dq and K by q, dense and in column order, and the nonzeros of Y by phi.
 
     Returns:
         The program, and as constants the number of nonzeros of Y, their rows and their columns.

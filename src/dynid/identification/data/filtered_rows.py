@@ -103,7 +103,7 @@ def filtered_samples(signals: Signals, settings: IdentificationSettings, interva
     grid = interval / steps
     skip = 1 if ratio is None else decimation(steps, grid, settings.filter.cutoff_hz(interval))
     low_pass = LowPass(settings.filter, interval, grid * skip, axis.period)
-    # filter before the decimation; without a ratio it is the only filter
+    # filter of the states, before the decimation; without a ratio of cut-offs, it is the only filter
     first_pass = LowPass(settings.filter, interval, grid, axis.period, ratio or 1.0)
     begin, end = signals.window or (signals.time[0], signals.time[-1])
     margin = settling_s(settings.filter, interval, ratio)
@@ -122,7 +122,7 @@ def filtered_samples(signals: Signals, settings: IdentificationSettings, interva
     q, dq, ddq = (x[::skip] for x in (q, *central_differences(q, grid)))
     time, places = fine[::skip], np.arange(first, last + 1, skip)
     usable = (max(begin, time[0] + margin), min(end, time[-1] - margin))
-    # target-grid samples only: the grid starts with the window, so equal windows give equal instants
+    # only samples of the target grid, which starts with the window, so that equal windows give equal instants
     target = np.flatnonzero(places % steps == 0)
     target = target[(time[target] >= usable[0] - 1e-9) & (time[target] <= usable[1] + 1e-9)]
     keep = _clear_of_gaps(time[target], axis, settings, margin)

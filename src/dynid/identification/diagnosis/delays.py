@@ -169,7 +169,7 @@ def secant_step(value: FloatArray, before: FloatArray, step: FloatArray) -> Floa
 
 
 def iterated_delays(search: DelaySearch, limits: SuspicionLimits, doubt: FloatArray) -> tuple[Unknown, ...]:
-    """Return the delays of the given data: that of all torques, then those of each axis; relevant ones are iterated.
+    """Return the delay of all torques, then those of each axis; delays that are not small are found by iteration.
 
     If half of the axes have a delay that contradicts the common one, the common delay is that of a single linear step.
 

@@ -36,7 +36,7 @@ LINEAR_RANGE = {"torque scale": 0.6, "position zero": 0.5, "position scale": 0.0
 
 @dataclass(frozen=True)
 class Suspicion:
-    """A fault of the data that would explain them better than the given interpretation.
+    """Suspected fault of the data, with which a model explains them better than without.
 
     Attributes:
         kind: kind of the `Unknown` or `Interpretation` that the suspicion comes from.

@@ -1,7 +1,7 @@
 """Efforts that are no motor torques: net of gravity, without a sign, or external torques alone.
 
-Some drivers subtract gravity, report the size of a load alone, or report the residual of their own model. Each of these
-is another meaning of all efforts, so it explains a bad fit before any fault of a single joint does.
+Some drivers subtract gravity, report only the absolute value of a load, or report the residual of their own model. Each
+of these changes the meaning of the efforts of all joints. So it is tested before faults of single joints.
 """
 
 from collections.abc import Iterator
@@ -91,13 +91,13 @@ def _net_of_gravity(trials: Trials, nominal: BaseParameters | None) -> Interpret
 
 
 def _certain(kind: str, axes: tuple[int, ...], relative: FloatArray) -> Interpretation:
-    """Return a meaning that needs no fit of its own, from the relative errors (n,) of the data as given."""
+    """Return an interpretation that is certain without a fit; `relative` (n,) are the errors of the data as given."""
     worst = int(np.nanargmax(relative))
     return Interpretation(kind, axes, 0.0, np.inf, np.inf, worst, float(relative[worst]), 0.0)
 
 
 def _without_sign(data: Data) -> list[int]:
-    """Return joints that move to both sides, if the torque of none of them changes its sign; else []."""
+    """Return the joints that move in both directions if the torque of none of them changes its sign; else []."""
     found = []
     for k, own in enumerate(data.tau.T):
         here, speed = own[data.slides[:, k]], data.dq[data.slides[:, k], k]

@@ -75,7 +75,7 @@ class Data:
         return replace(self, q=self.q + offset * (np.arange(self.q.shape[1]) == axis))
 
     def reordered(self, order: list[int], *, torques_only: bool) -> "Data":
-        """Return the data with columns in another order (n,)."""
+        """Return the data with the columns of joints, or of their torques only, in another order (n,)."""
         if torques_only:
             return replace(self, tau=self.tau[:, order])
         q, dq, ddq, tau = (one[:, order] for one in (self.q, self.dq, self.ddq, self.tau))
@@ -158,7 +158,7 @@ class Trials:
 
     @cached_property
     def given(self) -> Data:
-        """Data as given."""
+        """Data of the samples, without any change."""
         s = self.samples
         width = 2 * round(0.5 / (s.settings.cutoff_hz * s.settings.interval_s)) + 1
         slides = sliding_states(s.dq, MOVING_RAD_S, width) > 0.0
@@ -167,7 +167,7 @@ class Trials:
 
     @cached_property
     def as_given(self) -> Fit:
-        """Fit of the data as given."""
+        """Fit to the data of the samples, without any change."""
         return self.fit(self.given)
 
     def fit(self, data: Data) -> Fit:
@@ -318,7 +318,7 @@ class Trials:
                 yield self._exchanged("joints", i, j)
 
     def _shifted(self, delay: float) -> Data:
-        """Return torques and friction speeds as they were `delay` [s] later, for each recording separately."""
+        """Return the data with torques and friction speeds read `delay` [s] later, for each recording separately."""
         tau, speed = (interpolate_later(self.samples.time, one, delay) for one in (self.samples.tau, self.samples.dq))
         return replace(self.given, tau=tau[self.chosen], speed=speed[self.chosen])
 

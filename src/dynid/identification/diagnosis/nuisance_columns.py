@@ -148,7 +148,7 @@ def weighted_residual(samples: Samples, regression: Regression) -> tuple[FloatAr
 def unknowns(
     model: ArmModel, samples: Samples, regression: Regression, kinds: Collection[str] = KINDS
 ) -> tuple[Unknown, ...]:
-    """Return estimates of every tested unknown, each added alone to the parameters.
+    """Return an estimate of every tested unknown, each as the only unknown in addition to the parameters.
 
     The standard deviations of delays do not include the scatter over the axes; `with_scatter_of_joints` adds it.
 

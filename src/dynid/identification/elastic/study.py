@@ -47,7 +47,7 @@ class ElasticStudy:
 
     @property
     def error_no_static_friction(self) -> float:
-        """Larger mean error: that of the groups other than Coulomb friction, or that of a plant without friction."""
+        """Larger of two mean errors: of groups other than Coulomb friction, and of a plant without Coulomb friction."""
         others = {name: value for name, value in self.errors.items() if not name.startswith(STATIC)}
         return max(mean(others), mean(self.errors_frictionless))
 

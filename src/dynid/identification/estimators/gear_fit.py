@@ -257,7 +257,7 @@ class GearFitter:
         return Point(theta[:p], with_parameters(law, parameters, theta[p:]))
 
     def _explicit(self, law: FrictionLaw, terms: set[int]) -> FloatArray:
-        """Return `GearRows.explicit` of the law that all fits start from; each term is computed once."""
+        """Return the derivatives by friction terms at the law from which all fits start, computed once per term."""
         if missing := sorted(terms - self._explicit_terms):
             self._explicit_columns = self._explicit_columns + self.rows.explicit(law, missing)
             self._explicit_terms |= terms

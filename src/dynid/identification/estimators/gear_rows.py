@@ -126,7 +126,7 @@ class _Stretch:
         return self._known_directions[law.transition_rad_s]
 
     def low_pass(self, values: FloatArray) -> FloatArray:
-        """Return values on the grid (M, ...) after the torques' low-pass at the samples, (N, ...)."""
+        """Return the torques' low-pass of values on the grid (M, ...), at the samples, (N, ...); any unit."""
         return self._states.low_pass(values) if self._is_series else values
 
     def _filtered(self, columns: int, fill: Callable[[FloatArray], None], sticking: bool) -> FloatArray:

@@ -167,7 +167,7 @@ class JointFriction:
         return np.concatenate(own, axis=2).reshape(columns.shape[0] * columns.shape[1], -1)
 
     def misfit(self, phi: FloatArray, values: FloatArray) -> FloatArray:
-        """Return the torques of all states minus those of phi (p,) and friction parameters (m,), (N, n) [N m]."""
+        """Return measured minus predicted torques of all states, (N, n) [N m], for phi (p,) and friction (m,)."""
         p, columns = len(phi), self.judged.columns
         return self._less_shape(self.judged) - columns[..., :p] @ phi - columns[..., p:][..., ~self._shape] @ values
 

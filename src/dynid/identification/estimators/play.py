@@ -66,10 +66,10 @@ class FoundPlay:
 
 
 def _side(samples: Samples, states: FineStates, half: FloatArray | None = None) -> tuple[FloatArray, ...]:
-    """Return the side of the gap s of all states and its two time derivatives, (M, n) each.
+    """Return s, the position within the gap from -1 to 1, and its two time derivatives, (M, n) each.
 
-    Without `half`, s follows from the velocity. With `half` (n,), the states are corrected joint positions, and s
-    follows from their motion through the gap.
+    Without `half`, s follows from the velocity. With half the backlash `half` (n,), the states are corrected joint
+    positions, and s follows from their motion through the gap.
     """
     step = grid_step_s(samples.settings.interval_s, states)
     s = np.tanh(states.dq / REVERSAL_RAD_S)
@@ -81,7 +81,7 @@ def _side(samples: Samples, states: FineStates, half: FloatArray | None = None) 
 
 @numba.njit(cache=True)
 def _through_gap(q: FloatArray, half: FloatArray) -> FloatArray:
-    """Return positions q (M, n) behind gaps of half width (n,): the output rests until the gap is crossed."""
+    """Return positions (M, n) behind gaps of half width `half` (n,), which rest until q (M, n) has crossed the gap."""
     out = np.empty_like(q)
     for j in range(q.shape[1]):
         seen = q[0, j]

@@ -157,7 +157,7 @@ class RecursiveRegression:
 
     @property
     def standing_sigma(self) -> FloatArray:
-        """Standard deviation of torques near standstill from those of the known base parameters, (n,) [N m]."""
+        """Standard deviation of torques near standstill from the torques of the known base parameters, (n,) [N m]."""
         off = self.standing[..., :-1] @ self.known.point.phi - self.standing[..., -1]
         return np.asarray(np.sqrt(np.sum(off**2, axis=1) / np.maximum(self.sums[3], 1.0)))
 

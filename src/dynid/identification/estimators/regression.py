@@ -435,7 +435,10 @@ class Regression:
         return bounded(np.column_stack([R[:, :count], left]), *self.joint_friction.bounds)
 
     def friction_model(self, phi: FloatArray) -> FrictionLaw | None:
-        """Return `friction_given` as a law, with deviations of the unconstrained fit; None without friction."""
+        """Return the friction law that fits best for given phi (p,); None without friction.
+
+        The standard deviations of its parameters are those of the fit in which phi is free.
+        """
         if self.joint_friction is None:
             return None
         values = self.friction_given(phi)
@@ -445,7 +448,7 @@ class Regression:
 
     @cached_property
     def weighted_spread(self) -> FloatArray:
-        """Covariance `whole_spread` of `weighted_solution`."""
+        """Covariance of (f, phi, shape) at the solution with the estimator's weights, see `whole_spread`."""
         return self.whole_spread(self.weighted_solution, self.row_weights)
 
     def friction_deviations(self, solution: Solution, spread: FloatArray) -> FloatArray:

@@ -1,9 +1,9 @@
 """Consistent projection: physically consistent base parameters (design 5.3, beyond the paper's eq. 8).
 
 A set of standard parameters is consistent if every link's pseudo-inertia is at least delta I. Then M(q) is positive
-definite at EVERY pose, no poses need to be sampled, and a URDF exists. A consistent link need not fit into the arm: so
-no link has mass outside a box around it (`link_rows`), and none is thinner than a spread. The projection has two
-stages:
+definite at EVERY pose, no poses need to be sampled, and a URDF exists. A consistent link may still be too large or too
+thin for the arm. So no link has mass outside a box around it (`link_rows`), and the standard deviation of its mass
+distribution is at least a given spread. The projection has two stages:
 
     1. min || L (K pi - phi0) ||   over consistent pi within the physical bounds;
     2. min || pi - pi_prior ||     over the same set with K pi fixed to the first stage's.
@@ -339,7 +339,7 @@ def _outcome(model: ArmModel, phi0: BaseParameters, pi: FloatArray, limits: ArmL
 
 
 def _strained(phi0: BaseParameters, values: FloatArray) -> tuple[BaseParameters, Mapping[str, float]]:
-    """Return the result with covariance, and the parameters that the bounds moved farther than chance.
+    """Return the result with covariance, and the parameters that the bounds moved more than chance can explain.
 
     See `ConsistentModel.strained`.
     """

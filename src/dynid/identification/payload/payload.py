@@ -61,7 +61,7 @@ class Payload:
         return read_only(np.sqrt(np.diag(self.covariance)))
 
     def value(self, kind: str) -> tuple[float, float] | None:
-        """Return value and standard deviation of one of XX..ZZ, MX, MY, MZ, M; None if it is undetermined."""
+        """Return value and standard deviation of the parameter of a kind, such as "XX" or "M"; None if undetermined."""
         for name, value, deviation in zip(self.names, self.values, self.deviations, strict=True):
             if kind_and_number(name)[0] == kind:
                 return float(value), float(deviation)
@@ -92,7 +92,10 @@ def load_columns(model: ArmModel, samples: Samples) -> tuple[FloatArray, FloatAr
 
 
 def _stacked(model: ArmModel, before: Samples, after: Samples) -> tuple[FloatArray, FloatArray]:
-    """Return columns of phi, of the last link's ten and of friction changes (N, n, k), and torques (N, n), weighted."""
+    """Return the weighted rows of both runs: columns (N, n, k) and torques (N, n).
+
+    The columns are those of phi, of the last link's ten parameters, and of friction changes.
+    """
     extra = np.concatenate(load_columns(model, after), axis=-1)
     parts, torques = [], []
     for samples, added in ((before, np.zeros((len(before), *extra.shape[1:]))), (after, extra)):

@@ -168,7 +168,7 @@ def _covariance(scores: FloatArray) -> FloatArray:
 
 
 def _chance(values: FloatArray, V: FloatArray, windows: float) -> float:
-    """Return the probability of values (k,) with covariance V (k, k), any unit, if the true values are 0.
+    """Return the probability of values at least as large as these (k,), with covariance V, if the true values are 0.
 
     `windows` is the number of independent windows from which the covariance was estimated.
     """
