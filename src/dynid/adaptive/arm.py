@@ -10,7 +10,7 @@ from dynid.trajectory.polynomial import PolynomialTrajectory
 
 
 class RefusedError(SafetyError):
-    """A segment was refused, because the arm's driver or executor considers it unsafe."""
+    """Refusal of a segment that the arm's driver or executor considers unsafe."""
 
 
 class Arm(Protocol):

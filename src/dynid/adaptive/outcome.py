@@ -31,7 +31,7 @@ class Look:
     reason: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the judgement as plain values; a missing interval is None."""
+        """Return the judgement as plain values; `widest` is None without a model."""
         return asdict(self) | {"widest": self.widest if np.isfinite(self.widest) else None}
 
 

@@ -111,7 +111,7 @@ def spread_points(
     velocities: FloatArray | None = None,
     accelerations: FloatArray | None = None,
 ) -> PolynomialTrajectory:
-    """Return `through_points` of all n joints from points (K, m) of some; the others stay at `hold` (n,) [rad].
+    """Return a trajectory of all n joints through points (K, m) of m joints; others stay at `hold` (n,) [rad].
 
     Raises:
         ConfigurationError: as in `spread` and `through_points`; or there are more than `MOST_POINTS` points, or a time

@@ -74,9 +74,9 @@ def excursion(signal: FloatArray, step_s: float, time_constant_s: float) -> Floa
 
 
 def calm_sequence(order: int, bit_s: float, step_s: float, time_constant_s: float) -> FloatArray:
-    """Return the binary sequence (N,) [-], out of those of all initial states, that moves a joint least far.
+    """Return the binary sequence (N,) [-] with the initial state for which a joint stays nearest to its origin.
 
-    The distance is that of `excursion`; the caller may reverse the sign of the sequence.
+    The distance is the largest `excursion`. The caller may reverse the sign of the sequence.
     """
     candidates = [binary_sequence(order, bit_s, step_s, start) for start in range(1, 2**order, 2)]
     return min(candidates, key=lambda one: float(np.abs(excursion(one, step_s, time_constant_s)).max()))
