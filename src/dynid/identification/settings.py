@@ -179,7 +179,7 @@ class IdentificationSettings(Strict):
     def transmission(self, robot: Robot, *, simulated: bool) -> float:
         """Return the time from the stamp of a commanded torque to the start of its effect [s].
 
-        It is `goal_delay_s` minus half the hold.
+        This time is `goal_delay_s` minus half the hold.
 
         Raises:
             ConfigurationError: `goal_delay_s` is less than half the hold.

@@ -21,7 +21,7 @@ WORST = 32  # largest number of poses that become cuts at once
 
 
 class CutSet(Cuts):
-    """Cuts along a path and in a domain.
+    """Positive-definiteness cuts along a simulated path and in the domain of an audit.
 
     Args:
         model: the arm.

@@ -28,7 +28,7 @@ def _masked(name: str, sparsity: ca.Sparsity) -> tuple[ca.SX, ca.SX]:
 
 
 def _solve(factors: ca.SX, right: ca.SX, n: int) -> ca.SX:
-    """Solve with factors L U by columns, in which L's unit diagonal is omitted and U's is inverted."""
+    """Return x of L U x = right, for factors in column order without L's unit diagonal and with U's inverted."""
     x = ca.SX(right)
     for i in range(n):
         for j in range(i):

@@ -405,7 +405,7 @@ class GearFitter:
     def _bounds(
         self, parameters: Sequence[Parameter], drift: bool, now: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
-        """Return lower and upper bounds of all parameters; shape parameters may change by a limited step from now."""
+        """Return lower and upper bounds of all parameters; those of shape parameters limit the step from `now`."""
         lower, upper = [], []
         for k, one in enumerate(parameters):
             if now is not None and one.term in SHAPE_BOX:
