@@ -1,4 +1,4 @@
-"""Condition number kappa of the regressor for the reference motion of every trajectory, compared with the paper.
+"""Condition number of the regressor on every trajectory's reference motion, compared with the paper's Appendix A.
 
     python -m dynid.excitation.conditioning [--robot crane_x7] [--sampling-ms 40] [--csv table.csv]
 
