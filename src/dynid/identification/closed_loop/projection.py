@@ -1,4 +1,4 @@
-"""Projection onto positive-definite models by cutting planes (paper eqs. 8 and 12; design 5.2).
+"""Projection onto positive-definite models by cutting planes (paper eqs. 8 and 12).
 
     min || L (phi - phi0) ||   subject to   M(q; phi) >= eps I   for all q in the audit domain.
 

@@ -1,6 +1,6 @@
 """Estimators with physically consistent results: all joints at once, or one joint at a time from the last one inward.
 
-    consistent   the least-squares fit among consistent models, see `feasibility` (design 5.3)
+    consistent   the least-squares fit among consistent models, see `feasibility`
     sequential   one small program per joint, see `sequential`: for arms of many joints
 
 If the model's structure does not contain friction, "consistent" eliminates it from the regression, and "sequential"

@@ -1,4 +1,4 @@
-"""All-pose audit: the smallest eigenvalue of M(q; phi) over a box of poses (paper eqs. 10 and 11; design 5.1).
+"""All-pose audit: the smallest eigenvalue of M(q; phi) over a box of poses (paper eqs. 10 and 11).
 
 The audit has three steps. First, a compiled kernel screens a dense, low-discrepancy sample of the box. Second, from the
 worst pose of every block of the sample, a search descends in a smooth measure of definiteness (`pose_kernels`), all

@@ -1,4 +1,4 @@
-"""Consistent projection: physically consistent base parameters (design 5.3, beyond the paper's eq. 8).
+"""Consistent projection: physically consistent base parameters, beyond the eq. 8 of the paper.
 
 A set of standard parameters is consistent if every link's pseudo-inertia is at least delta I. Then M(q) is positive
 definite at EVERY pose, no poses need to be sampled, and a URDF exists. A consistent link may still be too large or too
