@@ -8,7 +8,7 @@ import pytest
 from benchmarks.faults.runaway import CASES, EFFORTS, MODELS, PRESSED_S, judged, run_case, runaway_rows
 
 from dynid.control.guiding import Guiding
-from dynid.control.model_laws import GravityCompensation
+from dynid.control.model_laws import ComputedTorque, GravityCompensation
 from dynid.robot import load_robot
 
 ROBOT = load_robot("crane_x7")
@@ -19,6 +19,12 @@ def test_no_joint_runs_away_in_one_case_of_each_kind() -> None:
     assert [row.cause for row in runaway_rows(found)] == [*EFFORTS, *MODELS, *MODELS]
     assert not any(one.violations for one in found), found
     assert sum(not one.refused for one in found) >= 4 and max(one.error_rad for one in found) > 0.1
+
+
+def test_a_wrong_model_does_not_drive_the_arm_from_hold_to_hold() -> None:
+    """With the turned sign of joint 1 and holds by the same law, that joint swung by 154 deg within 2.5 s."""
+    found = run_case(ROBOT, MODELS[1], ComputedTorque.name, seed=157)
+    assert found.released and found.violations == () and 20.0 < np.rad2deg(found.error_rad) < 21.0
 
 
 def arm(error_deg: float = 1.0, pressed_s: float = 0.0, guided: float = 0.0) -> Any:

@@ -15,13 +15,23 @@ class HoldWatch:
         """Clear all recorded losses, because a motion or a hold was requested."""
         self._first_ns = None
 
-    def lost(self, stamp_ns: int) -> bool:
+    def lost(self, stamp_ns: int, by_model: bool) -> str:
         """Record at this stamp [ns] that the arm left its reference.
 
+        Args:
+            stamp_ns: stamp of the state [ns].
+            by_model: whether the law that holds the arm relies on an identified model. A wrong one drives the arm away
+                from every hold, so it gets no second chance.
+
         Returns:
-            Whether braking should have ended by now.
+            Reason to give up the hold; "" for the first loss, and while the arm may still be braking.
         """
         if self._first_ns is None or stamp_ns - self._last_ns > RESET_S * 1e9:
-            self._first_ns = stamp_ns
+            self._first_ns = self._last_ns = stamp_ns
+            return ""
         self._last_ns = stamp_ns
-        return stamp_ns - self._first_ns > BRAKED_S * 1e9
+        if by_model:
+            return "it left a hold by the model's torques, so the model may be wrong"
+        if stamp_ns - self._first_ns > BRAKED_S * 1e9:
+            return f"its first deviation was more than {BRAKED_S:.0f} s ago, so a hold does not stop it"
+        return ""

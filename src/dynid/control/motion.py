@@ -14,7 +14,7 @@ from dynid.control.arm_controller import ArmController
 from dynid.control.controller import TorqueLaw
 from dynid.control.ff_pd import FeedforwardPdLaw
 from dynid.control.guiding import Guiding
-from dynid.control.hold_watch import BRAKED_S, HoldWatch
+from dynid.control.hold_watch import HoldWatch
 from dynid.control.motion_check import MotionCheck, position_and_speed
 from dynid.control.motion_kernels import reduce_yielding, tracking_error
 from dynid.control.path_time_scaling import PathTimeScaling
@@ -360,11 +360,9 @@ class MotionExecutor:
         worst = int(np.argmax(np.abs(error)))  # NaN counts as the largest
         if self._parts[0].law is not None and np.isfinite(error).all():
             return
-        again = self._watch.lost(stamp_ns)
-        held = bool(np.isfinite(q).all()) and not again
-        given_up = "the motion was aborted" if self.moving else "it was pushed, or torque is off"
-        if again:
-            given_up = f"its first deviation was more than {BRAKED_S:.0f} s ago, so a hold does not stop it"
+        given_up = self._watch.lost(stamp_ns, self.controller.law.name != FeedforwardPdLaw.name)
+        held = bool(np.isfinite(q).all()) and not given_up
+        given_up = given_up or ("the motion was aborted" if self.moving else "it was pushed, or torque is off")
         if held:
             limits = self.robot.velocity_limits
             self._stop_at(q, np.clip(self.controller.velocity, -limits, limits), stamp_ns)
