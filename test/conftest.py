@@ -161,7 +161,7 @@ def made(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(scope="session")
 def robot() -> "Robot":
-    """The robot that ships first."""
+    """Return the CRANE-X7."""
     from dynid.robot import load_robot
 
     return load_robot("crane_x7")
@@ -169,7 +169,7 @@ def robot() -> "Robot":
 
 @pytest.fixture
 def plant(robot: "Robot") -> "IndependentAxesPlant":
-    """The simplest arm behind a servo bus."""
+    """Return axes without gravity or coupling, the simplest arm behind a servo bus."""
     from plain_bus import IndependentAxesPlant
 
     return IndependentAxesPlant(robot)
@@ -187,7 +187,7 @@ def bus(robot: "Robot", plant: "IndependentAxesPlant") -> Iterator["EmulatedServ
 
 
 class Done(NamedTuple):
-    """How a command ended."""
+    """Exit code and output of a command."""
 
     returncode: int
     stdout: str

@@ -163,7 +163,7 @@ def import_graph() -> dict[str, set[str]]:
     }
 
 
-def test_imports_keep_the_rules() -> None:
+def test_imports_obey_the_rules() -> None:
     assert [line for path in all_files() for line in findings(module_of(path), path.read_text(encoding="utf-8"))] == []
 
 
@@ -186,12 +186,12 @@ def test_imports_against_the_rules_are_found(module: str, source: str) -> None:
     assert len(findings(module, source)) == 1
 
 
-def test_no_circle_of_imports() -> None:
+def test_modules_have_no_circular_imports() -> None:
     assert circles(import_graph()) == []
 
 
 @pytest.mark.slow
-def test_a_circle_would_be_found() -> None:
+def test_a_circular_import_is_detected() -> None:
     graph = import_graph()
     assert {"dynid.identification.pipeline", "benchmarks.studies.plants"} <= set(graph)
     graph["dynid.errors"] = graph["dynid.errors"] | {"dynid.identification.pipeline"}
@@ -204,7 +204,7 @@ def test_every_module_has_its_part_and_every_part_its_modules() -> None:
 
 
 def test_only_nodes_import_ros() -> None:
-    """The rule above is about something: nodes do import ROS, and nothing below loads without it being there."""
+    """Nodes do import ROS, and the modules below them load although ROS is not installed."""
     users = {
         part_of(module_of(path))
         for path in files()
@@ -225,8 +225,8 @@ def test_commands_import_only_what_they_run() -> None:
     assert "dynid.commands.identify" in loaded and not heavy & loaded
 
 
-def test_nothing_loads_a_large_library_for_a_line_of_it() -> None:
-    """Each takes a quarter of a second at every start: `scipy.special` has the distributions, Clarabel the programs."""
+def test_no_module_imports_a_large_library_for_a_small_function() -> None:
+    """Each costs 0.25 s at every start; `scipy.special` has the distributions, and Clarabel solves programs."""
     large = {"cvxpy", "scipy.stats", "scipy.signal"}
     for path in files():
         loaded = {name for name in imports(path.read_text(encoding="utf-8")) if name in large}

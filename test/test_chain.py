@@ -63,14 +63,14 @@ def test_every_check_of_the_demo_passes(usual: Demo) -> None:
     assert usual.children() == set()
 
 
-def test_a_run_without_a_fault_logs_nothing_that_reads_like_one(usual: Demo) -> None:
+def test_a_run_without_a_fault_logs_no_warning_or_error(usual: Demo) -> None:
     for log in (usual.output / "logs").glob("*.log"):
         for line in log.read_text(encoding="utf-8").splitlines():
             assert not re.search(r"(?i)warn|error|fatal|off its reference|pushed", line), f"{log.name}: {line}"
 
 
 @pytest.mark.parametrize("name", MOTIONS)
-def test_the_bags_are_complete_and_tell_their_own_story(usual: Demo, name: str) -> None:
+def test_the_bags_are_complete_and_contain_their_own_settings(usual: Demo, name: str) -> None:
     bag = read_bag(usual.bag(name))
     assert bag.findings == ()
     topics = "joint_states joint_commands applied_commands reference diagnostics hardware_settings experiment".split()

@@ -52,7 +52,7 @@ def moving(start: Callable[..., Demo], *arguments: str) -> Demo:
 
 
 def assert_interrupted_in_motion(demo: Demo) -> None:
-    """What every interrupt of a motion must come to."""
+    """Check the state that every interrupt of a motion must leave."""
     assert demo.process.wait(EVENT_TIMEOUT_S) == 130, demo.text
     assert demo.children() == set() and "interrupted" in demo.text and "Traceback" not in demo.text
     assert "Traceback" not in "".join(demo.log(name) for name in CHILDREN)
@@ -98,7 +98,7 @@ def hold_up(processes: list[int], seconds: float) -> None:
 
 
 def command_line(pid: int) -> str:
-    """'' of a process that has ended."""
+    """Return the command line of a process; '' if it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8").replace("\0", " ")
     except OSError:
@@ -130,7 +130,7 @@ def test_a_simulated_arm_waits_for_its_host(start: Callable[..., Demo]) -> None:
     assert demo.arm_summary()["held_time_s"] > 2.5 * STANDSTILL_S + 0.9 * LONG_STANDSTILL_S
 
 
-def test_by_the_wall_clock_it_does_not_wait(start: Callable[..., Demo]) -> None:
+def test_an_arm_on_the_wall_clock_does_not_wait_for_its_host(start: Callable[..., Demo]) -> None:
     demo = start("--wall-clock", "--rate", RATE_HZ)
     # not for the motion: what this host holds up by itself ends an arm that does not wait
     demo.wait_for(lambda: demo.recorded(MOTIONS[0]) > 100, "states")
@@ -147,7 +147,7 @@ def test_by_the_wall_clock_it_does_not_wait(start: Callable[..., Demo]) -> None:
 # -- interrupted -----------------------------------------------------------------------------------------------
 
 
-def test_interrupted_at_the_start(start: Callable[..., Demo]) -> None:
+def test_an_interrupt_at_the_start_leaves_the_arm_at_rest(start: Callable[..., Demo]) -> None:
     demo = start()
     demo.wait_for(lambda: "\n" in demo.log("simulated_arm"), "the arm's start")
     demo.process.send_signal(signal.SIGINT)
@@ -156,7 +156,7 @@ def test_interrupted_at_the_start(start: Callable[..., Demo]) -> None:
     demo.assert_arm_at_rest()
 
 
-def test_interrupted_during_the_motion_impatiently(start: Callable[..., Demo]) -> None:
+def test_two_interrupts_during_the_motion_leave_the_arm_at_rest(start: Callable[..., Demo]) -> None:
     demo = moving(start)
     assert len(demo.children()) == len(CHILDREN)
     demo.process.send_signal(signal.SIGINT)
@@ -165,7 +165,7 @@ def test_interrupted_during_the_motion_impatiently(start: Callable[..., Demo]) -
     assert_interrupted_in_motion(demo)
 
 
-def test_interrupted_during_the_identification(start: Callable[..., Demo], tmp_path: Path) -> None:
+def test_an_interrupt_of_the_identification_leaves_complete_files(start: Callable[..., Demo], tmp_path: Path) -> None:
     at_rest, turned = ROBOT.rest_posture[6], ROBOT.rest_posture[6] + 0.3
     points = [{"time_s": t, "positions_rad": [q]} for t, q in ((0.0, at_rest), (3.0, turned), (6.0, at_rest))]
     short = {"schema_version": 1, "name": "short", "joint_names": [ROBOT.joint_names[6]], "points": points}
@@ -183,7 +183,7 @@ def test_interrupted_during_the_identification(start: Callable[..., Demo], tmp_p
     assert left in ({"bags", "logs"}, {"bags", "logs", "model"})  # the result is there as a whole, or not at all
 
 
-def test_killed_it_takes_its_children_along(start: Callable[..., Demo]) -> None:
+def test_a_killed_demo_ends_its_children(start: Callable[..., Demo]) -> None:
     demo = moving(start)
     demo.process.kill()
     demo.process.wait()
@@ -191,7 +191,7 @@ def test_killed_it_takes_its_children_along(start: Callable[..., Demo]) -> None:
     assert read_bag(demo.bag(MOTIONS[0])).counts["/joint_states"] > 500
 
 
-def test_killed_while_its_children_are_only_starting(start: Callable[..., Demo]) -> None:
+def test_a_demo_killed_at_its_start_ends_its_children(start: Callable[..., Demo]) -> None:
     """Python takes a second to load a node; one whose parent is gone by then must not stay."""
     demo = start()
     demo.wait_for(lambda: len(demo.children()) >= 2, "the first children")

@@ -22,7 +22,7 @@ from dynid.trajectory.trajectory import through
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """The exit code of `dynid ARGUMENTS`."""
+    """Run `dynid ARGUMENTS` and return its exit code."""
     monkeypatch.setattr(sys, "argv", ["dynid", *arguments])
     with pytest.raises(SystemExit) as ended:
         cli.main()
@@ -31,7 +31,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 
 
 def sentence(capsys: pytest.CaptureFixture[str]) -> str:
-    """The one line on standard error; nothing on standard output, no traceback."""
+    """Return the single line on standard error; standard output must be empty."""
     output = capsys.readouterr()
     lines = [line for line in output.err.strip().splitlines() if not line.startswith("compiling ")]  # once a machine
     assert output.out == "" and len(lines) == 1 and lines[0].startswith("error: "), output
@@ -140,7 +140,7 @@ def test_handlers_of_signals_are_the_command_s_alone(monkeypatch: pytest.MonkeyP
         (("demo", "--seed", "x"), "--seed"),
     ],
 )
-def test_wrong_arguments(
+def test_wrong_arguments_exit_with_2_and_one_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
 ) -> None:
     assert run(monkeypatch, *arguments) == 2
@@ -148,7 +148,7 @@ def test_wrong_arguments(
 
 
 @pytest.mark.parametrize("arguments", [(), ("--help",), ("demo", "--help")])
-def test_help_is_no_error(
+def test_help_exits_without_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
 ) -> None:
     assert run(monkeypatch, *arguments) == 0
@@ -156,7 +156,7 @@ def test_help_is_no_error(
     assert "Usage" in output.out and output.err == ""
 
 
-def test_as_a_program_too() -> None:
+def test_the_program_prints_one_sentence_for_a_wrong_option() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "dynid", "demo", "--nope"], capture_output=True, text=True, check=False, timeout=300
     )
@@ -184,7 +184,7 @@ def test_as_a_program_too() -> None:
         (("identify", "nope", "--out", "model"), "no such bag: nope"),
     ],
 )
-def test_unknown_names_and_missing_files(
+def test_unknown_names_and_missing_files_are_named(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -197,7 +197,7 @@ def test_unknown_names_and_missing_files(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_bag_without_the_needed_topics(
+def test_a_bag_without_the_needed_topics_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], bag_without_topics: Path, tmp_path: Path
 ) -> None:
     assert run(monkeypatch, "identify", str(bag_without_topics), "--out", str(tmp_path / "model")) == 1
@@ -229,7 +229,7 @@ def test_data_that_are_not_enough_are_refused_without_a_result(
 
 
 @pytest.mark.parametrize(("raised", "code"), [(cli.typer.Exit(1), 1), (cli.typer.Exit(0), 0), (None, 0)])
-def test_the_exit_code_of_a_command_is_the_programs(
+def test_the_program_exits_with_the_code_of_its_command(
     monkeypatch: pytest.MonkeyPatch, raised: Exception | None, code: int
 ) -> None:
     """A verdict that is not accepted ends with `typer.Exit(1)`; it must reach the shell."""
@@ -248,9 +248,7 @@ def test_the_exit_code_of_a_command_is_the_programs(
     assert ended.value.code == code
 
 
-def test_an_interrupt_has_a_code_of_its_own(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_interrupt_exits_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt
 
@@ -262,20 +260,22 @@ def test_an_interrupt_has_a_code_of_its_own(
 # -- what it prints --------------------------------------------------------------------------------------------
 
 
-def test_trajectories_as_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_trajectories_are_printed_as_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, "trajectories", "--json") == 0
     rows = json.loads(capsys.readouterr().out)
     assert {"demo_identification", "demo_validation", "AG02"} <= rows.keys()
     assert all(row["duration_s"] > 0 and 0 < row["peak_velocity_rad_s"] < 4.82 for row in rows.values())
 
 
-def test_trajectories_as_a_list(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_trajectories_are_printed_as_a_list(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(monkeypatch, "trajectories") == 0
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("demo_validation ") and line.rstrip().endswith("rad/s") for line in lines)
 
 
-def test_bag_info_as_json_and_in_words(
+def test_bag_info_is_printed_as_json_and_as_text(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], short_bag: Path
 ) -> None:
     assert run(monkeypatch, "bag", "info", str(short_bag), "--json") == 0

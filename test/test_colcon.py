@@ -21,7 +21,7 @@ def colcon(workspace: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*COLCON, *words], cwd=workspace, capture_output=True, text=True, timeout=800)
 
 
-def test_colcon_takes_it_for_an_ament_python_package(workspace: Path) -> None:
+def test_colcon_recognises_an_ament_python_package(workspace: Path) -> None:
     rows = [line.split("\t") for line in colcon(workspace, "list").stdout.splitlines()]
     assert rows == [["dynid", "src/dynid", "(ros.ament_python)"]]
 
@@ -37,7 +37,7 @@ def test_ros_finds_the_installed_package(workspace: Path) -> None:
     assert {"hardware_node", "executor_node", "recorder_node", "identification_node", "collect_client"} <= executables
 
 
-def test_it_passes_its_tests_there(workspace: Path, tmp_path: Path) -> None:
+def test_colcon_test_passes(workspace: Path, tmp_path: Path) -> None:
     logs = ("--log-base", str(tmp_path))
     tested = colcon(workspace, *logs, "test", "--event-handlers", "console_direct+", "--return-code-on-test-failure")
     assert tested.returncode == 0 and " passed" in tested.stdout, tested.stdout + tested.stderr

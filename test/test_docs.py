@@ -91,7 +91,7 @@ def workplace(tmp_path_factory) -> Path:
 
 
 @pytest.mark.slow
-def test_the_first_five_minutes(workplace: Path) -> None:
+def test_the_commands_of_the_start_page_run(workplace: Path) -> None:
     lines = own_lines((ROOT / "docs/start.md").read_text(encoding="utf-8"))
     assert len(lines) == 8
     assert (workplace / "runs/comparison.html").is_file()
@@ -100,7 +100,7 @@ def test_the_first_five_minutes(workplace: Path) -> None:
 
 
 @pytest.mark.slow
-def test_your_own_robot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_of_the_page_on_own_robots_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     prepare("your_robot.md", tmp_path)
     lines = own_lines((ROOT / "docs/your_robot.md").read_text(encoding="utf-8"))
@@ -184,8 +184,8 @@ def test_every_page_with_python_is_tested() -> None:
     assert tuple(str(one.relative_to(ROOT)) for one in pages if PYTHON.search(one.read_text())) == PYTHON_PAGES
 
 
-def test_the_comparison_with_the_paper_has_the_commands_that_made_it() -> None:
-    """The page is the script's; every command on it is one, with options and files that there are."""
+def test_the_paper_comparison_lists_existing_commands() -> None:
+    """The page is the script's output; its commands, options and files exist."""
     text = (ROOT / "docs/paper_comparison.md").read_text(encoding="utf-8")
     assert f"```sh\n{REPRODUCE}```" in text and ENDS in text
     commands = typer.main.get_command(app)
@@ -209,7 +209,7 @@ def test_only_marked_blocks_run_and_all_of_them_are_tested() -> None:
 
 
 def example(name: str, *arguments: object) -> str:
-    """What an example prints, run by an interpreter of its own as a user runs it."""
+    """Run an example in a new interpreter and return its output."""
     command = [sys.executable, str(ROOT / "examples" / name), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=800)
     assert done.returncode == 0, done.stderr
@@ -217,7 +217,7 @@ def example(name: str, *arguments: object) -> str:
 
 
 @pytest.mark.slow
-def test_identify_from_python(workplace: Path, tmp_path: Path) -> None:
+def test_the_identify_example_gives_the_model_of_the_start_page(workplace: Path, tmp_path: Path) -> None:
     bags = workplace / "runs/bags"
     text = example("identify.py", tmp_path / "model", bags / "demo_identification", "--validate", bags / "V01")
     assert "\naccepted\n" in text and "report.html" in text and "relative torque error, V01" in text and "+-" in text
@@ -253,7 +253,7 @@ def test_mujoco_sysid_starts_from_a_result(workplace: Path) -> None:
 
 
 @pytest.mark.slow
-def test_plot_a_bag(workplace: Path, tmp_path: Path) -> None:
+def test_the_plot_example_draws_a_bag(workplace: Path, tmp_path: Path) -> None:
     text = example("plot_bag.py", workplace / "runs/bags/V01", tmp_path / "bag.png")
     assert "samples of 8 joints" in text and (tmp_path / "bag.png").stat().st_size > 10_000
 

@@ -84,7 +84,7 @@ def test_results_outlive_a_loss_of_power(tmp_path: Path) -> None:
     assert found == {"a/one.yaml": "one", "b/result/inner/two.txt": "two", "b/result/three.yaml": "three"}
 
 
-def test_trace_shows_data_and_names_on_the_disk_before_closed(tmp_path: Path) -> None:
+def test_data_and_names_are_synced_before_a_bag_counts_as_closed(tmp_path: Path) -> None:
     strace = shutil.which("strace")
     program = (
         "import sys\n"
@@ -155,7 +155,7 @@ def test_results_are_written_without_hard_links(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("plain")
-def test_name_that_cannot_be_taken_is_left_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_rename_creates_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: Any) -> None:
         raise OSError(errno.EIO, "no")
 
@@ -177,7 +177,7 @@ def test_name_that_is_taken_is_kept(tmp_path: Path) -> None:
     assert (tmp_path / "b").read_text() == "b" and (tmp_path / "c").read_text() == "a"
 
 
-def test_place_is_looked_at_before_the_work_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_output_place_is_checked_before_the_work_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse_existing(tmp_path / "new" / "folder" / "out.yaml")
     refuse_existing(tmp_path / "out.yaml")
     assert not list(tmp_path.iterdir())

@@ -309,7 +309,7 @@ def leads_to(read: str, field: str) -> bool:
 
 
 def objection(field: str, module: str, read: str) -> str:
-    """Why a module does not obey a field by what it reads; '' if it does."""
+    """Return why reading this attribute does not make a module use the field; '' if it does."""
     if not (SOURCE / module).is_file():
         return f"{field}: there is no {module}"
     if read not in reads(tree(module)):

@@ -240,7 +240,7 @@ def test_archive_that_expands_hugely_is_not_unpacked(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("line", [b"\n", b"#\n"])
-def test_lines_without_data_do_not_go_on_for_ever(tmp_path: Path, line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_lines_without_data_are_refused(tmp_path: Path, line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_table, "MOST_LINES_WITHOUT_DATA", 1000)
     (tmp_path / "good.csv").write_bytes(line * 900 + b"1,2\n" + line * 900 + b"1,2\n" + line * 900)
     assert len(read_table(tmp_path / "good.csv", [1]).values) in (2, 902)
@@ -288,7 +288,7 @@ def test_arrays_that_claim_too_much_are_refused(tmp_path: Path, load: Callable[[
         load(tmp_path)
 
 
-def test_good_arrays_are_read(tmp_path: Path) -> None:
+def test_intact_arrays_are_read(tmp_path: Path) -> None:
     Belief(("a",), np.ones(1), np.ones((1, 1))).save(tmp_path)
     assert Belief.load(tmp_path).names == ("a",)
     save_predictions(tmp_path, ())
@@ -340,7 +340,7 @@ def test_keys_of_several_blocks_are_read() -> None:
     assert parse_yaml(text.replace("? [a, a]\n: 1\n", ""), "the file")["l"] == ["a", "a", {"a": 1}, {"a": 2}]
 
 
-def test_mark_that_editors_of_windows_put_first_is_no_text(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_not_read_as_text(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_bytes(b'\xef\xbb\xbf{"a":\r\n1}')
     (tmp_path / "x.yaml").write_bytes(b"\xef\xbb\xbfa:\r\n  - 1\r\n")
     assert read_json(tmp_path / "x.json") == {"a": 1} and read_yaml(tmp_path / "x.yaml") == {"a": [1]}

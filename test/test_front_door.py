@@ -48,7 +48,7 @@ def motion(seed: int, seconds: float = 20.0) -> dict[str, FloatArray]:
 # -- names -----------------------------------------------------------------------------------------------------
 
 
-def test_every_name_is_there_documented_and_late() -> None:
+def test_every_public_name_exists_is_documented_and_imported_lazily() -> None:
     told = dynid.__doc__ or ""
     for name in dynid.__all__:
         assert f"`{name}`" in told and getattr(dynid, name).__doc__, name
@@ -72,7 +72,7 @@ def test_an_identification_loads_no_library_that_it_does_not_use() -> None:
 # -- arrays ----------------------------------------------------------------------------------------------------
 
 
-def test_from_arrays_to_torques(tmp_path: Path) -> None:
+def test_arrays_are_identified_to_a_model_that_gives_torques(tmp_path: Path) -> None:
     names = ROBOT.joint_names[::-1]
     columns = {key: value if key == "time" else value[:, ::-1] for key, value in motion(1).items()}
     run = dynid.recording_from_arrays(ROBOT, **columns, joint_names=names, name="run")
@@ -155,7 +155,7 @@ def test_positions_within_limits_of_several_turns_are_read(joint: int, away: flo
 
 
 def test_one_recording_may_stand_alone_and_that_of_another_robot_is_refused() -> None:
-    """What was read for one arm is no recording of another."""
+    """A recording that was read for one robot is refused for another one."""
     run, other = (dynid.recording_from_arrays(ROBOT, **motion(seed), name=f"run {seed}") for seed in (1, 2))
     result = dynid.identify(ROBOT, run, validation=other)
     assert result.verdict.accepted and [one.name for one in result.motions] == ["run 2", "run 1"]
@@ -222,7 +222,7 @@ def test_a_position_that_stands_still_from_the_midst_of_a_motion_on_is_refused(r
     assert dynid.recording_from_arrays(ROBOT, **(run | {"q": np.round(brakes, 6)})).notes == ()
 
 
-def test_arguments_of_another_kind_are_named() -> None:
+def test_arguments_of_a_wrong_type_are_refused_by_name() -> None:
     run = dynid.recording_from_arrays(ROBOT, **motion(1), name="run")
     with pytest.raises(ConfigurationError, match=r"the robot is 'planar_3r', a str, expected a Robot: load it with"):
         dynid.identify("planar_3r", [run])  # type: ignore[arg-type]
@@ -327,7 +327,7 @@ def test_the_notebook_runs_in_a_kernel_of_jupyter(tmp_path: Path, monkeypatch: p
     assert [cell for cell in notebook.cells if "image/png" in str(cell.get("outputs"))], "it draws a figure"
 
 
-def test_what_a_shell_prints_of_robots_and_recordings_is_one_short_line() -> None:
+def test_robots_and_recordings_are_printed_in_one_short_line() -> None:
     robot = dynid.load_robot("kr300")
     time, n = np.arange(200) / 100.0, robot.size
     columns = np.zeros((200, n))

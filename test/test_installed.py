@@ -88,7 +88,7 @@ def installed(request: pytest.FixtureRequest, made: Made, tmp_path_factory: pyte
     return Installed(request.param, package, prefix / "share/dynid", run, several, here)
 
 
-def test_it_is_the_installed_package_that_runs(installed: Installed) -> None:
+def test_commands_run_the_installed_package(installed: Installed) -> None:
     assert json.loads(installed.run("trajectories", "list", "--robot", ROBOT, "--json"))
     assert str(ROOT) not in installed.run("--help")
 
@@ -105,8 +105,8 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths if path.suffix != ".md"}
 
 
-def test_it_holds_the_files_of_the_checkout(installed: Installed) -> None:
-    """So what one installation shows, the other would too."""
+def test_the_installation_contains_the_files_of_the_checkout(installed: Installed) -> None:
+    """Equal files mean that results of one installation hold for the other."""
     assert files(installed.package) == files(ROOT / "src/dynid")
     for name in ("config", "urdf"):
         assert files(installed.share / name) == files(ROOT / name)

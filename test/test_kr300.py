@@ -79,7 +79,7 @@ def test_model_without_the_spring_is_refused_for_its_residual(tmp_path: Path) ->
     assert checks["error_over_noise_held_out"].value > 5.0
 
 
-def test_stiffness_comes_back_with_its_deviation() -> None:
+def test_stiffness_is_estimated_with_its_deviation() -> None:
     rng, time = np.random.default_rng(3), np.linspace(0.0, 10.0, 2500)
     angle, tau = 20.0 * np.sin(time), 30.0 * np.sin(2.3 * time + 1.0)
     speed = np.gradient(angle, time)
@@ -126,7 +126,7 @@ def nominal_with_friction() -> FloatArray:
 
 
 @pytest.mark.slow
-def test_the_spring_comes_back_from_exact_torques() -> None:
+def test_the_spring_is_recovered_from_exact_torques() -> None:
     found = identify(ROBOT, [recording_of_log(swinging(nominal_with_friction(), 1), Path("run"), ROBOT)])
     assert found.base["KS1_2"] == pytest.approx(SPRING_NM_RAD, rel=0.05)
     (row,) = [one for one in found.model_file().parameters if one.name == "KS1_2"]

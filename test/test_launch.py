@@ -69,7 +69,7 @@ def texts_of(tree: ast.AST, keyword: str) -> set[str]:
 
 
 def launch_faults(source: str) -> list[str]:
-    """What a launch file names that does not exist."""
+    """Return the names in a launch file that do not exist."""
     tree = ast.parse(source)
     known = entry_points()
     executables = texts_of(tree, "executable")
@@ -154,7 +154,7 @@ def test_everything_that_a_launch_file_names_exists() -> None:
         'command = [ExecutableInPackage("no_such_thing", "dynid")]',
     ],
 )
-def test_a_wrong_name_is_noticed(source: str) -> None:
+def test_a_launch_file_with_a_wrong_name_is_reported(source: str) -> None:
     assert launch_faults(source)
 
 
@@ -197,7 +197,7 @@ def test_launch_waits_as_long_as_the_arm_may_take_to_rest() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=NAMES)
-def test_a_real_launch_describes_it(path: Path) -> None:
+def test_every_launch_file_loads_with_its_declared_arguments(path: Path) -> None:
     launch = pytest.importorskip("launch")
     pytest.importorskip("launch_ros")
     sources = pytest.importorskip("launch.launch_description_sources")

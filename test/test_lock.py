@@ -97,7 +97,7 @@ def test_lines_without_a_pinned_version_are_refused(line: str) -> None:
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_nothing_is_lacking_that_pinned_packages_need(kind: str) -> None:
+def test_every_dependency_of_a_pinned_package_is_pinned(kind: str) -> None:
     """`./run` installs without dependencies, so the lists themselves must have them."""
     pins = locked(*texts_of(kind))
     try:

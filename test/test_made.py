@@ -25,7 +25,7 @@ print((Made(Path(sys.argv[1]) / "made", "key")("thing", make) / "one").read_text
 """
 
 
-def test_several_processes_have_one_made(tmp_path: Path) -> None:
+def test_several_processes_make_a_shared_object_once(tmp_path: Path) -> None:
     (tmp_path / "ask.py").write_text(ASK)  # a thing's key has the file of what makes it
     command = [sys.executable, str(tmp_path / "ask.py"), str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(SHARED)}

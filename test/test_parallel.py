@@ -26,7 +26,7 @@ def test_results_come_with_their_places(monkeypatch: pytest.MonkeyPatch) -> None
     assert VARIABLE not in os.environ  # this process is as it was
 
 
-def test_one_process_works_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_process_works_in_the_calling_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "3")
     assert list(in_processes(os.getenv, [VARIABLE, "NOTHING_OF_THIS_NAME"], processes=1)) == [(0, "3"), (1, None)]
     assert list(in_processes(math.sqrt, [])) == []
@@ -34,7 +34,7 @@ def test_one_process_works_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_errors_arrive(processes: int) -> None:
+def test_an_error_in_a_worker_is_raised_in_the_caller(processes: int) -> None:
     with pytest.raises(ValueError, match="math domain error"):
         list(in_processes(math.sqrt, [1, -1, 4], processes=processes))
 
@@ -63,7 +63,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("moment", ["loading", "working"])
-def test_an_interrupt_ends_children_without_a_word_and_cleaned_up(tmp_path: Path, moment: str) -> None:
+def test_an_interrupt_ends_children_silently_and_removes_their_files(tmp_path: Path, moment: str) -> None:
     (tmp_path / "program.py").write_text(INTERRUPTED)
     (tmp_path / "out").mkdir()
     command = [sys.executable, str(tmp_path / "program.py"), moment, str(tmp_path / "out")]

@@ -56,7 +56,7 @@ def error(phi: BaseParameters, samples: Samples) -> float:
     return torque_errors(samples.tau, predicted_torques(MODEL, samples, phi, None)).relative
 
 
-def test_counts_of_parameters() -> None:
+def test_parameter_counts_are_those_of_the_paper_within_one() -> None:
     """86 standard; 60 base parameters (the paper counts 61), by the closed form and by singular values alike."""
     W = MODEL.standard_regressor(run().q, run().dq, run().ddq).reshape(-1, 86)
     singular = np.linalg.svd(W, compute_uv=False)
@@ -65,22 +65,22 @@ def test_counts_of_parameters() -> None:
     assert 27 <= len(essential_parameters(MODEL, run()).kept) <= 34
 
 
-def test_errors_in_sample() -> None:
+def test_errors_in_sample_stay_below_9_2_percent() -> None:
     ordinary = estimator("ols").estimate(MODEL, run()).errors.relative
     essential = essential_parameters(MODEL, run()).errors.relative
     assert ordinary <= 0.09 and essential <= 0.092
     assert ordinary < essential < 1.03 * ordinary
 
 
-def test_errors_out_of_sample() -> None:
+def test_errors_out_of_sample_stay_below_11_7_percent() -> None:
     fitted, held = halves()
     assert error(estimator("ols").estimate(MODEL, fitted).base, held) <= 0.117
     assert error(essential_parameters(MODEL, fitted).base, held) <= 0.108
 
 
 @pytest.mark.parametrize("method", ["ols", "wls"])
-def test_a_consistent_model_costs_next_to_nothing(method: str) -> None:
-    """At most 3 % more than plain least squares, in and out of sample, whatever estimate is projected."""
+def test_a_consistent_model_raises_the_error_by_3_percent_at_most(method: str) -> None:
+    """The error grows by 3 % at most over least squares, in and out of sample, for both estimates."""
     for fitted, judged in ((run(), run()), halves()):
         plain = estimator("ols").estimate(MODEL, fitted).base
         estimate = estimator(method).estimate(MODEL, fitted)
@@ -113,7 +113,7 @@ def test_standard_parameters_closest_to_a_priori_ones() -> None:
     assert error(found.base, run()) < 0.092
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_identify_accepts_the_model_of_the_tx40(tmp_path: Path) -> None:
     arguments = [str(POSITIONS), "--mapping", str(MAPPING), "--robot", "tx40", "--hold-out", "0.3"]
     done = CliRunner().invoke(app, ["identify", *arguments, "--out", str(tmp_path / "model"), "--json"])
     found: dict[str, Any] = json.loads(done.stdout)

@@ -54,7 +54,7 @@ def unconnected(files: list[Path]) -> list[str]:
     return found
 
 
-def test_the_files_are_there_and_few() -> None:
+def test_the_walk_names_existing_files_within_a_limit() -> None:
     files = entries(PAGE.read_text(encoding="utf-8"))
     assert [path for path in files if not path.is_file()] == []
     assert 20 < len(set(files)) <= MOST_FILES
@@ -62,7 +62,7 @@ def test_the_files_are_there_and_few() -> None:
     assert all(Path(target).name == name for target, name in names.items())
 
 
-def test_every_file_is_joined_to_the_one_before() -> None:
+def test_every_file_of_the_walk_is_connected_to_the_one_before() -> None:
     files = entries(PAGE.read_text(encoding="utf-8"))
     assert files[0] == files[-1] == SOURCE / "dynid" / "hardware" / "bus" / "port.py"
     assert unconnected(files) == []

@@ -41,7 +41,9 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("held_kg", [0.0, HELD_KG])
-def test_payload_is_named_only_if_there_is_one(before: Path, tmp_path: Path, held_kg: float) -> None:
+def test_an_added_body_is_named_and_an_unchanged_arm_names_no_change(
+    before: Path, tmp_path: Path, held_kg: float
+) -> None:
     words = ("--after", str(before), "--held-kg", str(held_kg), "--seed", "6")
     code, text = invoked("adaptive", "--out", str(tmp_path / "run"), *words)
     assert code == 0, text
@@ -60,7 +62,7 @@ def test_payload_is_named_only_if_there_is_one(before: Path, tmp_path: Path, hel
     assert read_model_file(tmp_path / "run" / "model" / "model.yaml").accepted
 
 
-def test_a_short_motion_needs_a_model_before(tmp_path: Path) -> None:
+def test_a_10_s_run_without_an_earlier_model_is_refused(tmp_path: Path) -> None:
     code, text = invoked("adaptive", "--out", str(tmp_path / "run"), "--longest", "10")
     assert code == 2 and "without a model before" in " ".join(text.split()) and not (tmp_path / "run").exists()
 

@@ -25,7 +25,7 @@ COUNT = 2.5
 
 
 def information() -> Information:
-    """Of the nominal arm before data."""
+    """Return the prior information of the nominal arm, before any data."""
     path = ROBOT.folder / ROBOT.file.simulation.standard_parameters
     phi = MODEL.base_parameters(load_standard(path, MODEL.mdh, MODEL.regrouping.standard)).values
     return Information.prior(MODEL, phi, 0.0015 * ROBOT.torque_limits, LIMITS, 0.1 * SIZES)
@@ -45,14 +45,14 @@ def room(half_m: float) -> SafeBox:
 
 
 def doubted(known: Information) -> SegmentConstraints:
-    """Torques of which a share is friction that nobody knows, and limits that they are beyond."""
+    """Return a frame with uncertain friction torques that exceed their limits."""
     own, size = frame(), len(known.A)
     uncertainty = TorqueUncertainty(0.1 * own.limits.torque, 0.02 * np.eye(size), known.columns)
     return replace(own, uncertainty=uncertainty, limits=replace(own.limits, torque=0.2 * own.limits.torque))
 
 
 @pytest.mark.parametrize(("box", "uncertainty"), [(None, False), (0.36, False), (None, True)])
-def test_the_slope_is_that_of_the_cost(box: float | None, uncertainty: bool) -> None:
+def test_the_cost_gradient_equals_finite_differences(box: float | None, uncertainty: bool) -> None:
     planner = SegmentPlanner(ROBOT, 3.0, None if box is None else room(box))
     known, random = information(), np.random.default_rng(0)
     known = replace(known, sharpness=2.0 if uncertainty else 1.0)
@@ -149,8 +149,8 @@ def test_torque_uncertainty_adds_to_the_expected_load() -> None:
     np.testing.assert_allclose(none.added(tau, dq, W), tau)
 
 
-def test_where_a_segment_ends_the_arm_can_stand() -> None:
-    """A posture that servos bear for a moment only is punished at the end of a segment, and not on its way."""
+def test_momentary_load_is_penalised_only_at_the_end_of_a_segment() -> None:
+    """An excessive load is penalised at the end of a segment, and not on the way."""
     own = replace(frame(), lasting=np.ones(ROBOT.size))
     tau = np.zeros((30, ROBOT.size))
     tau[-1, 1] = 1.5

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 
 
 class WatchedArm(SimulatedArm):
-    """Keeps what it was given to carry out."""
+    """Arm that records the motions that it was given."""
 
     def __init__(self, seed: int) -> None:
         drawn = draw_arm(ROBOT, seed)
@@ -58,7 +58,7 @@ def run_of(settings: AdaptiveSettings, seed: int = 1) -> tuple[AdaptiveRun, Watc
     return adaptive.run(arm, seed=seed), arm
 
 
-def test_a_drawn_arm_comes_to_an_accepted_model_without_leaving_a_limit() -> None:
+def test_a_random_arm_gets_an_accepted_model_within_all_limits() -> None:
     run, arm = run_of(AdaptiveSettings(inertial_share=0.03, torque_share=0.2))
     assert run.precise and run.accepted and run.motion_s <= 30.0
     assert left_limits(ROBOT, arm.run("adaptive"), SCENE)[0] == (0, 0, 0, 0, 0)
@@ -82,7 +82,7 @@ def test_imprecise_model_continues_until_the_time_limit() -> None:
 
 
 class Picky(AdaptiveIdentification):
-    """Finds no segment safe but from near the rest posture, once the first segment has led away from there."""
+    """Planner that finds no safe segment after the first one, except near the rest posture."""
 
     def segment(
         self,
@@ -118,7 +118,7 @@ def test_without_a_safe_segment_the_arm_returns_if_time_remains(longest_s: float
 @pytest.mark.parametrize(("straight", "seed"), [(True, 6), (False, 6)])
 def test_the_return_is_straight_or_retraces_the_path(straight: bool, seed: int) -> None:
     class Narrow(AdaptiveIdentification):
-        """Nothing but the way that the arm came is safe, but from near the rest posture."""
+        """Planner for which only the path already taken is safe, except near the rest posture."""
 
         def check_way(self, motion: PolynomialTrajectory, *rest: Any) -> None:
             if not straight and np.abs(motion.end - motion.start).max() > 0.05:
@@ -207,7 +207,7 @@ def test_violations_of_every_limit_are_counted() -> None:
         assert left_limits(ROBOT, changed, None)[0][place] == 1
 
 
-def test_a_standing_arm_never_pushes_more_than_its_weight_nor_against_it() -> None:
+def test_holding_torque_has_the_sign_of_gravity_and_never_exceeds_it() -> None:
     model = ArmModel.of(ROBOT)
     phi = model.base_parameters(load_nominal(ROBOT, model.mdh, model.regrouping.standard))
     random = np.random.default_rng(2)
@@ -223,7 +223,7 @@ def test_a_standing_arm_never_pushes_more_than_its_weight_nor_against_it() -> No
 
 
 def test_late_return_motion_leaves_the_trail_unchanged() -> None:
-    """The next way back would else begin where the arm does not stand."""
+    """Otherwise the next return motion would begin at a posture where the arm is not."""
     adaptive = Picky(ROBOT, AdaptiveSettings(draws=3, iterations=4, longest_s=9.0, first_look_s=6.0))
     arm = WatchedArm(1)
     arm.to_start(adaptive.start().feedforward)

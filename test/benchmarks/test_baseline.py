@@ -52,13 +52,13 @@ def test_all_three_loops_agree(case: Case) -> None:
     assert np.isclose(cost(scalar, case.data), ours, rtol=1e-5)
 
 
-def test_the_plain_model_has_the_base_parameters(case: Case) -> None:
+def test_standard_parameters_reproduce_the_base_parameters(case: Case) -> None:
     standard = standard_for(case.model, case.phi0.values)
     np.testing.assert_allclose(case.model.base_parameters(standard).values, case.phi0.values, atol=1e-12)
 
 
 @pytest.mark.slow
-def test_the_baseline_optimises(case: Case) -> None:
+def test_the_baseline_optimiser_halves_the_cost(case: Case) -> None:
     scalar = ScalarLoop(case.model, case.settings, case.data)
     calls = []
 

@@ -11,7 +11,7 @@ from dynid.errors import DataError
 PRINTS_VARIABLE = "import os, sys; sys.exit(0 if 'OMP_NUM_THREADS' not in os.environ else 7)"
 
 
-def test_child_has_no_setting_of_threads_and_its_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_inherits_no_thread_limit_and_its_time_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environ, "OMP_NUM_THREADS", "1")
     assert processor_seconds([sys.executable, "-c", PRINTS_VARIABLE]) > 0.0
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from dynid.runtime.c_folder import ambiguous_torques
 
 
-def test_compiled_calls_are_the_reference_on_all_robots_and_laws(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_calls_equal_the_reference_on_all_robots_and_laws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "LIMITS_US", dict.fromkeys(calls.LIMITS_US, 1e9))  # a busy machine is no failure
     result = CliRunner().invoke(app, ["benchmark", "calls", "--states", "200", "--json"], catch_exceptions=False)
     found = json.loads(result.stdout)

@@ -44,7 +44,7 @@ def found(one: Subject, log: Log) -> Steadiness:
     ],
     ids=["0.2 kg", "0.1 kg", "zero", "scale"],
 )
-def test_a_change_is_refused_and_its_cause_comes_first(
+def test_a_changed_arm_is_refused_with_its_cause_named_first(
     change: Callable[[Subject], Log], kind: str, axes: tuple[int, ...], gears: str, request: pytest.FixtureRequest
 ) -> None:
     one: Subject = request.getfixturevalue(gears)

@@ -116,7 +116,7 @@ def test_parameter_names_map_to_their_group() -> None:
     ]
 
 
-def test_arms_that_come_to_no_model_are_named_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arms_without_a_model_are_named_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     def judged(job: study._Job) -> ArmOfClass:
         return ArmOfClass(job.name, job.seed, refused="it fell") if job.seed == 1 else arm(job.seed, *[0.1] * 4)
 
@@ -134,7 +134,7 @@ def test_unknown_classes_and_names_without_the_option_are_refused() -> None:
 
 
 @pytest.mark.study
-def test_one_arm_of_a_class_end_to_end() -> None:
+def test_command_judges_one_arm_of_a_class() -> None:
     command = ["benchmark", "coverage", "--classes", "short", "--arms", "1", "--processes", "1", "--json"]
     done = CliRunner().invoke(app, command)
     found = json.loads(done.stdout)["classes"]["short"]

@@ -14,7 +14,7 @@ def spend(ms: float) -> None:
         pass
 
 
-def test_part_within_another_counts_for_itself_alone() -> None:
+def test_time_of_an_inner_part_is_not_counted_for_the_outer_one() -> None:
     times = PartTimes()
     inner = times.counted("inner", lambda: spend(4.0))
 
@@ -42,7 +42,7 @@ def test_time_of_a_call_that_fails_counts() -> None:
     assert times.ns["part"] >= 1_000_000
 
 
-def test_every_part_names_something_of_this_checkout() -> None:
+def test_every_timed_part_names_an_existing_callable() -> None:
     pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
     from importlib import import_module
 

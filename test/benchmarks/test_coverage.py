@@ -57,7 +57,7 @@ def test_true_viscous_friction_is_that_of_the_warmed_gears() -> None:
     ("outliers", "held", "parts"),
     [(4, 0.9, []), (1, 0.9, ["base parameters"]), (8, 0.9, ["base parameters"]), (4, 0.8, ["torques"])],
 )
-def test_limits_accept_and_reject(outliers: int, held: float, parts: list[str]) -> None:
+def test_coverage_outside_its_limits_is_reported_by_part(outliers: int, held: float, parts: list[str]) -> None:
     found = of([3.0] * outliers + [0.1] * (20 - outliers), held)
     assert found.parameters == pytest.approx(1.0 - outliers / 40.0) and found.torque == pytest.approx(held)
     missed = found.missed()

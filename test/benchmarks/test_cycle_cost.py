@@ -24,7 +24,7 @@ def test_cycle_costs_include_the_ratio_of_two_arms_to_one() -> None:
 
 @pytest.mark.parametrize(("apart_rad", "commands"), [(0.0, True), (1.0, False)])
 def test_a_cycle_counts_only_where_both_arms_are_commanded(apart_rad: float, commands: bool) -> None:
-    """Arms that are torn apart end the pair: such a cycle is no cycle."""
+    """Arms that are pulled apart end the pair, so this cycle is not counted."""
     cycle, encode = two_arms(ROBOT, compile_single(ARM), control_model()), JointStateEncoder(ROBOT.joint_names)
     still, done = np.zeros(N), False
     for k in range(1, 4):

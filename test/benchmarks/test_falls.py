@@ -24,7 +24,7 @@ def test_balanced_arm_is_lowered_and_stays_without_torque(robot: Robot, fall: Fa
 
 
 def test_torque_that_goes_off_an_upright_arm_is_a_violation(robot: Robot) -> None:
-    """What the table is for: a guard that gives a stop up too early."""
+    """A guard that ends a stop too early must violate the table."""
     hasty = load_safety(robot).model_copy(update={"longest_stop_s": 0.3})
     landing = FallRun(robot, NEARLY_UPRIGHT[1], hasty).run()
     assert not landing.rested and any("after torque off" in text for text in landing.violations)

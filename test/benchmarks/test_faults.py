@@ -402,7 +402,7 @@ def test_failed_run_is_reported(robot: Robot) -> None:
         lockstep(robot, ["command topic silent"], 0, broken)
 
 
-def test_a_start_must_be_refused_by_name(robot: Robot) -> None:
+def test_a_start_that_is_not_refused_by_its_cause_is_a_violation(robot: Robot) -> None:
     good = StartCase("fine", "anything", lambda random, robot: ())
     assert "started anyway" in start_outcome(robot, good, 0).violations[0]
     (wrong,) = chosen_cases(["baud mismatch at start"])

@@ -23,7 +23,7 @@ def test_product_passes_every_row(robot: Robot, case: DriverCase) -> None:
 
 
 def nothing(*_: Any, **__: Any) -> None:
-    """In the place of what protects."""
+    """Do nothing; replaces a protecting function."""
 
 
 @pytest.mark.parametrize("storage", [0, 1], ids=["sqlite3", "mcap"])

@@ -32,7 +32,7 @@ WAY = np.array([0.6, 0.64, -0.48])
 
 @pytest.fixture(scope="module")
 def scene() -> Scene:
-    """An arm whose model is known, so that nothing has to be identified."""
+    """Return an arm with a known model, so that no identification is needed."""
     model = control_model()
     return Scene(
         ROBOT, load_controller(ROBOT), load_excitation(ROBOT), ARM, compile_single(ARM), model_file(), model, model

@@ -21,8 +21,8 @@ def test_accepted_goals_keep_acceleration_and_torque_at_every_moment() -> None:
     assert max(one.acceleration for one in found) > 0.5 and max(one.torque for one in found) > 0.5
 
 
-def test_a_check_of_samples_alone_is_found_out() -> None:
-    """What looks at a grid only accepts motions that leave a limit in between."""
+def test_a_check_of_samples_alone_is_counted_as_a_violation() -> None:
+    """A check at grid points alone accepts motions that exceed a limit between them."""
 
     class Sampled(MotionCheck):
         def check(self, parts, load=None):  # type: ignore[no-untyped-def]

@@ -35,7 +35,7 @@ def test_a_fast_or_a_long_fall_violates(speed: float, way: float, words: str) ->
     )
 
 
-def test_without_the_watch_loads_that_appear_violate(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_appearing_loads_are_violations_without_the_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Guiding, "update", lambda self, dt, q, tau: tau)
     found = [run_case(ROBOT, APPEARS, seed) for seed in range(4)]
     assert sum(bool(one.violations) for one in found) >= 2, found

@@ -65,7 +65,7 @@ def ended(arm: str = f"/dev/pts/0\n{OFF}", demo: str = "interrupted", left: tupl
     ],
     ids=["in order", "not started", "left", "traceback", "torque", "silent"],
 )
-def test_remains_of_an_interrupt_are_counted(run: Ended, counts: tuple[int, int, int]) -> None:
+def test_leftovers_tracebacks_and_torque_at_the_end_are_counted(run: Ended, counts: tuple[int, int, int]) -> None:
     found = figures([ended(), run])
     assert (found["left_behind"], found["tracebacks"], found["torque_on_at_end"]) == counts
     assert len(found["findings"]) == bool(any(counts)) and found["slowest_s"] == 2.0 and found["runs"] == 2
@@ -92,7 +92,7 @@ def test_output_of_processes_that_ended_badly_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_demo_that_leaves_things_behind_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_demo_that_leaves_files_and_processes_is_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interrupts.tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(interrupts, "TIMEOUT_S", 0.5)
@@ -167,7 +167,7 @@ def test_every_process_of_a_launch_is_checked(tmp_path: Path) -> None:
     assert figures([run])["tracebacks_of_python_starting"] == 1
 
 
-def test_without_launch_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_launch_benchmark_is_refused_without_launch_ros(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launched.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(NodeError, match="the Python package launch_ros is not there"):
         next(interrupted_launches(1, 1.0, 0))
@@ -242,7 +242,7 @@ def test_each_finding_of_an_attack_counts() -> None:
 
 
 def test_every_kind_of_peer_sends_something(ros_domain: None) -> None:
-    """And what it sends is heard: a peer that is silent attacks nobody."""
+    """Every kind of peer also publishes messages that arrive; a silent peer would test nothing."""
     with Supervisor() as call, Supervisor() as listening:
         heard: list[str] = []
         for name, (kind, _, latched) in TOPICS.items():

@@ -15,7 +15,7 @@ ROBOT = load_robot("crane_x7")
 
 
 def steady_current(error_counts: float, dq: float, gains: Gains, cycles: int = 200) -> FloatArray:
-    """What flows at a held error and velocity, (n,) [A]."""
+    """Return the steady current at a constant position error and velocity, (n,) [A]."""
     n = ROBOT.size
     servos = PositionServos(ROBOT, gains, np.zeros(n), 0.0)
     position, current = np.zeros((2, n), dtype=np.int16)
@@ -26,7 +26,7 @@ def steady_current(error_counts: float, dq: float, gains: Gains, cycles: int = 2
     return torque / ROBOT.drive_constants
 
 
-def test_a_p_loop_is_a_voltage_behind_a_winding() -> None:
+def test_proportional_loop_current_follows_from_its_voltage() -> None:
     motors = load_motors(ROBOT)
     assert motors is not None
     for error, dq in ((10.0, 0.0), (-10.0, 0.0), (10.0, 0.5)):
@@ -36,7 +36,7 @@ def test_a_p_loop_is_a_voltage_behind_a_winding() -> None:
         assert np.allclose(steady_current(error, dq, Gains()), expected, atol=1e-6)
 
 
-def test_the_current_limit_cuts_and_the_integral_grows() -> None:
+def test_steady_current_is_capped_and_grows_with_the_integral_gain() -> None:
     assert (steady_current(2000.0, 0.0, Gains()) <= ROBOT.drive_limits + 1e-9).all()
     alone, summed = (steady_current(5.0, 0.0, Gains(i=gain)) for gain in (0, 3000))
     assert (summed > alone).all()

@@ -25,7 +25,7 @@ def of_robot(name: str, setting: Setting) -> Study:
     return Study.of(model, true, setting, robot)
 
 
-def test_the_regressor_is_block_triangular_as_the_owners_say() -> None:
+def test_torque_of_a_joint_ignores_parameters_owned_by_earlier_joints() -> None:
     for name in ("tx40", "crane_x7", "serial_9dof"):
         model = ArmModel.of(load_robot(name))
         W = model.standard_regressor(*np.random.default_rng(0).uniform(-1.0, 1.0, (3, 30, model.axes)))
@@ -60,7 +60,7 @@ def test_noise_increases_the_errors() -> None:
     assert noisy.torque_error > 3.0 * quiet.torque_error
 
 
-def test_errors_that_last_count_as_few() -> None:
+def test_correlated_errors_count_as_fewer_samples() -> None:
     white = np.random.default_rng(0).normal(size=4000)
     assert samples_alike(white) < 1.5
     lasting = np.zeros(4000)
@@ -111,7 +111,7 @@ def test_bounds_that_exclude_every_link_are_named() -> None:
 
 
 @pytest.mark.parametrize("changed", ["sliding", "coupled"])
-def test_without_noise_other_kinds_of_arms_are_found_too(changed: str) -> None:
+def test_sliding_and_coupled_joints_are_identified_without_noise(changed: str) -> None:
     model, true = chain(5)
     mdh, coupling = model.mdh, np.eye(5)
     if changed == "sliding":

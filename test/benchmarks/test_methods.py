@@ -23,7 +23,7 @@ def as_json(*words: object) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_one_joint_motion_from_command_to_bag(tmp_path: Path) -> None:
+def test_command_writes_a_one_joint_motion_that_can_be_simulated(tmp_path: Path) -> None:
     file = tmp_path / "alone.yaml"
     found = as_json("excite", "one-joint", "--out", file, "--periods", 2, "--postures", 1)
     assert found["kappa"] is None and found["rank"] < 39  # one posture is not enough
@@ -39,7 +39,7 @@ def test_one_joint_motion_from_command_to_bag(tmp_path: Path) -> None:
     assert read_bag(tmp_path / "bags" / "alone").counts["/joint_states"] > 1000 * motion.duration
 
 
-def test_the_minimal_set_as_a_command() -> None:
+def test_command_prints_the_minimal_set() -> None:
     found = as_json("robot", "minimal-set", "lower_limb_3r", "--sets", 5)
     assert (found["rank"], found["invariant"], found["exit_code"]) == (9, True, 0)
     assert found["parameters"]["ZZ1"] == {"ZZ1": 1.0, "M2": 0.1296, "M3": 0.1296}  # as in Table 3
@@ -67,6 +67,6 @@ def test_benchmark_prints_its_measurements(monkeypatch: pytest.MonkeyPatch) -> N
     }
 
 
-def test_figures_of_the_minimal_set() -> None:
+def test_the_minimal_set_is_the_same_for_100_random_sets() -> None:
     found = methods.minimal_set_figures()
     assert found == {"minimal_set_rank": 9, "minimal_set_same": 100, "minimal_set_random_sets": 100}

@@ -36,7 +36,9 @@ def row(accepted: bool, error: float, kind: Kind = "faultless") -> Row:
         ([row(False, 0.3, "faulty")], False, 0, float("nan")),
     ],
 )
-def test_limits_accept_and_reject(rows: list[Row], met: bool, wrong: int, right: float) -> None:
+def test_wrong_accepted_and_right_refused_models_miss_the_limits(
+    rows: list[Row], met: bool, wrong: int, right: float
+) -> None:
     found = Plants(tuple(rows))
     assert (found.met, len(found.accepted_wrong)) == (met, wrong)
     np.testing.assert_equal(found.accepted_right, right)

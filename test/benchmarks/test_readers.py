@@ -102,7 +102,7 @@ def test_generated_files_are_read_correctly_or_refused(name: str) -> None:
     assert found["accepted"] + found["refused"] == 8
 
 
-def test_reader_that_writes_elsewhere_or_babbles_is_counted(tmp_path: Path) -> None:
+def test_reader_that_writes_elsewhere_or_raises_is_counted(tmp_path: Path) -> None:
     work, built = tmp_path / "work", Built({"a/x": b"1"}, "a/x")
     work.mkdir()
     writes = Writes(work)
@@ -198,7 +198,7 @@ def test_a_line_without_end_is_refused(tmp_path: Path) -> None:
         read_table(tmp_path / "x.csv", [1])
 
 
-def test_views_and_queries_without_end_are_no_bag(tmp_path: Path) -> None:
+def test_a_view_in_place_of_the_table_of_messages_is_refused(tmp_path: Path) -> None:
     endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS topic_id, x AS timestamp, "
     path = tmp_path / "x.db3"
     with closing(sqlite3.connect(path)) as database:
@@ -209,7 +209,7 @@ def test_views_and_queries_without_end_are_no_bag(tmp_path: Path) -> None:
         read_bag(path)
 
 
-def test_loops_off_the_root_are_named() -> None:
+def test_link_loops_apart_from_the_root_are_named() -> None:
     links = "".join(f'<link name="{name}"/>' for name in "abc")
     joints = "".join(
         f'<joint name="{p}{c}" type="fixed"><parent link="{p}"/><child link="{c}"/></joint>' for p, c in ("bc", "cb")
@@ -218,7 +218,7 @@ def test_loops_off_the_root_are_named() -> None:
         read_tree(f"<robot>{links}{joints}</robot>")
 
 
-def test_messages_without_a_channel_do_not_vanish(tmp_path: Path) -> None:
+def test_messages_without_a_channel_are_counted_as_a_finding(tmp_path: Path) -> None:
     path = tmp_path / "x.mcap"
     with path.open("wb") as stream:
         writer = Writer(stream, use_chunking=False)

@@ -28,7 +28,7 @@ def test_a_wrong_model_does_not_drive_the_arm_from_hold_to_hold() -> None:
 
 
 def arm(error_deg: float = 1.0, pressed_s: float = 0.0, guided: float = 0.0) -> Any:
-    """What is judged of an arm after its case."""
+    """Return the state of an arm after its case, as the judge reads it."""
     pressed = pressed_s * np.eye(ROBOT.size)[4]
     motion, start = SimpleNamespace(active=True), np.zeros(ROBOT.size) if guided else None
     error = np.deg2rad(error_deg)

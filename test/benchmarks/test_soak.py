@@ -21,7 +21,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 class DelayedClock(ClockPlant):
-    """As if some servos' values came from an earlier request."""
+    """Clock that simulates values of some servos from an earlier request."""
 
     delay_ns = np.zeros(8, dtype=np.int64)
 
@@ -73,7 +73,7 @@ def test_values_of_an_earlier_request_are_stale(
     assert watched.stale >= 4  # one of them may be delayed by the test machine so much that it looks new
 
 
-def test_rejects_are_counted_and_uncounted_ones_are_noticed(arm: tuple[WatchedArm, EmulatedServoBus]) -> None:
+def test_rejected_replies_are_counted_and_uncounted_ones_reported(arm: tuple[WatchedArm, EmulatedServoBus]) -> None:
     watched, bus = arm
     bus.line_fault = lambda frames: []
     watched.read()

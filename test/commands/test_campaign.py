@@ -15,7 +15,7 @@ from dynid.robot import load_robot
 pytestmark = pytest.mark.slow
 
 
-def test_one_bag_at_every_interval(tmp_path: Path) -> None:
+def test_campaign_runs_one_bag_at_every_interval(tmp_path: Path) -> None:
     runner, bags, out = CliRunner(), tmp_path / "bags", tmp_path / "result"
     made = ["simulate", "PA01", "V01", "--profile", "paper", "--out", str(bags), "--json", "--seed", "2"]
     made += ["--friction", "viscous"]

@@ -41,7 +41,7 @@ def files(write_run) -> tuple[Path, Path, Path]:
 
 
 @pytest.mark.slow
-def test_all_estimators_side_by_side(files) -> None:
+def test_all_estimators_are_compared_on_fitted_and_held_out_data(files) -> None:
     fit, other, mapping = files
     found = as_json("compare", fit, "--mapping", mapping, "--validate", other)
     rows = found["estimators"]
@@ -68,7 +68,7 @@ def test_all_estimators_side_by_side(files) -> None:
     assert code == 0 and "ols" in text and "wls" not in text and "M definite" in text
 
 
-def test_errors_as_a_figure(files, tmp_path: Path) -> None:
+def test_errors_are_drawn_as_a_figure_that_overwrites_nothing(files, tmp_path: Path) -> None:
     fit, other, mapping = files
     own = ("--mapping", mapping, "--estimator", "ols", "--estimator", "wls", "--plot", tmp_path / "errors.svg")
     found = as_json("compare", fit, *own, "--validate", other)["estimators"]
@@ -157,7 +157,7 @@ def test_a_model_is_validated_on_a_csv(files) -> None:
         run("validate", "nominal", other)
 
 
-def test_feasible_estimators_of_an_arm_with_products(write_run) -> None:
+def test_feasible_estimators_fit_an_arm_with_products_of_inertia(write_run) -> None:
     file = write_run(load_robot("puma_3dof"), seconds=20.0)
     names = ("ols", "consistent", "sequential")
     chosen = [word for name in names for word in ("--estimator", name)]

@@ -35,7 +35,7 @@ def port() -> Iterator[str]:
 
 
 def answered(monkeypatch: pytest.MonkeyPatch, yes: bool) -> list[str]:
-    """Have a terminal at which somebody answers; what was asked."""
+    """Simulate a terminal with an answering user; return the questions."""
     asked: list[str] = []
     for stream in (sys.stdin, sys.stderr):
         monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)

@@ -73,7 +73,7 @@ def test_an_estimator_is_added_in_two_files_and_a_check_in_one(tree: Path, write
     assert failed == ["equations_per_parameter"] and not strict["accepted"]
 
 
-def test_a_block_that_fits_nowhere_is_noticed(tree: Path) -> None:
+def test_an_example_block_without_its_place_in_the_code_is_an_error(tree: Path) -> None:
     (tree / "src/dynid/identification/checks.py").write_text("")
     with pytest.raises(ValueError, match="not enough values"):
         apply(tree, "Adding a check")

@@ -47,7 +47,7 @@ def change(mapping: Path, **changes: Any) -> Path:
     return path
 
 
-def test_the_truth_comes_back_with_the_files_that_bags_give(files, tmp_path: Path) -> None:
+def test_csv_files_give_the_true_model_and_all_result_files(files, tmp_path: Path) -> None:
     fit, other, mapping = files
     code, text = run(fit, "--mapping", mapping, "--validate", other, "--out", tmp_path / "model", "--json")
     found = json.loads(text)
@@ -80,7 +80,7 @@ def test_the_truth_comes_back_with_the_files_that_bags_give(files, tmp_path: Pat
     assert [bag["path"] for bag in stored.provenance["bags"]] == [str(fit), str(other)]
 
 
-def test_an_end_is_held_out_and_predicted(files, tmp_path: Path) -> None:
+def test_the_held_out_end_of_a_recording_is_predicted(files, tmp_path: Path) -> None:
     fit, _, mapping = files
     code, text = run(fit, "--mapping", mapping, "--hold-out", "0.3", "--out", tmp_path / "model", "--json")
     errors = json.loads(text)["relative_torque_error"]
@@ -97,8 +97,10 @@ def test_an_end_is_held_out_and_predicted(files, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "rate_hz", "seconds"), [("tx40", 500.0, 20.0), ("puma560", 100.0, 60.0), ("aloha_class", 100.0, 40.0)]
 )
-def test_other_robots_need_no_python(write_run, tmp_path: Path, name: str, rate_hz: float, seconds: float) -> None:
-    """Geared and coupled, classical, low-cost with a hand: a folder and two files are all that it takes."""
+def test_other_robots_are_identified_by_commands_alone(
+    write_run, tmp_path: Path, name: str, rate_hz: float, seconds: float
+) -> None:
+    """Robots with coupled gears, of classical and of low-cost kind need only a robot folder and two files."""
     robot = load_robot(name)
     fit = write_run(robot, "fit.csv", seconds=seconds, rate_hz=rate_hz)
     other = write_run(robot, "other.csv", seconds=10.0, rate_hz=rate_hz, seed=3)
@@ -196,8 +198,8 @@ def test_refusal_names_the_reason_and_a_remedy(files, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("most", [3_000, 100_000])
-def test_a_full_disk_leaves_nothing(files, tmp_path: Path, most: int) -> None:
-    """A limit on the size of files stands for the disk; one fails model.yaml, the other the report after it."""
+def test_a_full_disk_leaves_no_partial_result(files, tmp_path: Path, most: int) -> None:
+    """A limit on file size simulates a full disk: one value fails model.yaml, the other the report after it."""
     fit, _, mapping = files
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
@@ -348,8 +350,8 @@ def test_csv_without_a_mapping_gets_a_draft_to_check(files, tmp_path: Path, monk
 
 
 @pytest.mark.slow
-def test_from_a_urdf_to_a_model(write_run, tmp_path: Path) -> None:
-    """A robot that was drafted a minute ago, undecided still, its prior the URDF's own inertials: it is identified."""
+def test_a_robot_drafted_from_a_urdf_is_identified(write_run, tmp_path: Path) -> None:
+    """A drafted robot with undecided values is identified; its prior is the inertials of the URDF."""
     arm = load_robot("puma560")
     folder = tmp_path / "mine"
     CliRunner().invoke(app, ["robot", "new", "mine", "--urdf", str(arm.urdf_path), "--out", str(folder)])

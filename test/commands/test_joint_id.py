@@ -28,7 +28,7 @@ def made(tmp_path_factory):
     return folder, json.loads(done.stdout)
 
 
-def test_excites_identifies_and_writes(made):
+def test_command_writes_the_parameters_of_the_joint(made):
     folder, result = made
     (name,) = result
     found = result[name]
@@ -44,7 +44,7 @@ def test_excites_identifies_and_writes(made):
     assert "<svg" in (folder / "f.svg").read_text()
 
 
-def test_a_bag_gives_the_same(made, dynid):
+def test_a_recorded_bag_gives_the_same_result_as_the_run(made, dynid):
     folder, result = made
     done = dynid("joint-id", folder / "bags" / "joint_7", "--json")
     assert done.returncode == 0 and json.loads(done.stdout) == result
@@ -71,7 +71,7 @@ def test_impossible_requests_end_with_one_sentence(made, dynid, arguments, words
     assert done.stderr.startswith("error: ") and words in done.stderr and len(done.stderr.splitlines()) == 1
 
 
-def test_joints_by_number_and_name():
+def test_joints_are_chosen_by_number_or_name():
     assert chosen_joints(ROBOT, []) == list(range(8))
     assert chosen_joints(ROBOT, ["3", ROBOT.joint_names[6], "3"]) == [2, 6]
     with pytest.raises(UnknownNameError):

@@ -40,7 +40,7 @@ def _numbers(nested: object) -> list[float]:
 
 
 def drafted(folder: Path, text: str, *options: str) -> tuple[Path, dict[str, Any]]:
-    """A robot's folder from a URDF, and what the command said."""
+    """Return the folder that `robot new` drafted from a URDF, and the command's JSON answer."""
     folder.mkdir(exist_ok=True)
     (folder / "arm.urdf").write_text(text, encoding="utf-8")
     arm = folder / "arm"
@@ -48,7 +48,7 @@ def drafted(folder: Path, text: str, *options: str) -> tuple[Path, dict[str, Any
 
 
 def accepted(arm: Path, work: Path) -> dict[str, Any]:
-    """Simulated runs of the drafted motions, and the verdict of the model that comes of them."""
+    """Simulate the drafted motions, identify a model from them, and return the command's JSON answer."""
     assert set(MOTIONS) <= dynid("trajectories", "list", "--robot", arm).keys()
     dynid("simulate", *MOTIONS, "--robot", arm, "--out", work / "runs")
     bags = [work / "runs" / name for name in MOTIONS]
@@ -56,7 +56,7 @@ def accepted(arm: Path, work: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_from_a_strange_urdf_to_an_accepted_model(tmp_path: Path) -> None:
+def test_an_unusual_urdf_leads_to_an_accepted_model(tmp_path: Path) -> None:
     """A sliding joint, odd names, a continuous joint; test_docs.py and test_foreign_plant.py have plain arms."""
     arm, said = drafted(tmp_path, random_arm(4, prismatic=True, odd=True), "--tip", "tool")
     assert said["motions"] == "drafted" and 5 <= len(said["chain"]) <= 7
@@ -157,7 +157,7 @@ def test_equal_servos_are_accepted(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("without_motions")
-def test_limits_that_are_none_are_asked_for(tmp_path: Path) -> None:
+def test_zero_or_implausibly_low_limits_are_asked_for(tmp_path: Path) -> None:
     text = re.sub(r'effort="[^"]*" velocity="[^"]*"', 'effort="0" velocity="0"', random_arm(1), count=1)
     _, said = drafted(tmp_path, text)
     assert "has no effort limit" in said["questions"]["joints.joint_0.torque_limit_nm"]
@@ -219,8 +219,8 @@ def test_urdf_without_masses_is_refused_with_the_reason(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("without_motions")
-def test_angles_that_are_exact_but_for_their_last_digit_are(tmp_path: Path) -> None:
-    """Axes parallel but for 4e-6 rad put frames kilometres away, and standard parameters with them."""
+def test_rounded_multiples_of_45_degrees_become_exact(tmp_path: Path) -> None:
+    """Axes that are parallel except for 4e-6 rad would put frames kilometres away."""
     exact = random_arm(1)
     path = tmp_path / "arm.urdf"
     for figure, meant in (("1.5708", np.pi / 2), ("-3.14159", -np.pi), ("0.7854", np.pi / 4), ("2e-09", 0.0)):

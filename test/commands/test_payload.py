@@ -40,7 +40,7 @@ def runs(write_run) -> tuple[Path, Path, Path]:
 
 
 @pytest.mark.slow
-def test_a_payload_from_two_files(runs) -> None:
+def test_two_recordings_give_mass_and_centre_of_a_payload(runs) -> None:
     before, after, mapping = runs
     code, found = as_json("payload", before, after, "--mapping", mapping)
     assert code == 0
@@ -64,7 +64,7 @@ def joined(before: Path, after: Path) -> tuple[Path, float]:
 
 
 @pytest.mark.slow
-def test_a_payload_taken_up_during_a_recording(runs) -> None:
+def test_a_payload_picked_up_at_a_stated_time_is_identified(runs) -> None:
     before, after, mapping = runs
     whole, change_s = joined(before, after)
     code, found = as_json("payload", whole, "--change-at", change_s, "--mapping", mapping)

@@ -72,7 +72,7 @@ def test_arms_as_mjcf_have_the_parameters_of_the_table(result: Path, tmp_path: P
         np.testing.assert_allclose(MODEL.base_parameters(standard).values, line, atol=1e-9)
 
 
-def test_seeds_and_formats(result: Path, tmp_path: Path) -> None:
+def test_equal_seeds_give_equal_arms_in_every_format(result: Path, tmp_path: Path) -> None:
     common = ("posterior", str(result), "--arms", "3")
     for name, more in {"a": (), "b": (), "c": ("--seed", "1"), "d": ("--format", "urdf")}.items():
         assert "3 consistent arms" in run(*common, "--out", str(tmp_path / name), *more)

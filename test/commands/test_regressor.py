@@ -48,7 +48,7 @@ def test_regressor_names_and_groupings_belong_together(name: str) -> None:
     assert not base.regressor.flags.writeable
 
 
-def test_one_state_the_mount_and_wrong_shapes() -> None:
+def test_the_mount_changes_the_regressor_and_wrong_shapes_are_refused() -> None:
     q = np.zeros(3)
     up, flat = base_regressor("planar_3r", q, q, q), base_regressor("planar_3r", q, q, q, mount="flat")
     assert up.regressor.shape == (1, 3, 17) and flat.regressor.shape == (1, 3, 15)
@@ -79,7 +79,7 @@ def test_without_states_the_parameters_are_listed() -> None:
     assert len(json.loads(run("--robot", "planar_3r", "--standard", "--json"))["parameters"]) == 39
 
 
-def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
+def test_unsuitable_options_and_state_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "states.csv"
     states(path, 3)
     with pytest.raises(ConfigurationError, match="give both states and --out"):

@@ -63,8 +63,8 @@ ARM = (joint("1", "a", "b"), joint("2", "b", "c"), joint("3", "c", "d"))
 FINGERS = (joint("left", "d", "e", "prismatic"), joint("right", "d", "f", "prismatic", mimic="left"))
 
 
-def test_from_a_urdf_to_base_parameters_without_python(tmp_path: Path) -> None:
-    """The draft of a shipped arm has the shipped arm's links; decided, it is complete."""
+def test_a_decided_draft_has_the_base_parameters_of_the_shipped_arm(tmp_path: Path) -> None:
+    """A draft has the links of the shipped arm, and is complete once its questions are answered."""
     folder = tmp_path / "mine"
     code, text = run("new", "mine", "--urdf", str(URDF / "puma560" / "puma560.urdf"), "--out", str(folder))
     assert code == 0 and "6 chain joints, 0 decoupled" in text and "structure" in text
@@ -132,7 +132,7 @@ def test_one_of_two_arms_is_chosen_by_its_tip(tmp_path: Path) -> None:
     assert load_robot(tmp_path / "arm").joint_names == ("x", "y")
 
 
-def test_values_missing_from_the_urdf_are_asked(tmp_path: Path) -> None:
+def test_values_missing_from_the_urdf_become_questions(tmp_path: Path) -> None:
     endless = joint("1", "a", "b", "continuous", limit="<limit/>")
     path = urdf(
         tmp_path, endless, joint("2", "b", "c", limit='<limit lower="-1" upper="1" effort="0" velocity="0"/>'), mass=0.0
@@ -167,7 +167,7 @@ def test_values_missing_from_the_urdf_are_asked(tmp_path: Path) -> None:
     assert said in found["notes"]
 
 
-def test_inertias_of_no_body_are_named(tmp_path: Path) -> None:
+def test_physically_impossible_inertias_are_named(tmp_path: Path) -> None:
     path = urdf(tmp_path, *ARM)
     path.write_text(path.read_text().replace('izz="0.1"', 'izz="0.3"', 2))  # the first link is the base
     run("new", "arm", "--urdf", str(path), "--out", str(tmp_path / "arm"))

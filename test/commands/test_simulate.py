@@ -52,7 +52,7 @@ def test_existing_bags_are_refused_before_anything_runs(bags: Path) -> None:
     assert sorted(bags.iterdir()) == before
 
 
-def test_names_and_patterns() -> None:
+def test_trajectories_are_chosen_by_name_or_pattern() -> None:
     known = ("PA01", "PA02", "PB01", "V01")
     assert chosen_names(["V01", "PA*", "PA01"], known) == ["V01", "PA01", "PA02"]
     with pytest.raises(UnknownNameError, match="PX"):
@@ -82,7 +82,7 @@ def test_validate_judges_a_model(bags: Path) -> None:
 
 
 def as_if_real(bag: Path, folder: Path) -> Path:
-    """The same bag, but that its driver reported a real arm."""
+    """Return the same bag with a driver that reports a real arm."""
     read = read_bag(bag)
     writer = BagWriter(folder, [Topic(one.name, one.message_type, one.qos) for one in read.topics.values()])
     writer.open()

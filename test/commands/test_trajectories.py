@@ -10,7 +10,7 @@ from dynid import cli
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """The exit code of `dynid trajectories ARGUMENTS`."""
+    """Run `dynid trajectories ARGUMENTS` and return its exit code."""
     monkeypatch.setattr(sys, "argv", ["dynid", "trajectories", *arguments])
     with pytest.raises(SystemExit) as ended:
         cli.main()
@@ -52,7 +52,7 @@ def test_plot_writes_the_figure(
         (("--json", "list"), 2, "put options after the command"),
     ],
 )
-def test_refusals(
+def test_wrong_arguments_of_trajectories_are_refused(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,

@@ -26,7 +26,7 @@ MODEL = "0123456789abcdef"
 
 
 class Motion:
-    """What is stopped: a motion that was cancelled is braking."""
+    """Stand-in for the motion to be stopped; after a cancel it reports that it is braking."""
 
     def __init__(self) -> None:
         self.moving, self.phase, self.stopped_itself, self.cancelled = True, "trajectory", "", 0
@@ -140,7 +140,7 @@ def held(mass_kg: float) -> FloatArray:
 
 
 @pytest.mark.slow
-def test_a_new_payload_takes_over_without_a_blind_moment() -> None:
+def test_contact_detection_has_no_gap_while_a_payload_takes_over() -> None:
     model, q = control_model(), ROBOT.rest_posture
     loaded = with_payload(ARM, model, held(0.6))
     given = model_file().torque_deviations
@@ -170,7 +170,7 @@ def test_a_new_payload_takes_over_without_a_blind_moment() -> None:
 
 @pytest.mark.slow
 def test_payload_known_to_the_executor_is_no_contact() -> None:
-    """0.3 kg that only the executor knew were felt for much of the time."""
+    """A payload of 0.3 kg known only to the executor would be taken for contact most of the time."""
     given, felt = model_file().torque_deviations, list[list[bool]]()
     models = control_model(), with_payload(ARM, control_model(), held(0.3))
     senses = [ContactSense(ROBOT, ARM, model, given, torque_delay_s=0.0009) for model in models]

@@ -46,7 +46,7 @@ def pinocchio_jacobian(q: FloatArray) -> tuple[FloatArray, FloatArray]:
     return J[:3], data.oMf[frame].translation
 
 
-def test_the_tool_and_its_jacobian_are_pinocchios() -> None:
+def test_the_tool_position_and_jacobian_equal_those_of_pinocchio() -> None:
     force, rng = ToolForce(ROBOT, ARM.mdh), np.random.default_rng(2)
     for q in rng.uniform(-1.5, 1.5, (10, N)):
         J, place = force.jacobian(q)
@@ -108,7 +108,7 @@ def waving(time: FloatArray, speed: float = 1.0) -> tuple[FloatArray, FloatArray
 KNOWN = TorqueDeviations(speeds_rad_s=(0.05,), deviations_nm=((0.02,) * N,) * 2)
 
 
-def test_a_recording_that_begins_in_motion_does_not_begin_with_a_contact() -> None:
+def test_a_recording_that_begins_in_motion_shows_no_contact() -> None:
     time = 0.001 * np.arange(800)
     known = TorqueDeviations(speeds_rad_s=(0.05,), deviations_nm=((0.003,) * N,) * 2)
     sense = ContactSense(ROBOT, ARM, control_model(), known)

@@ -53,7 +53,7 @@ def driven(seed: int, seconds: float, force: float = 0.0) -> tuple[FloatArray, F
 
 @cache
 def model() -> ModelFile:
-    """What identification makes of it."""
+    """Return the model identified from 40 s of this arm's motion."""
     found = identify(ROBOT, recording_from_arrays(ROBOT, *driven(1, 40.0)))
     return found.model_file().model_copy(update={"accepted": True})
 

@@ -104,7 +104,7 @@ def followed(force: FloatArray | None, from_s: float, seed: int) -> tuple[list[f
 
 
 @pytest.mark.slow
-def test_without_a_force_no_test_alarms_and_velocities_are_known_better_than_an_encoder_step_a_cycle() -> None:
+def test_no_test_alarms_without_a_force_and_velocities_are_precise() -> None:
     statistics, errors, _ = followed(None, 0.0, 11)
     bound = chi2.isf(FALSE_ALARMS_1_S * 1e-3, 3)
     assert max(statistics[150:]) < bound
@@ -112,7 +112,7 @@ def test_without_a_force_no_test_alarms_and_velocities_are_known_better_than_an_
 
 
 @pytest.mark.slow
-def test_a_force_alarms_soon() -> None:
+def test_a_force_raises_an_alarm_within_40_cycles() -> None:
     statistics, _, motion = followed(np.array([4.0, 6.0, -5.0]), 2.6, 11)
     tests = OnsetTests(motion, 10.0)
     first = int(np.argmax(np.array(statistics) > tests.bound))
@@ -125,7 +125,7 @@ def test_a_model_without_deviations_is_refused() -> None:
 
 
 class Twin:
-    """An arm whose readings a pull changes after some cycles, or never."""
+    """Arm whose readings change by a pull after some cycles, or never."""
 
     def __init__(self, after: float) -> None:
         self._after, self._pulled, self.plant = after, 0, self

@@ -35,7 +35,7 @@ def reference() -> pinocchio.Model:
 
 
 def observer(scale: float = 1.0, **options: float) -> MomentumObserver:
-    """Of the arm's true model, whose mass and inertia are `scale` times as large."""
+    """Return an observer with the true model, its mass and inertia multiplied by `scale`."""
     phi = of_kinds(ARM.base_parameters(STANDARD), ("FV",), others=True)
     return MomentumObserver(
         ARM, ControlModel(ROBOT.name, "", phi.with_values(scale * phi.values), LAW, True), **options
@@ -103,7 +103,7 @@ class Pushed:
 
 
 def followed(seen: MomentumObserver, given: bool = True, cycles: int = 900) -> tuple[FloatArray, FloatArray]:
-    """What the observer says of the pushed arm, and its velocities, (cycles, 7), the push beginning after 400."""
+    """Return observed torques and velocities of the pushed arm, (cycles, 7); the push begins after 400."""
     arm, found, moved, still = Pushed(), [], [], np.zeros(N - C)
     tau = np.zeros(C)
     for k in range(cycles):
@@ -125,7 +125,7 @@ def expected(lag: float, cycles: int = 900) -> FloatArray:
 
 
 @pytest.mark.parametrize(("given", "lag"), [(True, 0.0), (False, 0.01)])
-def test_it_finds_the_external_torque_with_the_lag_that_it_states(given: bool, lag: float) -> None:
+def test_the_external_torque_is_found_with_the_stated_lag(given: bool, lag: float) -> None:
     found, dq = followed(observer(gain_1_s=GAIN, velocity_s=lag), given)
     slowest = np.lib.stride_tricks.sliding_window_view(np.abs(dq), 100, axis=0).min(axis=-1)
     slides = slowest > 0.05 * (lag > 0.0)  # a velocity that lags turns late, and friction with it
@@ -146,7 +146,7 @@ def test_lag_of_a_fast_motion_is_no_external_torque() -> None:
     assert (np.abs(np.array(found)[:, :C] * moves)[400:].max(axis=0) < 0.03).all()
 
 
-def test_a_wrong_model_shows_as_a_torque_that_is_not_there() -> None:
+def test_a_wrong_model_causes_a_false_external_torque() -> None:
     assert np.abs(followed(observer(1.2, gain_1_s=GAIN, velocity_s=0.0))[0][100:400]).max() > 0.1
 
 

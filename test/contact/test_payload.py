@@ -57,7 +57,7 @@ def scaled(
 
 
 @pytest.mark.slow
-def test_a_scale_on_the_filter_weighs_within_its_deviation_and_every_estimate_is_a_body() -> None:
+def test_the_weighed_mass_is_accurate_and_every_estimate_is_physical() -> None:
     scale, found = scaled(holding(0.2), 5)
     last = found[-1]
     assert abs(last.mass_kg - 0.2) < min(0.01, 2.0 * last.mass_deviation_kg)

@@ -26,7 +26,7 @@ STIFFNESS_N_M = 500.0  # harder ones stop the joint before it is felt, see docs/
 
 
 class Wall:
-    """A plane that the tool cannot pass but by a spring's force, normal to the y axis of the base."""
+    """Plane normal to the y axis of the base that pushes the tool back as a spring."""
 
     def __init__(self, y_m: float) -> None:
         self.y_m, self.last_n, self.cycles = y_m, 0.0, 0
@@ -45,7 +45,7 @@ class Wall:
 
 
 def report(stamp_ns: int, felt: bool) -> ContactReport:
-    """What the sense says of a state."""
+    """Return the contact report for a state."""
     where = ROBOT.joint_names[0]
     return ContactReport(stamp_ns=stamp_ns, contact=felt, joint=where, torque_nm=0.0, threshold_nm=0.0, force_n=0.0)
 

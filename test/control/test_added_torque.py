@@ -107,7 +107,7 @@ def test_efforts_fade_with_whatever_ends_their_motion(end: str) -> None:
     assert np.abs(np.diff(steps, axis=0)).max() < 1.1e-3 * before / (BLEND_S if end == "cancel" else STOP_BLEND_S)
 
 
-def test_an_arm_that_leaves_its_hold_again_and_again_is_commanded_no_more() -> None:
+def test_an_arm_that_leaves_its_hold_repeatedly_is_released() -> None:
     arm = Held()
     arm.motion.hold(arm.q, arm.stamp)
     arm.run("", 10)
@@ -191,7 +191,7 @@ def test_a_joint_beyond_its_tolerance_brakes_the_arm_along_its_path(tolerance: f
         assert arm.motion.phase == "done" and arm.motion.stopped_itself == ""
 
 
-def test_more_than_a_motor_gives_is_refused() -> None:
+def test_an_effort_beyond_the_torque_limit_is_refused() -> None:
     with pytest.raises(SafetyError, match=rf"effort of {ROBOT.joint_names[1]} is \d+\.\d\d N m at 1\.500 s, its limit"):
         Held().begin(short(), curve(20.0))
 

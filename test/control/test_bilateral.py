@@ -191,7 +191,7 @@ def test_mirrored_joint_is_detected_by_the_holding_torque(sign):
         (0.0, 0.0, -0.1, "velocities amount to a movement"),
     ],
 )
-def test_positions_that_stand_still_contradict_an_arm_that_moves(dq, energy_rad, told, found):
+def test_frozen_positions_of_a_moving_arm_are_detected(dq, energy_rad, told, found):
     watch, before, velocity = Watch(), np.zeros(N), np.zeros(N)
     before[1], velocity[2] = dq, told
     watch.frozen(Reading(0, START - 1e-3, dq=velocity), before, energy_rad)
@@ -224,7 +224,7 @@ def test_an_arm_that_stands_to_the_encoder_count_while_the_other_moves_is_notice
 
 def test_judge_detects_unsafe_runs():
     class Trusting(ArmPair):
-        """Watches nothing."""
+        """Pair of arms without any safety check."""
 
         def _frozen(self, leader, follower):
             return ""
@@ -265,8 +265,8 @@ def test_a_pair_that_is_not_started_or_was_stopped_commands_nothing():
 
 
 @pytest.mark.parametrize(("torque", "explained"), [(0.0, False), (0.2, True)])
-def test_energy_is_observed(torque, explained):
-    """A joint of 0.1 kg m^2 gets faster by 2 rad/s^2: somebody pushes it with 0.2 N m, or its motor drives it."""
+def test_energy_of_an_external_torque_is_not_counted_as_a_gain(torque, explained):
+    """A joint of 0.1 kg m^2 accelerates at 2 rad/s^2, by an external torque of 0.2 N m or without one."""
     law = BilateralLaw(ROBOT, MODEL, MODEL, DYNAMICS)
     observer = EnergyObserver(law)
     observer.reset()
@@ -279,7 +279,7 @@ def test_energy_is_observed(torque, explained):
     assert observer.given_j == pytest.approx(torque * 4.0, rel=0.01)
 
 
-def test_energy_out_of_nowhere_ends_the_coupling_then_the_pair():
+def test_unexplained_energy_ends_the_coupling_and_then_the_pair():
     pair, stamp = ArmPair(ROBOT, BilateralLaw(ROBOT, MODEL, MODEL, DYNAMICS)), 1_000_000_000
     pair.start(stamp, Reading(stamp, START), Reading(stamp, START))
     for k, mode in ((1, "four_channel"), (2, "unilateral"), (3, "unilateral")):
@@ -291,7 +291,7 @@ def test_energy_out_of_nowhere_ends_the_coupling_then_the_pair():
 
 
 @pytest.mark.parametrize("wrong", [{"mode": "bilateral"}, {"position_scale": 0.0}, {"friction_share_free": 1.2}])
-def test_settings_that_make_no_sense_are_refused(wrong):
+def test_invalid_settings_are_refused(wrong):
     with pytest.raises(ConfigurationError, match=f"{next(iter(wrong))} is .*; expected"):
         BilateralSettings(**wrong)
 

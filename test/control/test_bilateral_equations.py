@@ -48,7 +48,7 @@ def friction(z: FloatArray, dq: FloatArray, tau: FloatArray, load: FloatArray) -
     return law["fv"] * dq + law["of"] + np.abs(z) * fast
 
 
-def test_one_cycle_of_the_observer(rng: np.random.Generator) -> None:
+def test_one_cycle_of_the_observer_equals_numpy(rng: np.random.Generator) -> None:
     observer, phi = ArmObserver(MODEL, DYNAMICS), MODEL.phi
     links = of_kinds(phi, KINDS, others=True)
     for _ in range(3):
@@ -94,7 +94,7 @@ def accelerations(law: BilateralLaw, y: FloatArray) -> tuple[FloatArray, FloatAr
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_one_cycle_of_the_law(mode: Mode, rng: np.random.Generator) -> None:
+def test_one_cycle_of_the_law_equals_numpy(mode: Mode, rng: np.random.Generator) -> None:
     settings = BilateralSettings(mode, position_scale=0.8, force_scale=1.3, stiffness_1_s2=90.0, damping_1_s=9.0)
     law = BilateralLaw(ROBOT, MODEL, MODEL, DYNAMICS, settings)
     limited = 0
@@ -118,7 +118,7 @@ def test_one_cycle_of_the_law(mode: Mode, rng: np.random.Generator) -> None:
     assert 0 < limited < 5 * N
 
 
-def test_a_torque_that_is_no_number_is_none_after_the_limits_either() -> None:
+def test_a_nan_torque_stays_nan_after_the_limits() -> None:
     law = BilateralLaw(ROBOT, MODEL, MODEL, DYNAMICS)
     law.follower.rows[IN_FORCE] = law.follower.friction[2] = np.nan
     leader, follower = law._torques(DT, PRESSED)
@@ -144,7 +144,7 @@ def test_elimination_solves_positive_definite_systems(rng: np.random.Generator) 
 
 
 @pytest.mark.parametrize("bad", [None, 5])
-def test_checks_are_those_of_numpy(bad: int | None, rng: np.random.Generator) -> None:
+def test_compiled_checks_equal_numpy(bad: int | None, rng: np.random.Generator) -> None:
     since_s, expected_s = np.zeros((2, N)), np.zeros((2, N))
     for _ in range(50):
         values, limits, other = *rng.uniform(0.5, 2.0, (2, N)) * rng.choice([-1, 1], N), rng.standard_normal(N)

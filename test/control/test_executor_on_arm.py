@@ -41,7 +41,7 @@ def model():
 
 
 def begun(seconds, law=None):
-    """An arm that has been in V01 for so long."""
+    """Return an arm that has followed V01 for a time [s]."""
     arm = SteppedArm(ROBOT, seed=1)
     controller = FeedforwardPd(SETTINGS) if law is None else ArmController(law, SETTINGS.pseudo_differentiation_s, N)
     motion = MotionExecutor(ROBOT, controller)
@@ -53,7 +53,7 @@ def begun(seconds, law=None):
 
 
 def stands(arm, motion, seconds=3.0):
-    """Whether the arm comes to rest where its reference is, within what gravity makes it sag; and where."""
+    """Return whether the arm comes to rest near its reference, except for sag under gravity, and its posture."""
     for _ in range(round(seconds * 1000)):
         step = arm.follow(motion)
     q = arm.plant.q.copy()
@@ -124,7 +124,7 @@ def test_laws_are_switched_in_the_middle_of_a_motion_without_a_jump(model, dynam
 
 
 @pytest.mark.slow
-def test_hand_guiding_after_a_motion_and_back(model, dynamics):
+def test_switching_to_hand_guiding_and_back_leaves_the_arm_at_rest(model, dynamics):
     law = ComputedTorque(SETTINGS, model, dynamics)
     arm, motion, _ = begun(2.0, law)
     motion.cancel(arm.stamp_ns)

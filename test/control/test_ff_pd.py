@@ -25,8 +25,8 @@ def settings():
     )
 
 
-def test_equation_2_sample_by_sample(settings):
-    """Against scalar arithmetic in the literal form of eq. 2, the filter as an exactly integrated low pass."""
+def test_every_sample_obeys_equation_2(settings):
+    """Compare with scalar arithmetic of eq. 2 and an exactly integrated low-pass filter."""
     rng = np.random.default_rng(11)
     controller: Controller = FeedforwardPd(settings)
     q = rng.normal(size=2)

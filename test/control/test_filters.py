@@ -18,7 +18,7 @@ def run(x, dt):
 
 
 @pytest.mark.parametrize("dt", [0.00025, 0.001, 0.005])
-def test_equals_scipys_first_order_hold(dt):
+def test_the_filter_equals_scipys_first_order_hold(dt):
     x = np.cumsum(np.random.default_rng(3).normal(size=(300, 8)), axis=0)
     numerator, denominator, _ = signal.cont2discrete(([1.0, 0.0], [TF, 1.0]), dt, method="foh")
     expected = signal.lfilter(numerator.ravel(), denominator, x - x[0], axis=0)
@@ -47,7 +47,7 @@ def test_a_ramp_is_differentiated_exactly_in_the_end():
     np.testing.assert_allclose(run(x, dt)[-1], [1.5, -0.5], rtol=1e-9)
 
 
-def test_no_kick_at_the_start():
+def test_a_reset_to_the_first_sample_avoids_an_initial_jump():
     filtered = PseudoDifferentiator(TF, 2)
     filtered.reset(np.array([2.0, -3.0]))
     np.testing.assert_array_equal(filtered.update(0.001, np.array([2.0, -3.0])), [0.0, 0.0])
@@ -56,7 +56,7 @@ def test_no_kick_at_the_start():
     assert np.max(np.abs(unlike.update(0.001, np.array([2.0, -3.0])))) > 100.0
 
 
-def test_a_late_sample_does_not_ring():
+def test_a_late_sample_causes_no_oscillation():
     filtered = PseudoDifferentiator(TF, 1)
     filtered.reset(np.zeros(1))
     outputs = [filtered.update(0.02, np.array([x]))[0] for x in (1.0, 1.0, 1.0, 1.0)]

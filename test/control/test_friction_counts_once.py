@@ -158,7 +158,7 @@ def test_guiding_hand_is_helped_by_a_share_of_friction(arm: ArmModel) -> None:
     np.testing.assert_allclose(given - gravity, share * (resisting + among), rtol=1e-6)
 
 
-def test_of_kinds_takes_a_vector_apart(arm: ArmModel) -> None:
+def test_of_kinds_and_its_complement_sum_to_all_parameters(arm: ArmModel) -> None:
     phi = parameters(arm)
     whole = of_kinds(phi, KINDS).values + of_kinds(phi, KINDS, others=True).values
     np.testing.assert_array_equal(whole, phi.values)

@@ -17,7 +17,7 @@ from dynid.trajectory.families import load_excitation
 
 @pytest.fixture(scope="module")
 def check(robot) -> MotionCheck:
-    """With the torques of the simulated arm's own parameters and the friction of published gears."""
+    """Return the motion check with the simulated arm's true parameters and published gear friction."""
     torques = model_torques(arm("crane_x7"), nominal("crane_x7"), gear_friction(robot, "M6"))
     limits = robot_limits(robot, load_excitation(robot).acceleration_limits)
     return MotionCheck(robot, limits, torques, SelfCollision(robot))

@@ -49,7 +49,7 @@ class Free:
 
 
 def gravity(payload_kg: float = 0.0) -> GravityCompensation:
-    """With the arm's true parameters, and a payload."""
+    """Return gravity compensation with the arm's true parameters and a payload."""
     standard = holding(ROBOT, payload_kg) if payload_kg else plant_standard(ROBOT)
     phi = of_kinds(ARM.base_parameters(from_file(standard, ARM.mdh)), ("FV",), others=True)
     return GravityCompensation(ControlModel(ROBOT.name, "", phi, gear_friction(ROBOT), True), DYNAMICS, FRICTION_SHARE)
@@ -121,7 +121,7 @@ def test_laws_with_a_reference_and_arms_without_commands_are_not_watched() -> No
 
 
 def guided(law: GravityCompensation, seed: int = 0) -> tuple[SteppedArm, MotionExecutor]:
-    """An arm that stands by itself under a law, and its executor."""
+    """Return an arm that stands still under a law, and its executor."""
     arm = SteppedArm(ROBOT, seed=seed, q0=POSE)
     motion = MotionExecutor(ROBOT, ArmController(law, SETTINGS.pseudo_differentiation_s, N))
     motion.hold(arm.measure(), arm.stamp_ns)

@@ -29,7 +29,7 @@ POSE = np.deg2rad([20.0, 20.0, 10.0, -60.0, 30.0, 20.0, 0.0, 40.0])
 
 
 def law_of(share: float = FRICTION_SHARE, overestimated: float = 1.0) -> GravityCompensation:
-    """With the arm's true parameters, but for the friction."""
+    """Return the law with the arm's true parameters except for friction."""
     phi = of_kinds(ARM.base_parameters(from_file(plant_standard(ROBOT), ARM.mdh)), ("FV",), others=True)
     friction = gear_friction(ROBOT).scaled(overestimated)
     return GravityCompensation(ControlModel(ROBOT.name, "", phi, friction, True), DYNAMICS, share)

@@ -46,7 +46,7 @@ def short_move() -> "object":
     return approach(np.array(ROBOT.rest_posture) + 0.05, target, ROBOT.joint_names, name="short")
 
 
-def test_phases_in_order_and_a_continuous_reference() -> None:
+def test_phases_follow_in_order_with_a_continuous_reference() -> None:
     arm = Arm()
     arm.motion.begin(short_move(), arm.q, arm.stamp)
     references = []
@@ -146,7 +146,7 @@ def test_an_arm_that_does_not_follow_is_held_where_it_is() -> None:
     arm.run(10)
 
 
-def test_an_arm_that_is_pushed_while_it_is_held_is_no_motion_given_up() -> None:
+def test_a_held_arm_that_is_pushed_is_held_where_it_is() -> None:
     arm = Arm()
     arm.motion.begin(short_move(), arm.q, arm.stamp)
     while arm.motion.moving:
@@ -350,7 +350,7 @@ def test_a_hold_begins_anew_after_the_clock_was_set_back() -> None:
     assert arm.motion.active
 
 
-def test_tracking_progress_and_statistics() -> None:
+def test_progress_and_tracking_statistics_match_the_motion() -> None:
     arm = Arm()
     assert arm.motion.tracking.summary(ROBOT.joint_names) == {"states": 0}
     arm.motion.begin(short_move(), arm.q, arm.stamp)
@@ -405,7 +405,7 @@ def test_motions_of_other_joints_or_without_a_state_are_refused() -> None:
 
 
 class Led:
-    """A law that follows no reference."""
+    """Control law that follows no reference."""
 
     name, follows_reference = "led", False
 
@@ -450,7 +450,7 @@ def test_moving_arm_is_not_released_by_another_law() -> None:
 
 
 class Push(Led):
-    """A law without feedback that pushes the first joint."""
+    """Control law without feedback that pushes the first joint."""
 
     name, follows_reference = "push", True
 

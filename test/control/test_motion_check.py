@@ -63,7 +63,7 @@ def to(joint, angle, factor=1.0):
     return through("move", NAMES, np.array([REST, target]), 4.0 * np.ones(8), 16.0 * np.ones(8), factor)
 
 
-def test_a_start_that_no_joint_reaches_is_refused_with_its_limit_before_a_way_there_is_sought(torques):
+def test_a_start_beyond_its_limit_is_refused_before_an_approach(torques):
     far = REST.copy()
     far[0] = 9.0
     motion = approach(far, far, NAMES, name="far")
@@ -78,7 +78,7 @@ def test_feasible_motions_pass_the_check(torques, collision):
     checker(torques, collision).check([approach(REST, REST, NAMES)])  # nothing to move
 
 
-def test_position_names_joint_time_and_value(torques):
+def test_a_refused_position_names_joint_time_and_value(torques):
     motion = to(3, 0.2)
     t = np.arange(0.0, motion.duration, STEP_S)
     first = t[np.argmax(motion.sample_all(t)[0][:, 3] > ROBOT.upper[3])]
@@ -100,7 +100,7 @@ def test_position_names_joint_time_and_value(torques):
         ({"velocity": np.nan * np.ones(8)}, "moves at"),
     ],
 )
-def test_velocity_acceleration_and_current(torques, changed, words):
+def test_velocity_acceleration_and_torque_limits_refuse_motions(torques, changed, words):
     checker(torques).check([to(0, 0.8)])
     with pytest.raises(SafetyError, match=words):
         checker(torques, **changed).check([to(0, 0.8)])
@@ -119,7 +119,7 @@ def test_torques_are_those_of_the_model_and_its_friction():
     assert np.abs(nominal_torques(ROBOT, "upright")(q, dq, ddq) - nominal).max() > 1.0
 
 
-def test_contact_of_links_names_both(torques, collision):
+def test_a_contact_of_two_links_is_refused_naming_both(torques, collision):
     rng = np.random.default_rng(0)
     hits = (q for q in rng.uniform(ROBOT.lower, ROBOT.upper, (2000, 8)) if collision.contact_at(q))
     motion = approach(REST, next(hits), NAMES)
@@ -221,7 +221,7 @@ def test_friction_counts_on_both_sides_of_a_turning_point():
                 checker(rubbing, torque=limit).check([motion])
 
 
-def test_every_part_of_a_motion_stays_in_the_free_space_and_an_arm_outside_may_come_in(torques):
+def test_a_motion_must_stay_in_free_space_and_may_enter_it(torques):
     usual = robot_limits(ROBOT, EXCITATION.acceleration_limits)
     check = MotionCheck(ROBOT, usual, torques, box=box_of(ROBOT, ""))
     down = REST.copy()

@@ -75,7 +75,7 @@ def test_proven_motions_stay_inside_the_box(name: str) -> None:
 
 
 class TooLoose(SafeBox):
-    """A bound that believes that no joint moves within a piece, nor off its reference."""
+    """Wrong bound: it assumes that no joint moves within a piece or leaves its reference."""
 
     def _places(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
         centres, levers = super()._places(q)
@@ -83,7 +83,7 @@ class TooLoose(SafeBox):
 
 
 @pytest.mark.slow
-def test_the_judge_finds_a_bound_that_is_too_loose(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bound_that_is_too_loose_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dynid.control.safe_box.FIRST_SPAN_S", 0.5)
     monkeypatch.setattr(TooLoose, "_second_order", lambda self, d: 0.0 * d @ self._reach.T)
     proven, worst = worst_of_proven(load_robot("crane_x7"), TooLoose, 100, 3)
@@ -91,7 +91,7 @@ def test_the_judge_finds_a_bound_that_is_too_loose(monkeypatch: pytest.MonkeyPat
     assert worst > 0.005
 
 
-def test_swing_between_two_samples_is_detected() -> None:
+def test_a_swing_between_two_samples_is_detected() -> None:
     """At both ends and in the middle of the piece the arm is far from a thin wall; it only swings through it."""
     robot = load_robot("crane_x7")
     scene = SceneFile.model_validate(
@@ -108,7 +108,7 @@ def test_swing_between_two_samples_is_detected() -> None:
     SafeBox(robot, SceneFile(schema_version=1)).prove(motion, np.zeros(robot.size))
 
 
-def test_a_scene_without_sense_is_refused(tmp_path: Path) -> None:
+def test_a_scene_with_swapped_limits_is_refused(tmp_path: Path) -> None:
     (tmp_path / "scene.yaml").write_text(
         "schema_version: 1\ninside: [{name: room, lower_m: [0, 0, 1], upper_m: [1, 1, 0]}]\n"
     )
@@ -117,7 +117,7 @@ def test_a_scene_without_sense_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_shipped_scene_refuses_those_of_the_shipped_motions_that_pass_below_its_table() -> None:
+def test_the_scene_refuses_shipped_motions_below_its_table() -> None:
     robot = load_robot("crane_x7")
     scene = scene_of(robot)
     assert scene is not None

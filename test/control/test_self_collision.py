@@ -21,7 +21,7 @@ def collision():
 
 @pytest.fixture(scope="module")
 def other():
-    """The URDF in MuJoCo, which leaves out neighbours by itself."""
+    """Return the URDF as a MuJoCo model, which ignores contacts of neighbouring links."""
     spec = mujoco.MjSpec.from_string(read_urdf_text(ROBOT.urdf_path))
     for geom in spec.geoms:
         geom.contype = geom.conaffinity = 1
@@ -41,7 +41,7 @@ def touching(model, q):
     return None if abs(deepest) < 1e-4 else deepest < 0.0
 
 
-def test_agrees_with_mujoco_at_random_postures(collision, other):
+def test_contacts_agree_with_mujoco_at_random_postures(collision, other):
     rng = np.random.default_rng(4)
     found = []
     for q in rng.uniform(ROBOT.lower, ROBOT.upper, (600, ROBOT.size)):
@@ -98,7 +98,7 @@ def test_contact_between_two_samples_is_found(collision):
     assert missed >= 3
 
 
-def test_a_description_without_shapes_has_nothing_to_look_at_and_a_broken_one_is_refused(tmp_path, robot_folder):
+def test_links_without_shapes_never_touch_and_a_lost_mesh_is_refused(tmp_path, robot_folder):
     urdf = robot_folder / "../../urdf/crane_x7/crane_x7.urdf"
     text = urdf.read_text()
     start, bare = 0, text

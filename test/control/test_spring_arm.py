@@ -98,7 +98,7 @@ def test_a_controller_takes_the_springs_from_model_yaml() -> None:
 
 
 def test_a_spring_is_no_contact(dynamics) -> None:
-    """The arm stands still, its motors carry gravity and spring: nothing else touches it."""
+    """Motors of an arm at rest carry gravity and the spring, so there is no contact."""
     q = np.array([0.3, -0.5, 1.1])
     held = (PLAIN.inverse_dynamics(q, 0 * q, 0 * q, PLAIN_PHI) + springs(q[None]))[0]
     felt = []

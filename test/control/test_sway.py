@@ -14,7 +14,7 @@ N, SETTINGS = ROBOT.size, load_controller(ROBOT)
 
 
 class Seen(FeedforwardPdLaw):
-    """Remembers the references that it is asked to follow."""
+    """Law that records the references that it is asked to follow."""
 
     def torque(
         self, q: FloatArray, dq: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray

@@ -43,7 +43,7 @@ def test_softer_gains_do_not_follow_the_demo_motion(arm):
 
 
 def test_inertias_are_1_3_times_the_diagonal_of_the_papers_model_at_posture_a(arm):
-    """Joint 7 apart, whose values are published."""
+    """Joint 7 is excluded: its values are published."""
     from dynid.model.dynamics import ArmModel
     from dynid.model.model_file import ModelFile
     from dynid.resources import load_validated

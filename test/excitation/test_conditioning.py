@@ -50,7 +50,7 @@ def test_demo_motions_identify_all_39_parameters(singular_values, name, limit):
     assert values[0] / values[-1] < limit
 
 
-def test_one_joint_at_a_time_is_not_enough():
+def test_motion_of_one_joint_at_a_time_leaves_parameters_unexcited():
     """What the checks above reject: AG02's single-joint part alone leaves parameters unexcited."""
     robot = load_robot("crane_x7")
     model, excitation = ArmModel.of(robot), load_excitation(robot)

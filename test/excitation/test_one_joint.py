@@ -67,7 +67,7 @@ def test_several_postures_determine_all_base_parameters(optimiser: ExcitationOpt
     np.testing.assert_allclose(np.linalg.lstsq(W, W @ phi, rcond=None)[0], phi, atol=1e-6)
 
 
-def test_what_cannot_be_is_refused(optimiser: ExcitationOptimiser) -> None:
+def test_impossible_one_joint_motions_are_refused(optimiser: ExcitationOptimiser) -> None:
     maker = optimiser.one_joint("limited")
     with pytest.raises(ConfigurationError, match="expected at least 2 periods and 1 posture"):
         maker.motion("none", OneJointWish(periods=1))

@@ -32,7 +32,7 @@ EXCITATION = load_excitation(ROBOT)
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A quarter of the iterations that the command takes: what they find is good enough."""
+    """Reduce the iterations to a quarter of the command's number, which suffices for these tests."""
     monkeypatch.setattr(excitation_optimiser, "optimise", partial(optimise, iterations=10))
 
 
@@ -55,7 +55,7 @@ def test_series_rest_at_both_ends_and_have_true_derivatives(kind: SeriesKind) ->
 
 
 @pytest.mark.parametrize("objective", [log_condition, d_optimality])
-def test_gradients_of_the_objectives(objective) -> None:
+def test_gradients_of_the_objectives_equal_finite_differences(objective) -> None:
     rng = np.random.default_rng(0)
     root, step = rng.normal(size=(20, 6)), rng.normal(size=(6, 6))
     A, step = root.T @ root, 1e-6 * (step + step.T)
@@ -69,7 +69,7 @@ def test_objectives_are_condition_and_determinant() -> None:
     assert d_optimality(A)[0] == pytest.approx(-np.log(64e6) / 6.0)
 
 
-def test_gradient_of_the_cost_with_limits_left(optimiser: ExcitationOptimiser) -> None:
+def test_the_cost_gradient_beyond_limits_equals_finite_differences(optimiser: ExcitationOptimiser) -> None:
     times = np.arange(0.0, 8.0, 0.2)
     bounds = optimiser.bounds("limited", 0.3)
     phi = np.full(39, 0.1)
@@ -109,7 +109,7 @@ def test_optimised_motion_beats_the_primitive_of_equal_duration(optimiser: Excit
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("soon")
-def test_an_arm_with_a_sliding_joint(tmp_path: Path) -> None:
+def test_excitation_keeps_the_limits_of_a_sliding_joint(tmp_path: Path) -> None:
     (tmp_path / "arm.urdf").write_text(random_arm(4, prismatic=True), encoding="utf-8")
     command = ["robot", "new", "arm", "--urdf", str(tmp_path / "arm.urdf"), "--out", str(tmp_path / "arm")]
     assert CliRunner().invoke(app, command).exit_code == 0

@@ -12,7 +12,7 @@ from dynid.simulation.bus.servo_bus import EmulatedServoBus
 
 @pytest.fixture(autouse=True, scope="module")
 def no_long_collections() -> Iterator[None]:
-    """The servo bus is a thread of this process and must answer within milliseconds: see test/nodes/conftest.py."""
+    """Freeze old objects: the servo bus is a thread of this process and must answer within milliseconds."""
     gc.collect()
     gc.freeze()
     yield

@@ -27,7 +27,7 @@ def line(robot: Robot, bus: EmulatedServoBus) -> Iterator[ServoBus]:
     opened.close()
 
 
-def test_single_reads_and_writes(line: ServoBus, bus: EmulatedServoBus) -> None:
+def test_single_registers_are_written_and_read_back(line: ServoBus, bus: EmulatedServoBus) -> None:
     assert line.ping(3) == 1120
     assert line.read(3, table.OPERATING_MODE) == table.POSITION_MODE
     line.write(3, table.OPERATING_MODE, 0)
@@ -50,10 +50,10 @@ def test_refused_writes_say_which_servo_register_and_why(line: ServoBus) -> None
         line.write(4, table.RETURN_DELAY_TIME, 0)
 
 
-def test_frames_go_out_as_built_whatever_the_sdk_stuffs(
+def test_frames_are_stuffed_once_without_the_sdk(
     line: ServoBus, bus: EmulatedServoBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its `addStuffing` discards its result today; what is stuffed here would be stuffed twice once that is mended."""
+    """`addStuffing` of the SDK discards its result; once that is corrected, frames would be stuffed twice."""
     monkeypatch.delattr(Protocol2PacketHandler, "txPacket")
     sent: list[bytes] = []
     with line.line() as port:
@@ -102,7 +102,7 @@ def test_an_answer_that_comes_twice_is_counted(line: ServoBus, bus: EmulatedServ
     assert line.read_block(4, 64, 1) == b"\x00" and line.surplus == 1
 
 
-def test_group_reads_and_writes(line: ServoBus, bus: EmulatedServoBus) -> None:
+def test_group_reads_mark_a_missing_servo(line: ServoBus, bus: EmulatedServoBus) -> None:
     line.sync_write(table.TORQUE_ENABLE, [1, 0] * 4)
     assert line.sync_read(table.TORQUE_ENABLE) == ([1, 0] * 4, [True] * 8)
     bus.chain.servos.pop(5)
@@ -131,7 +131,7 @@ def test_closed_bus_is_reported(line: ServoBus) -> None:
         line.ping(2)
 
 
-def test_a_link_is_followed(robot: Robot, bus: EmulatedServoBus, tmp_path: Path) -> None:
+def test_a_symbolic_link_to_a_port_is_followed(robot: Robot, bus: EmulatedServoBus, tmp_path: Path) -> None:
     link = tmp_path / "arm"
     link.symlink_to(bus.port)
     assert is_pseudo_terminal(link) and not is_pseudo_terminal("/dev/ttyUSB0")
@@ -149,19 +149,19 @@ def test_a_link_is_followed(robot: Robot, bus: EmulatedServoBus, tmp_path: Path)
         (__file__, "not a serial port"),
     ],
 )
-def test_ports_that_cannot_be_opened(port: str, words: str) -> None:
+def test_ports_that_cannot_be_opened_are_named_in_one_line(port: str, words: str) -> None:
     with pytest.raises(BusError, match=words) as caught:
         open_port(port, 3_000_000)
     assert port in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_permission_names_the_group() -> None:
+def test_a_denied_permission_names_the_group_dialout() -> None:
     assert "dialout" in _sentence("/dev/ttyUSB0", errno.EACCES)
     assert "busy" in _sentence("/dev/ttyUSB0", errno.EAGAIN)
     assert os.strerror(errno.ENODEV) in _sentence("/dev/ttyUSB0", errno.ENODEV)
 
 
-def test_unknown_baud_rate(bus: EmulatedServoBus) -> None:
+def test_an_unknown_baud_rate_is_refused(bus: EmulatedServoBus) -> None:
     with pytest.raises(BusError, match="4500000"):
         open_port(bus.port, 4_500_000)
 

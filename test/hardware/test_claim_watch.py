@@ -51,7 +51,7 @@ def test_driver_stops_an_arm_that_is_falsely_claimed_held(robot: Robot) -> None:
 
 @pytest.mark.slow
 def test_the_same_torque_without_the_claim_is_followed(robot: Robot) -> None:
-    """What the row of the fault table is for: without the watch the joint goes on."""
+    """Without the watch the joint goes on moving; the row of the fault table must report this."""
     run = ClaimRun(robot, 0, claims=False)
     run.run()
     assert not np.isfinite(run.fault_s) and run.text == "" and np.isfinite(run.pushed_s)

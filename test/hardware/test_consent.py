@@ -54,7 +54,7 @@ def test_a_copied_window_size_is_no_proof(bus: EmulatedServoBus) -> None:
             os.close(descriptor)
 
 
-def test_the_proof_ends_with_the_simulated_arm_and_returns_with_its_cable(tmp_path: Path) -> None:
+def test_a_port_counts_as_simulated_only_while_its_cable_is_in(tmp_path: Path) -> None:
     terminal = ServoTerminal(tmp_path / "arm")
     assert is_simulated_port(tmp_path / "arm")
     device = os.path.realpath(tmp_path / "arm")

@@ -24,7 +24,7 @@ PATIENCE_S = 60.0  # for what comes at once unless the machine is busy
 
 
 class Watcher:
-    """The loop's callback: keeps the cycles, and lets a test wait for one that it describes."""
+    """Callback of the loop that records cycles, and lets a test wait for one with a condition."""
 
     def __init__(self) -> None:
         self.cycles: list[tuple[ArmSample, np.ndarray]] = []
@@ -87,7 +87,7 @@ def test_a_command_from_before_enable_is_not_followed(loop: ControlLoop, watcher
     assert not any(applied.any() for _, applied in watcher.cycles)
 
 
-def test_an_old_command_is_stale(loop: ControlLoop, watcher: Watcher) -> None:
+def test_an_old_command_is_not_applied(loop: ControlLoop, watcher: Watcher) -> None:
     loop.enable()
     loop.set_command(np.full(8, 0.5), stamp_s=time.monotonic() - 2.0)
     watcher.wait(lambda *_: loop.last_result.reasons == (Reason.STALE_COMMAND,))
@@ -354,7 +354,7 @@ def test_a_lost_port_ends_the_loop_with_its_error(robot: Robot, plant: Independe
         loop.disable()
 
 
-def test_a_loop_runs_once(loop: ControlLoop) -> None:
+def test_a_loop_cannot_be_started_twice(loop: ControlLoop) -> None:
     with pytest.raises(SafetyError, match="before"):
         loop.start()
 

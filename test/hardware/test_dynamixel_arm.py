@@ -229,7 +229,7 @@ def test_a_setting_that_changed_since_the_start_refuses_torque(
     assert not any(bus.chain.summary()["torque_was_enabled"])
 
 
-def test_all_settings_come_round_with_the_slow_data(arm: DynamixelArm) -> None:
+def test_slow_polls_read_all_settings_of_all_servos(arm: DynamixelArm) -> None:
     for _ in range(16 * 25):  # in each round one block of one servo
         arm.slow_poll()
     expected = [0, 0, 255, 885, 0, 885]
@@ -314,7 +314,7 @@ def test_torque_off_that_is_not_confirmed_is_an_error(arm: DynamixelArm, bus: Em
     assert not arm.bus.is_open
 
 
-def test_slow_poll_goes_round_all_servos(arm: DynamixelArm, bus: EmulatedServoBus) -> None:
+def test_slow_poll_reads_all_servos_in_turn(arm: DynamixelArm, bus: EmulatedServoBus) -> None:
     assert np.isnan(arm.slow.voltage_v).all()
     bus.chain.servos[9].set(table.PRESENT_TEMPERATURE, 61)
     bus.chain.servos[3].set(table.BUS_WATCHDOG, -1)
@@ -377,8 +377,8 @@ def test_no_torque_and_no_current_is_written_before_enable(
 
 
 @pytest.mark.parametrize("switch", [one.name for one in fields(UndocumentedBehaviour)])
-def test_the_arm_is_driven_whatever_the_manual_leaves_open(robot: Robot, bus: EmulatedServoBus, switch: str) -> None:
-    """From delivery to torque off, with a tripped watchdog between: no current that was not asked for flows."""
+def test_the_arm_is_driven_under_every_undocumented_behaviour(robot: Robot, bus: EmulatedServoBus, switch: str) -> None:
+    """From the factory state to torque off, with a tripped watchdog between, only commanded current flows."""
     chain = bus.chain
     other = RANGE_ERROR if switch == "unlisted_error" else not getattr(chain.undocumented, switch)
     setattr(chain.undocumented, switch, other)

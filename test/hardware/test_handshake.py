@@ -164,7 +164,7 @@ def test_a_servo_that_is_not_fit_is_refused(
     assert words in text and f"servo 4 ({robot.joint_names[2]})" in text and "servo 5" not in text
 
 
-def test_findings_that_do_not_forbid_a_start(robot: Robot, bus: EmulatedServoBus) -> None:
+def test_shutdown_temperature_and_answer_findings_are_warnings(robot: Robot, bus: EmulatedServoBus) -> None:
     servos = [bus.chain.servos[servo_id] for servo_id in robot.servo_ids]
     for servo in servos:
         servo.set(table.RETURN_DELAY_TIME, 0)
@@ -180,7 +180,7 @@ def test_findings_that_do_not_forbid_a_start(robot: Robot, bus: EmulatedServoBus
 
 
 def test_a_goal_pwm_that_limits_torque_is_lifted(robot: Robot, bus: EmulatedServoBus) -> None:
-    """It follows the PWM limit at power-on only."""
+    """The goal PWM follows the PWM limit only at power-on."""
     bus.chain.servos[5].set(table.PWM_LIMIT, 100)
     bus.chain.servos[5].set(table.GOAL_PWM, 100)
     with DynamixelArm(robot, bus.port) as arm:
@@ -195,9 +195,7 @@ def test_servo_that_answers_only_pings_is_set_to_answer(robot: Robot, bus: Emula
     assert bus.chain.servos[5].get(table.STATUS_RETURN_LEVEL) == table.STATUS_RETURN_ALL
 
 
-def test_torque_that_the_arm_itself_left_on_is_taken_over_when_its_port_is_opened_again(
-    robot: Robot, bus: EmulatedServoBus
-) -> None:
+def test_own_torque_is_taken_over_when_the_port_is_opened_again(robot: Robot, bus: EmulatedServoBus) -> None:
     arm = DynamixelArm(robot, bus.port, start=TOLD)
     arm.open()
     arm.enable()

@@ -89,7 +89,7 @@ def test_a_blocked_joint_in_its_soft_zone_is_pushed_out_by_its_depth_alone(hold:
 
 
 def test_a_load_held_by_the_position_spring_alone_counts_as_held(hold: Hold, robot: Robot, middle: np.ndarray) -> None:
-    """Torque that goes off drops it all the same."""
+    """The joint would drop this load if torque went off."""
     caps, off = robot.current_limits, 0.01 * (np.arange(8) == 1)  # nothing is learned so near
     hold.drive(middle, STILL, None, caps)
     assert not hold.held.any()
@@ -304,7 +304,7 @@ def test_arm_is_lowered_until_at_rest_and_does_not_fall(robot: Robot, q: np.ndar
 
 
 def test_an_arm_without_the_hold_falls(robot: Robot) -> None:
-    """What the test above is about: the same posture without current."""
+    """Control case of the test above: the same posture without current."""
     arm = Driven(robot, LEANING, 3)
     for _ in range(800):
         arm.cycle(None, 0.0)
@@ -323,7 +323,7 @@ def test_an_arm_without_the_hold_falls(robot: Robot) -> None:
         ("command_timeout_s: 0", "command_timeout_s"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(robot: Robot, tmp_path: Path, text: str, words: str) -> None:
+def test_invalid_settings_are_refused(robot: Robot, tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "safety.yaml").write_text(f"schema_version: 1\n{text}\n")
     with pytest.raises(ConfigurationError, match=words):
         load_safety(Robot(robot.file, tmp_path))

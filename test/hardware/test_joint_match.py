@@ -92,7 +92,7 @@ def test_an_own_zero_offset_is_part_of_the_zero(mine: Robot, tmp_path: Path) -> 
     assert "centre_count: None -> 1787" in " ".join(proposed(mine, motions).joints[0].changes)
 
 
-def test_the_pose_may_be_a_known_stop(mine: Robot, tmp_path: Path) -> None:
+def test_a_stop_with_known_angles_serves_as_the_pose(mine: Robot, tmp_path: Path) -> None:
     stop = np.deg2rad([-60.0, 0.0, 0.0])
     motions, _ = guided(mine, real_arm(tmp_path), [*good_paths()[:3], path(LYING, stop, stop)])
     assert fields(proposed(mine, motions, stop), "servo_id", "centre_count")[:2] == [(3, None), (1, None)]

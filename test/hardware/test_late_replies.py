@@ -182,7 +182,7 @@ def test_an_incomplete_answer_that_is_too_quick_is_stale(cycle: StateCycle, line
     assert not reading.valid.any() and cycle.counters.stale == 1 and (reading.position_count == OLD).all()
 
 
-def test_reads_after_a_silence_each_request_another_size(cycle: StateCycle, line: Line) -> None:
+def test_reads_after_a_silence_request_different_sizes(cycle: StateCycle, line: Line) -> None:
     silent(line)
     cycle.read()
     answering(line, NEW)

@@ -16,7 +16,7 @@ LOAD = np.linspace(0.2, 0.9, 8)
 
 
 class Machine:
-    """Tells which start of a machine it is, and the time since then."""
+    """Simulated machine with an id of its current boot and the time since then."""
 
     def __init__(self, boot_id: str = "first", now_s: float = 1000.0) -> None:
         self.boot_id, self.now_s = boot_id, now_s

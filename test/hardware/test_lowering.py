@@ -64,7 +64,7 @@ def test_unloaded_arm_is_held_and_checked(hanging: StopSequence) -> None:
     assert lengths(run(hanging, HANGING))[Phase.RELEASED] >= 0.297
 
 
-def test_an_upright_arm_is_leaned_to_both_sides_before_the_look(upright: StopSequence) -> None:
+def test_an_upright_arm_is_leaned_to_both_sides_before_its_release(upright: StopSequence) -> None:
     sides: list[np.ndarray] = []
 
     def watched(stop: StopSequence, _: float) -> np.ndarray:
@@ -97,7 +97,7 @@ def test_an_arm_that_sags_while_nothing_holds_it_is_caught_and_does_not_count_as
 
 
 def test_arm_that_moves_slowly_without_current_is_not_at_rest(hanging: StopSequence) -> None:
-    """Slower than any velocity register tells."""
+    """The arm moves below the resolution of any velocity register."""
     phases = run(hanging, HANGING, lambda _, time_s: 0.03 * time_s * (np.arange(8) == 3))
     assert not hanging.rested and phases.count(Phase.RELEASED) > 1000
 

@@ -35,7 +35,7 @@ def test_the_published_current_trips_in_the_published_time(robot: Robot, law: Ov
     assert law.along(np.zeros(8), np.tile(constant(robot, 0.941, XM540), (600, 1)), 1.0).max() == 0.0
 
 
-def test_along_a_motion_is_step_by_step(law: OverloadModel) -> None:
+def test_overload_along_a_motion_equals_single_steps(law: OverloadModel) -> None:
     current = 2.0 * np.random.default_rng(0).standard_normal((500, 8))
     share, steps = np.linspace(0.0, 0.9, 8), []
     for row in current:

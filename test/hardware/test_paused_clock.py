@@ -81,7 +81,9 @@ def watch(wall: Wall, clock: PausedClock, seconds: float) -> None:
         clock.monotonic_ns()
 
 
-def test_before_the_first_cycle_it_is_the_systems_clock(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
+def test_the_clock_equals_the_system_clock_before_the_first_cycle(
+    wall: Wall, page: ClockPage, clock: PausedClock
+) -> None:
     for _ in range(3):
         wall.now_ns += 12_345_678
         assert page.monotonic_ns() == clock.monotonic_ns() == wall.now_ns
@@ -255,7 +257,7 @@ def test_a_commander_that_does_not_answer_each_state_is_not_waited_for(
     assert page.paused_s() < 1.01 * COMMANDER_PATIENCE_S, "it is found out once"
 
 
-def test_where_no_more_cycles_begin_time_goes_on(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
+def test_time_goes_on_once_no_more_cycles_begin(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
     begin = wall.now_ns
     clock.wait_until(begin + PERIOD_NS, at_once)
     wall.now_ns += 10**10
@@ -347,7 +349,7 @@ def test_reader_never_gets_a_half_written_cycle(page: ClockPage) -> None:
     assert writer.returncode == 0 and len(seen) > 10
 
 
-def test_the_page_is_its_makers_alone_and_goes_with_it(tmp_path: Path) -> None:
+def test_the_clock_page_is_private_and_removed_by_its_maker(tmp_path: Path) -> None:
     path = tmp_path / "clock"
     page = ClockPage(path, create=True)
     assert path.stat().st_mode & 0o777 == 0o600

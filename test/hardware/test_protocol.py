@@ -52,15 +52,15 @@ def sdk_frame(call: Callable[[RecordingPort], object]) -> bytes:
 
 
 @given(st.binary(max_size=200))
-def test_crc_is_the_sdks(data: bytes) -> None:
+def test_crc_equals_that_of_the_sdk(data: bytes) -> None:
     assert crc16(data) == SDK.updateCRC(0, list(data), len(data))
 
 
-def test_crc_check_value() -> None:
+def test_crc_has_the_published_check_value() -> None:
     assert crc16(b"123456789") == 0xFEE8  # the catalogue's check value of CRC-16/UMTS
 
 
-def test_instruction_frames_are_byte_for_byte_the_sdks() -> None:
+def test_instruction_frames_equal_those_of_the_sdk() -> None:
     assert protocol.build_ping(3) == sdk_frame(lambda p: SDK.ping(p, 3))
     assert protocol.build_read(3, 132, 4) == sdk_frame(lambda p: SDK.readTx(p, 3, 132, 4))
     assert protocol.build_reboot(3) == sdk_frame(lambda p: SDK.reboot(p, 3))
@@ -74,7 +74,7 @@ def test_instruction_frames_are_byte_for_byte_the_sdks() -> None:
 
 
 @given(st.integers(0, 252), st.integers(0, 65535), PAYLOADS.filter(len))
-def test_stuffing_is_the_sdks(servo_id: int, address: int, data: bytes) -> None:
+def test_stuffing_equals_that_of_the_sdk(servo_id: int, address: int, data: bytes) -> None:
     parameters = address.to_bytes(2, "little") + data
     plain = build_packet(servo_id, Instruction.WRITE, parameters, stuffed=False)
     # Asked directly: the SDK's own txPacket drops the stuffed copy that this returns, and sends the plain one.

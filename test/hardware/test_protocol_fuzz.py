@@ -64,14 +64,14 @@ def test_accepted_packets_are_contained_in_the_stream(parts: list[bytes]) -> Non
 
 
 @pytest.mark.slow
-def test_the_parser_stands_random_mutated_and_split_packets() -> None:
+def test_random_mutated_and_split_packets_are_parsed_correctly() -> None:
     figures = ParserFuzzer(seed=3).run(8000)
     assert figures.bad == 0, figures.examples
     assert figures.packets >= 8000 and figures.accepted > 1000 and figures.edges > 50
 
 
 class Gullible(PacketParser):
-    """Does not look at one bit of the CRC."""
+    """Defective parser that ignores one bit of the CRC."""
 
     def feed(self, data: bytes) -> list[Packet]:
         return super().feed(data)
@@ -84,7 +84,7 @@ class Gullible(PacketParser):
 
 
 class Fragile(PacketParser):
-    """Trusts the length."""
+    """Defective parser that trusts the stated length."""
 
     def feed(self, data: bytes) -> list[Packet]:
         packets = super().feed(data)
@@ -94,7 +94,7 @@ class Fragile(PacketParser):
 
 
 class Stubborn(PacketParser):
-    """Waits for more where there is enough."""
+    """Defective parser that waits for more bytes although a packet is complete."""
 
     def feed(self, data: bytes) -> list[Packet]:
         while b"\xfd\xfd\xfd" in data:
@@ -103,7 +103,7 @@ class Stubborn(PacketParser):
 
 
 class Forgetful(PacketParser):
-    """Loses what came in an earlier piece, unless it was a header."""
+    """Defective parser that loses bytes of an earlier piece, unless they are a header."""
 
     def feed(self, data: bytes) -> list[Packet]:
         if len(data) == 1 and self.pending == 11:
@@ -112,7 +112,7 @@ class Forgetful(PacketParser):
 
 
 class Doubling(PacketParser):
-    """Hands a packet out twice."""
+    """Defective parser that returns a packet twice."""
 
     def feed(self, data: bytes) -> list[Packet]:
         packets = super().feed(data)
@@ -120,7 +120,7 @@ class Doubling(PacketParser):
 
 
 class Hoarder(PacketParser):
-    """Throws nothing away."""
+    """Defective parser that discards no bytes."""
 
     @property
     def pending(self) -> int:
@@ -140,7 +140,7 @@ class Hoarder(PacketParser):
         (Hoarder, "overfull"),
     ],
 )
-def test_a_bad_parser_is_found(parser: Callable[[], PacketParser], defect: str) -> None:
+def test_a_defective_parser_is_detected(parser: Callable[[], PacketParser], defect: str) -> None:
     figures = ParserFuzzer(seed=1, make_parser=parser, hang_s=1.0).run(1 if parser is Stubborn else 3000)
     assert getattr(figures, defect) > 0
     assert bool(figures.examples) == (defect != "hangs")

@@ -26,7 +26,7 @@ SERVING_S = 0.0004  # what a quick machine takes for a cycle
 
 
 class SteppedClock(Clock):
-    """Stands still but for what is slept, and for the work of a cycle."""
+    """Clock that advances only by sleeping and by the work of a cycle."""
 
     def __init__(self) -> None:
         self.now_ns = 10**9
@@ -181,6 +181,6 @@ def test_missed_cycles_are_named_before_the_fault_that_they_may_have_caused() ->
     assert state_text(loop) == complaint + guard.stop_text  # type: ignore[arg-type]
 
 
-def test_a_punctual_machine_causes_no_complaint() -> None:
+def test_few_missed_cycles_or_incomplete_reads_cause_no_complaint() -> None:
     assert not watched(1999, 20).complaint and not RunWatch(1_000_000).complaint
     assert not watched(2000, 20, incomplete=500).complaint  # the fault names the servos

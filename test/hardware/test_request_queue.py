@@ -70,7 +70,7 @@ def test_callers_wait_in_the_time_of_the_arm(rate: float) -> None:
             queue.ask(GuardEvent.DISABLE, 0.01)
 
 
-def test_nothing_is_asked_of_a_loop_that_ended() -> None:
+def test_requests_to_a_loop_that_ended_are_refused() -> None:
     queue = RequestQueue()
     queue.refuse_all(SafetyError("the loop ended"))
     with pytest.raises(SafetyError, match="the loop ended"):

@@ -353,7 +353,7 @@ def test_a_fault_latches_until_cleared(guard: SafetyGuard, middle: np.ndarray) -
     assert not guard.filter(None, 0.0, middle, STILL).current_a.any()  # what was commanded before is forgotten
 
 
-def test_no_nan_ever_flows(guard: SafetyGuard, middle: np.ndarray) -> None:
+def test_a_nan_velocity_gives_no_current(guard: SafetyGuard, middle: np.ndarray) -> None:
     result = guard.filter(None, 0.0, middle, np.full(8, np.nan))
     assert not result.current_a.any() and Reason.CURRENT_LIMIT in result.reasons
     assert np.isfinite(guard.filter(None, 0.0, middle, np.ones(8)).current_a).all()
@@ -370,7 +370,7 @@ def test_the_brake_of_a_joint_that_is_not_read_any_more_fades(guard: SafetyGuard
 def test_a_joint_that_went_silent_before_it_is_braked_gets_the_whole_brake(
     guard: SafetyGuard, middle: np.ndarray
 ) -> None:
-    """While commands are followed nothing brakes, so its last velocity is what is left when braking begins."""
+    """While commands are followed nothing brakes, so braking starts from the joint's last known velocity."""
     valid, dq = np.array([True] * 7 + [False]), np.ones(8)
     for _ in range(15):
         guard.filter(STILL, 0.0, middle, dq, valid)
@@ -407,7 +407,7 @@ def test_brake_of_unread_joints_is_short(guard: SafetyGuard, middle: np.ndarray,
     assert last / first == pytest.approx(np.exp(-0.010 / getattr(guard.settings, setting)), rel=0.1)
 
 
-def test_every_pair_outside_the_table_is_refused(robot: Robot) -> None:
+def test_state_transitions_outside_the_table_are_refused(robot: Robot) -> None:
     for state in GuardState:
         for event in GuardEvent:
             guard = SafetyGuard(robot)

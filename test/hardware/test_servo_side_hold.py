@@ -46,7 +46,7 @@ class Line:
         return [frame for frame in frames if frame[4] not in self.silent and (frame[4] != 254 or not self.silent)]
 
     def cycles(self, count: int, each: Callable[[int], None] = lambda _: None) -> None:
-        """So many control cycles: the currents of all, and what `each` does."""
+        """Run `count` control cycles with the same currents; call `each` in each of them."""
         for number in range(count):
             self.arm.write_currents(np.full(self.plant.size, LOAD_A))
             each(number)
@@ -110,7 +110,7 @@ def test_servo_that_boots_during_instructions_does_not_run_away(line: Line) -> N
     assert line.chain.max_abs_current_a[axis] <= LOAD_A + 0.01
 
 
-def test_one_that_answers_again_is_switched_off_and_driven_as_before(line: Line) -> None:
+def test_a_servo_that_answers_again_is_switched_off_and_driven(line: Line) -> None:
     axis = 2
     servo = line.chain.servos[line.chain.robot.servo_ids[axis]]
     line.silent = {servo.servo_id}

@@ -57,13 +57,13 @@ def test_a_process_that_stalled_in_one_read_blames_no_servo(watch: ServoWatch) -
     assert watch.silence(500 * MS) != ""
 
 
-def test_one_lost_reply_may_complete(watch: ServoWatch) -> None:
+def test_a_single_lost_reply_is_waited_for(watch: ServoWatch) -> None:
     assert not watch.may_complete(5 * MS)
     watch.note(~only(4), 10 * MS)
     assert watch.may_complete(30 * MS)
 
 
-def test_reads_that_a_stalled_process_missed_may_complete_but_not_for_ever(watch: ServoWatch) -> None:
+def test_reads_missed_in_a_stall_are_waited_for_for_a_limited_time(watch: ServoWatch) -> None:
     for k in range(MIN_INCOMPLETE_READS):
         if k:
             assert watch.may_complete(500 * MS)

@@ -75,7 +75,7 @@ def test_an_idle_host_is_not_reported_as_busy(robot: Robot) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(len(SHORT_S)), ids=lambda first: f"from {first + 1}")
-def test_a_start_comes_up_whenever_the_arm_stalls(robot: Robot, first: int) -> None:
+def test_a_start_succeeds_whenever_the_arm_stalls(robot: Robot, first: int) -> None:
     for request in range(1 + first, REQUESTS, STRIDE):
         for_s = SHORT_S[(request // STRIDE + first) % len(SHORT_S)]
         line = stalled(robot, request, for_s)

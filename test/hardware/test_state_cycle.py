@@ -50,7 +50,9 @@ def test_read_returns_the_state_of_the_plant(cycle: StateCycle, plant: Independe
     assert (reading.velocity_count == np.rint(plant.dq / 0.0239808)).all()
 
 
-def test_states_that_need_stuffing(cycle: StateCycle, bus: EmulatedServoBus, plant: IndependentAxesPlant) -> None:
+def test_states_with_stuffed_bytes_are_read(
+    cycle: StateCycle, bus: EmulatedServoBus, plant: IndependentAxesPlant
+) -> None:
     plant.current_a[:], plant.dq[:] = -USUAL_UNIT_A, -3 * table.VELOCITY_RAD_S_PER_COUNT
     reading = cycle.read()
     assert reading.complete
@@ -164,7 +166,7 @@ def test_a_reply_quicker_than_the_wire_is_stale(cycle: StateCycle) -> None:
 
 
 @pytest.mark.usefixtures("slow_wire")
-def test_a_line_that_stays_quicker_than_the_wire_is_no_wire(cycle: StateCycle) -> None:
+def test_replies_always_quicker_than_the_wire_are_accepted_in_the_end(cycle: StateCycle) -> None:
     assert [cycle.read().complete for _ in range(5)] == [False, False, False, True, True]
 
 

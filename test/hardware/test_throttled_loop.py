@@ -61,6 +61,6 @@ def test_holes_of_a_starved_loop_are_named_in_its_diagnostics(diagnosed) -> None
 
 
 @pytest.mark.parametrize(("hole_s", "fifo"), [(HOLE_S, False), (0.002, True)])
-def test_other_holes_or_other_scheduling_are_not_the_limits(diagnosed, hole_s: float, fifo: bool) -> None:
+def test_short_holes_or_normal_scheduling_do_not_name_the_limit(diagnosed, hole_s: float, fifo: bool) -> None:
     status, complaint = diagnosed(hole_s, fifo)
     assert status.level == OK and THROTTLED not in status.values and not complaint

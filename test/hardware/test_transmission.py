@@ -92,7 +92,7 @@ def test_the_driver_reads_and_drives_joints(robot: Robot) -> None:
     np.testing.assert_allclose(setup.plant.torque, tau, atol=0.15)
 
 
-def test_the_figures_of_a_negative_gear(tmp_path: Path) -> None:
+def test_a_negative_gear_reverses_position_and_current(tmp_path: Path) -> None:
     """Ratio -2: an encoder that reads -0.0046 rad is a joint at +0.0023 rad, and +2 N m need a negative current."""
     robot = variant("geared", tmp_path)
     setup = driven(robot, q0=np.array([3 * table.POSITION_RAD_PER_COUNT / 2, 0.0, 0.0]), switched_off=("backlash",))

@@ -72,7 +72,7 @@ def writes(stream: bytes) -> list[Write]:
 
 
 def moving(stream: bytes) -> list[Write]:
-    """What switches torque on, or sets a goal that is not zero."""
+    """Return the writes that switch torque on or set a goal other than zero."""
     return [
         one
         for one in writes(stream)

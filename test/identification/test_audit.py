@@ -84,14 +84,14 @@ def test_search_finds_violations_that_a_million_samples_miss() -> None:
     assert np.linalg.eigvalsh(MODEL.inertia_matrix(result.pose, phi)).min() < 0
 
 
-def test_other_seeds_agree() -> None:
+def test_audits_with_different_seeds_agree() -> None:
     found = [AUDITOR.audit(NOMINAL, seed=seed).lambda_min for seed in (1, 2, 3)]
     np.testing.assert_allclose(found, found[0], atol=2e-6)
     first, again = AUDITOR.audit(NOMINAL, seed=4), AUDITOR.audit(NOMINAL, seed=4)
     assert first.lambda_min == again.lambda_min and (first.pose == again.pose).all()
 
 
-def test_a_planar_arm_against_its_closed_form() -> None:
+def test_the_audit_finds_the_closed_form_minimum_of_a_planar_arm() -> None:
     model = planar_arm()
     values = {"ZZR1": 0.2, "ZZR2": 0.05, "ZZ2": 0.05, "MX2": 0.11, "IA2": 0.01}
     phi = BaseParameters(model.names, np.array([values.get(name, 0.0) for name in model.names]))
@@ -116,13 +116,13 @@ def test_a_richer_structure_is_audited_too() -> None:
     assert result.lambda_min == pytest.approx(AUDITOR.audit(NOMINAL).lambda_min, abs=1e-6)
 
 
-def test_a_decoupled_axis_counts() -> None:
+def test_a_decoupled_axis_counts_in_the_audit() -> None:
     values = np.array(NOMINAL.values)
     values[MODEL.names.index("IA8")] = -1e-3
     assert AUDITOR.audit(NOMINAL.with_values(values)).lambda_min == pytest.approx(-1e-3, abs=1e-9)
 
 
-def test_slopes_against_finite_differences() -> None:
+def test_eigenvalue_slopes_equal_finite_differences() -> None:
     q = random_poses(20, 6)
     functions = AUDITOR.functions
     values, vectors = functions.smallest(q, NOMINAL.values)
@@ -137,7 +137,7 @@ def test_slopes_against_finite_differences() -> None:
     np.testing.assert_allclose(values, np.linalg.eigvalsh(MODEL.inertia_matrix(q, NOMINAL))[:, 0], atol=1e-13)
 
 
-def test_margins_and_their_slopes_against_plain_algebra() -> None:
+def test_margins_equal_plain_algebra_and_slopes_finite_differences() -> None:
     kernels, q, eps = compile_pose_kernels(MODEL), random_poses(101, 7), 0.001
     margin, slope = kernels.slopes(q, NOMINAL.values, eps)
     M = MODEL.inertia_matrix(q, NOMINAL) - eps * np.eye(8)
@@ -159,13 +159,13 @@ def test_the_sign_of_the_margin_is_that_of_the_eigenvalue() -> None:
         np.testing.assert_array_equal(margin > 0, smallest > eps)
 
 
-def test_cuts_are_the_quadratic_form() -> None:
+def test_cuts_equal_the_quadratic_form_of_the_regressor() -> None:
     q, v = random_poses(7, 9), np.random.default_rng(10).normal(size=(7, 8))
     expected = np.einsum("na,nabp,nb->np", v, MODEL.inertia_regressor(q), v)
     np.testing.assert_allclose(AUDITOR.functions.cuts(q, v), expected, atol=1e-12)
 
 
-def test_limits_and_refusals() -> None:
+def test_the_limit_decides_the_audit_and_wrong_inputs_are_refused() -> None:
     assert AUDITOR.audit(NOMINAL, limit=1e-4).passed
     beyond = AUDITOR.audit(NOMINAL, limit=0.02)
     assert not beyond.passed and beyond.certificate == "counterexample" and len(beyond.worst_poses) > 1

@@ -139,7 +139,7 @@ def test_forced_rows_are_those_of_the_settings() -> None:
         recording(even(5.0)).samples(SETTINGS.model_copy(update={"rows": "filtered"}))
 
 
-def test_both_makers_of_rows_agree_on_a_fast_recording() -> None:
+def test_filter_and_averages_agree_on_a_fast_recording() -> None:
     source, found = recording(even(250.0)), []
     for kind in ("filtered", "averaged"):
         forced = SETTINGS.model_copy(update={"rows": kind})

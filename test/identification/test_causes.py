@@ -41,6 +41,6 @@ def test_missing_spring_is_named(added: FloatArray, words: tuple[str, ...]) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("factor", [1.0, 1.4, -1.0])
-def test_no_missing_effect_is_named_for_clean_data_or_wrong_torque_scales(factor: float) -> None:
-    """A torque constant or a sign, which others name."""
+def test_no_spring_is_named_for_clean_data_or_wrong_torque_scales(factor: float) -> None:
+    """A wrong torque constant or sign is named by other checks."""
     assert cause(0.0, np.where(np.arange(ROBOT.size) == 2, factor, 1.0)) == ""

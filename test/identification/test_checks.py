@@ -58,7 +58,7 @@ def test_what_was_not_recorded_is_not_judged_and_details_stay() -> None:
 
 
 class Slow(NamedTuple):
-    """What the rules of friction look at."""
+    """Result of a friction fit with the fields that the friction rules read."""
 
     moving: Any
     has_coulomb_friction: bool = True
@@ -91,14 +91,14 @@ def test_friction_is_judged_by_the_joint_that_shows_it_least() -> None:
 
 
 class Conditioned(NamedTuple):
-    """An estimate as far as the rules look at it."""
+    """Estimate with the fields that the rules read."""
 
     condition_number: float
     regression: Any = SimpleNamespace(other=None)
 
 
 class Sampled(NamedTuple):
-    """Samples as far as the rules look at them."""
+    """Samples with the fields that the rules read."""
 
     joint_names: tuple[str, ...] = ("a", "b")
     torque_limits: Any = None

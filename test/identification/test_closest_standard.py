@@ -27,7 +27,7 @@ SIGMA = np.array([0.5, 0.5, 0.3, 0.05, 0.05, 0.05])
 
 
 def wrong(scale: float = 0.3, seed: int = 5) -> StandardParameters:
-    """The truth with every parameter some way off."""
+    """Return the true parameters with every value changed."""
     rng = np.random.default_rng(seed)
     return StandardParameters(TRUTH.names, TRUTH.values * (1 + scale * rng.uniform(-1, 1, len(TRUTH.values))), 6)
 

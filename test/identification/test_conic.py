@@ -183,7 +183,7 @@ def test_every_attempt_has_settings_of_its_own_that_the_solver_takes() -> None:
 
 
 def test_a_proof_ends_the_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the solver itself."""
+    """The solver itself returns the proof of infeasibility."""
     tried = attempts(monkeypatch, conic._attempt)
     one = np.eye(1)
     with pytest.raises(InfeasibleError, match="it: infeasible; no cure"):

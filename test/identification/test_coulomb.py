@@ -118,7 +118,7 @@ def test_radians_as_degrees_are_detected_by_the_fastest_joint(structure: Frictio
 
 
 @pytest.mark.slow
-def test_one_speed_and_no_speed_are_findings() -> None:
+def test_a_single_speed_and_a_standstill_fail_the_friction_checks() -> None:
     """kappa(W) sees neither: at one speed FV and FC are one torque, and a joint near standstill shows no friction."""
     sound = Regression.of(MODEL, samples_of(Q, DQ, DDQ, RUBBED), SETTINGS)
     assert friction_checks(sound)[0].passed and friction_checks(sound)[1].passed
@@ -149,7 +149,7 @@ def test_friction_among_the_parameters_is_looked_at_too() -> None:
     assert not separate.passed and separate.detail == "FV7"
 
 
-def test_friction_of_given_parameters() -> None:
+def test_friction_is_estimated_for_given_base_parameters() -> None:
     regression = Regression.of(MODEL, samples_of(Q, DQ, DDQ, RUBBED), SETTINGS)
     found = regression.friction_given(TRUTH.values)
     assert found is not None

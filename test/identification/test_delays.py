@@ -116,7 +116,7 @@ def test_barely_visible_delay_is_uncertain(share: float) -> None:
     assert all(one.value == pytest.approx(0.04, abs=0.0005 / share) for one in each)
 
 
-def test_no_delays_are_fitted_twice() -> None:
+def test_no_delay_value_is_fitted_twice() -> None:
     search = Faint(1.0, 0.04)
     iterated_delays(search, LIMITS, np.ones(3))
     assert search.fits == 2

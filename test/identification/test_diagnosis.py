@@ -282,7 +282,7 @@ def test_residuals_of_a_joint_widen_the_deviation_of_its_scale() -> None:
     assert shares[0][4] < 0.2 * shares[1][4] and np.allclose(shares[0][:4], shares[1][:4], rtol=0.5)
 
 
-def test_a_scale_that_explains_much_is_named_though_three_deviations_less_would_be_within_its_limit() -> None:
+def test_an_uncertain_scale_that_explains_much_is_named() -> None:
     """On plants of other friction a torque constant of 1.3 looked 0.25 +- 0.06 away, and gravity was 17 % wrong."""
     known = Unknown("torque scale", 3, 0.25, 0.06, 0.2)
     assert known.value - LIMITS.deviations * known.deviation < LIMITS.torque_scale
@@ -434,7 +434,7 @@ def test_an_event_is_named_with_its_time_and_joint() -> None:
 
 
 @pytest.mark.slow
-def test_an_error_that_no_noise_explains_is_refused_however_small_it_is() -> None:
+def test_a_small_error_far_beyond_the_noise_is_refused() -> None:
     """A torque constant 15 % off costs 3 % of torque, far below the flat limit, and over three times the noise."""
     limit = SETTINGS.acceptance.error_over_noise
     for change, wrong in ((lambda tau: tau, False), (times(3, 1.15), True)):
@@ -447,7 +447,7 @@ def test_an_error_that_no_noise_explains_is_refused_however_small_it_is() -> Non
             assert (checks[key].value > 1.1 * limit) == wrong and (checks[key].value < 0.6 * limit) != wrong
 
 
-def test_of_data_without_noise_a_tiny_error_is_no_reason_to_refuse() -> None:
+def test_a_tiny_error_of_noise_free_data_is_accepted() -> None:
     """Half a percent of the torque, as slow as the motion: against no noise at all it would be any number of times."""
     time = np.linspace(0.0, 20.0, 500)
     tau = np.stack([np.sin(time), np.cos(1.3 * time)], axis=1)

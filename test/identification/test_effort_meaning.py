@@ -65,8 +65,8 @@ def test_motor_torques_are_not_suspected(seed: int, coulomb: float) -> None:
         assert told(trials(seed, coulomb=coulomb), nominal) == []
 
 
-def test_gravity_of_the_nominal_arm_shows_that_it_lacks() -> None:
-    """Friction of a gear grows with the gravity that efforts do not hold."""
+def test_missing_gravity_is_detected_with_the_nominal_arm() -> None:
+    """Gear friction grows with the gravity that the efforts lack."""
     base = MODEL.base_parameters(STANDARD)
     loaded = recorded(ROBOT).samples(SETTINGS)
     worm = 0.3 * np.abs(gravity(1.0)) * np.sign(motion(ROBOT, 25.0, 0)[2])

@@ -60,13 +60,13 @@ def test_parameters_that_are_zero_or_drown_are_cancelled_and_the_rest_is_the_tru
     assert np.linalg.norm(W @ found.base.values - fresh.tau) < 0.02 * np.linalg.norm(fresh.tau)
 
 
-def test_a_stricter_limit_keeps_a_part(make_samples) -> None:
+def test_a_stricter_limit_keeps_fewer_parameters(make_samples) -> None:
     samples = make_samples(ROBOT, TRUTH, sigma=SIGMA)
     strict, loose = (essential_parameters(MODEL, samples, limit) for limit in (0.05, 0.2))
     assert 0 < len(strict.kept) < len(loose.kept) < 52
 
 
-def test_noise_alone_has_no_essential_parameter(make_samples) -> None:
+def test_data_of_noise_alone_are_refused(make_samples) -> None:
     nothing = BaseParameters(TRUTH.names, np.zeros(52))
     with pytest.raises(DataError, match="no parameter has a relative standard deviation within"):
         essential_parameters(MODEL, make_samples(ROBOT, nothing, sigma=1.0), 0.05)
@@ -105,7 +105,7 @@ def test_essential_works_as_an_estimator(make_samples) -> None:
 
 
 def test_friction_outside_the_structure_is_subtracted_first(make_samples) -> None:
-    """CRANE-X7's 39 parameters hold no Coulomb friction; where it is there it must not hide in them."""
+    """The 39 parameters of the CRANE-X7 contain no Coulomb friction and must not absorb it."""
     arm = load_robot("crane_x7")
     model, settings = ArmModel.of(arm), load_identification(arm)
     phi = model.base_parameters(load_standard(arm.folder / "models" / "nominal.yaml", model.mdh))

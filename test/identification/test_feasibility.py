@@ -123,7 +123,7 @@ def test_a_link_far_outside_or_inside_is_left_as_it_is() -> None:
 
 
 def test_a_solution_below_the_margin_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the solver says of it."""
+    """It is refused even if the solver reports success."""
     monkeypatch.setattr("dynid.identification.feasibility.consistent.MARGIN_RESERVE", 0.5)
     with pytest.raises(
         InfeasibleError, match=r"smallest pseudo-inertia eigenvalue 5\S* of link \d is below the required"

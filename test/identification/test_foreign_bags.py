@@ -49,7 +49,7 @@ def found(path: Path) -> FoundLog:
     return one
 
 
-def test_a_gripper_on_the_same_topic_is_not_of_the_arm(tmp_path: Path) -> None:
+def test_messages_of_a_gripper_on_the_same_topic_are_left_out(tmp_path: Path) -> None:
     gripper = JointStateEncoder(("finger",))
     other = gripper.encode(START_NS, position=[0.0], velocity=[0.0], effort=[0.0])
     log = found(write(tmp_path / "bag", lambda k, at: [other, sent(k, at)])).read()
@@ -103,7 +103,7 @@ def test_a_clock_that_is_set_back_starts_a_new_piece(tmp_path: Path) -> None:
     ],
     ids=["silent", "unit of efforts", "unit of positions", "two arms"],
 )
-def test_what_cannot_be_is_refused_by_logs_and_identify(tmp_path: Path, message: Message, said: str) -> None:
+def test_impossible_messages_are_refused_by_logs_and_identify(tmp_path: Path, message: Message, said: str) -> None:
     path = write(tmp_path / "bag", message)
     assert said in found(path).problem
     with pytest.raises(DataError, match=said):

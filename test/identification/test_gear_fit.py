@@ -127,7 +127,7 @@ def test_every_start_converges_to_the_same_misfit(speed: float) -> None:
 
 
 @pytest.mark.slow
-def test_no_start_leads_lower_than_the_ladder() -> None:
+def test_no_start_gives_a_lower_misfit_than_the_ladder() -> None:
     dq, noise = 0.25 * DQ, np.random.default_rng(9).normal(0.0, 0.01, RUBBED.shape)
     samples = replace(samples_of(torques(LAW, Q, dq, 0.25 * DDQ) + noise * LIGHT, dq), ddq=0.25 * DDQ)
     fitter = fitter_of(samples)
@@ -226,7 +226,7 @@ def test_blocks_are_of_time_and_of_one_recording() -> None:
     assert not set(time_blocks(twice)[:300]) & set(time_blocks(twice)[300:])
 
 
-def test_a_difference_below_its_standard_error_is_none() -> None:
+def test_a_scattered_difference_is_below_its_standard_error() -> None:
     best = np.array([1.0, 1.0, 1.0, 1.0])
     excess, error = excess_of(best + np.array([0.2, -0.2, 0.3, -0.1]), best, 0.0)
     assert excess == pytest.approx(0.05) and error > excess
@@ -234,7 +234,7 @@ def test_a_difference_below_its_standard_error_is_none() -> None:
     assert excess > error == pytest.approx(0.0, abs=1e-12)
 
 
-def test_known_friction_of_one_recording_serves_another() -> None:
+def test_known_friction_of_one_recording_is_used_for_another() -> None:
     first = Regression.of(MODEL, samples_of(RUBBED), CoulombSettings(slow_rad_s=0.0))
     assert first.joint_friction is not None
     slower = torques(LAW, Q, 0.5 * DQ)

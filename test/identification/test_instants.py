@@ -16,7 +16,7 @@ def motion(time: np.ndarray) -> np.ndarray:
 
 
 def late(seed: int = 0, rms_s: float = 3e-4) -> np.ndarray:
-    """By how much a busy logger is late, (N,) [s]."""
+    """Return the delays of a busy logger, (N,) [s]."""
     return np.abs(np.random.default_rng(seed).normal(0.0, 1.6 * rms_s, COUNT)).clip(max=0.9 * PERIOD_S)
 
 
@@ -25,7 +25,7 @@ def read_before(off: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return EVEN + off, EVEN
 
 
-def test_a_stamp_that_is_late_is_found_from_all_joints() -> None:
+def test_a_late_stamp_is_found_from_all_joints() -> None:
     off = late()
     stamps, read = read_before(off)
     found = stamp_errors(stamps, motion(read))

@@ -86,7 +86,7 @@ def _mean_error(method: str, noise: FloatArray) -> float:
     return float(np.linalg.norm(estimate.base.values - TRUTH.values))
 
 
-def test_weights_help_where_axes_differ() -> None:
+def test_weights_reduce_errors_if_the_noise_of_axes_differs() -> None:
     rng = np.random.default_rng(3)
     noise = rng.normal(0.0, 1.0, (6, *TAU.shape)) * np.array([0.1, 0.5, 0.1, 0.1, 0.005, 0.005, 0.005, 0.005])
     assert sum(_mean_error("wls", n) for n in noise) < 0.8 * sum(_mean_error("ols", n) for n in noise)
@@ -122,7 +122,7 @@ def test_dependent_columns_are_named() -> None:
         Regression.of(model, samples_of(q, dq, ddq, TAU))
 
 
-def test_other_torques_at_the_same_states_are_those_of_a_regression_of_their_own() -> None:
+def test_other_torques_give_the_result_of_their_own_regression() -> None:
     other = np.array(1.1 * TAU + 0.1 * np.sin(50.0 * Q))
     other[3, 2] = other[-5:, :] = np.nan  # the other current's record is shorter and has a gap
     there = np.isfinite(other).all(axis=1)
@@ -150,7 +150,7 @@ def test_too_few_equations_are_refused() -> None:
         estimator("ols").estimate(MODEL, samples_of(Q[:4], DQ[:4], DDQ[:4], TAU[:4]))
 
 
-def test_unknown_estimators() -> None:
+def test_an_unknown_estimator_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UnknownNameError, match="known: consistent, essential, huber, ols, sequential, wls"):
         estimator("magic")
     assert all(make().name == name for name, make in ESTIMATORS.items())
@@ -158,7 +158,7 @@ def test_unknown_estimators() -> None:
     assert checked.name == "ols"
 
 
-def test_torque_errors_by_hand() -> None:
+def test_torque_errors_equal_manual_results() -> None:
     tau = np.array([[1.0, 0.0], [-1.0, 2.0], [3.0, 4.0]])
     errors = torque_errors(tau, tau + np.array([[0.5, 0.0], [-0.5, 1.0], [0.0, 1.0]]))
     assert errors.relative == pytest.approx(np.sqrt(2.5 / 31.0))
@@ -173,7 +173,7 @@ def test_torque_errors_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("interval", "allowed"), [(0.02, 0.01), (0.08, 0.01)])
-def test_the_whole_way_from_raw_signals(interval: float, allowed: float) -> None:
+def test_preprocessed_noise_free_signals_give_the_true_parameters(interval: float, allowed: float) -> None:
     """A noise-free excitation recorded at 1 kHz: the filter must not bias the parameters."""
     trajectory = load_excitation(ROBOT).trajectory("PA01")
     time = np.arange(-1.0, trajectory.duration + 1.0, 0.001)

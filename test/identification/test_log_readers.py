@@ -68,7 +68,7 @@ def test_a_bag_of_two_arms_holds_two_logs_with_their_own_goals(tmp_path: Path) -
 
 
 def test_a_bag_of_many_topics_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of 400 topics read the whole bag again: 2.5 MB took minutes."""
+    """Reading the whole bag again for each of 400 topics would take minutes for 2.5 MB."""
     _, q, tau = motion()
     paths = [write(tmp_path / name, {f"/{k}/states": (ROBOT.joint_names, q, tau) for k in range(3)}) for name in "ab"]
     reads: list[Path] = []
@@ -137,7 +137,7 @@ def test_bag_of_another_arm_is_distinguished(tmp_path: Path) -> None:
         found.read()
 
 
-def test_csv_with_uneven_steps(tmp_path: Path) -> None:
+def test_a_csv_file_with_uneven_time_steps_is_read(tmp_path: Path) -> None:
     time, q, tau = motion()
     time = time + np.random.default_rng(0).uniform(0.0, 0.02, len(time))
     header = "t,a,b,c,x,y,z"

@@ -271,7 +271,7 @@ def test_progress_is_reported_four_times() -> None:
 
 
 @pytest.mark.slow
-def test_the_command_spreads_and_keeps(tmp_path: Path, folder: Path, alone: Identification) -> None:
+def test_the_command_uses_two_processes_and_keeps_its_work(tmp_path: Path, folder: Path, alone: Identification) -> None:
     mapping, work = tmp_path / "mapping.yaml", tmp_path / "work"
     mapping.write_text(yaml.safe_dump(MAPPING), encoding="utf-8")
     words = ["identify", str(folder), "--robot", "planar_3r", "--mapping", str(mapping), "--json"]

@@ -110,7 +110,7 @@ def parameters(robot: Robot, recording: Path, **options: Any) -> tuple[FloatArra
 
 
 def command(robot: Robot, out: Path, recording: Path, *options: str) -> Any:
-    """What `dynid identify` answers."""
+    """Run `dynid identify` with JSON output and return its result."""
     words = ["identify", str(recording), "--robot", str(robot.folder), "--out", str(out), "--json", *options]
     return CliRunner().invoke(app, words)
 
@@ -296,7 +296,7 @@ def test_units_that_are_not_known_are_refused(arm: Robot, tmp_path: Path, unit: 
 # -- arrays and folders --------------------------------------------------------------------------------------------
 
 
-def test_arrays_take_units(arm: Robot) -> None:
+def test_arrays_in_other_units_are_converted(arm: Robot) -> None:
     time = clock()
     q, tau = states(arm, time)
     usual = dynid.recording_from_arrays(arm, time, q, tau)

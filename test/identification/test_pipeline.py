@@ -66,7 +66,7 @@ def settings(**acceptance: float) -> IdentificationSettings:
 
 
 def plain(**acceptance: float) -> IdentificationSettings:
-    """With viscous and Coulomb friction: to choose a structure takes most of a fit's time, and is no question there."""
+    """Return settings with a fixed friction structure, because choosing one takes most of a fit's time."""
     chosen = settings(**acceptance)
     friction = chosen.coulomb_friction.model_copy(update={"structure": "Coulomb-viscous"})
     return chosen.model_copy(update={"coulomb_friction": friction})
@@ -132,8 +132,8 @@ def test_with_all_nuisances_the_model_is_accepted(usual: Identification) -> None
 
 
 @pytest.mark.slow
-def test_gears_that_rub_under_load_do_not_spoil_the_model(rubbing: Identification, bags: Bags) -> None:
-    """Friction by published figures, all nuisances on: gravity and rotors are the plant's; the model is accepted."""
+def test_load_dependent_gear_friction_does_not_bias_the_model(rubbing: Identification, bags: Bags) -> None:
+    """With published friction and all nuisances the model is accepted, with true gravity and rotor parameters."""
     assert rubbing.verdict.accepted, [check.sentence() for check in rubbing.verdict.failed]
     expected, names = truth(), rubbing.base.names
     for kind, least, close in (("M", 0.02, 0.05), ("IA", 1e-5, 0.1)):
@@ -148,8 +148,8 @@ def test_gears_that_rub_under_load_do_not_spoil_the_model(rubbing: Identificatio
 
 
 @pytest.mark.slow
-def test_essential_parameters_of_gears_that_rub(rubbing: Identification, bags: Bags) -> None:
-    """Friction has rows of its own beside the samples there, which an error per axis must leave out."""
+def test_essential_parameters_allow_load_dependent_gear_friction(rubbing: Identification, bags: Bags) -> None:
+    """Friction adds rows to the samples; errors per axis must leave them out."""
     own = settings()
     samples = preprocess_recording(load_driver_recording(bags["rubbing"], ROBOT), ROBOT, own)
     found = estimator("essential").estimate(rubbing.model, samples, own.coulomb_friction)
@@ -225,7 +225,7 @@ def test_friction_that_is_ignored_costs_accuracy(bags: Bags, usual: Identificati
 
 
 @pytest.mark.slow
-def test_without_coulomb_friction_three_percent_are_left(bags: Bags) -> None:
+def test_without_coulomb_friction_the_error_stays_within_3_percent(bags: Bags) -> None:
     found = identify(
         ROBOT,
         [bags["no_coulomb"]],
@@ -251,7 +251,7 @@ def test_without_any_nuisance_the_truth_is_recovered(quiet: Identification) -> N
 
 @pytest.mark.slow
 def test_coulomb_friction_biases_parameters_beyond_tolerance(usual: Identification, quiet: Identification) -> None:
-    """The case that the recovery above rejects: Coulomb friction moves the parameters by far more."""
+    """Control case of the recovery above: Coulomb friction moves the parameters much farther."""
     expected = truth()
     near = np.linalg.norm(quiet.base.values - expected)
     assert np.linalg.norm(usual.base.values - expected) > 10 * near
@@ -375,7 +375,7 @@ def test_a_bag_that_does_not_exist_is_refused_before_any_work(bags: Bags, tmp_pa
     assert all(stage.startswith("reading") for stage in stages)
 
 
-def test_no_bag_at_all_is_refused() -> None:
+def test_an_identification_without_bags_is_refused() -> None:
     with pytest.raises(DataError, match="bag"):
         identify(ROBOT, [], settings=settings())
 

@@ -132,7 +132,7 @@ def test_additional_friction_is_drawn_unless_fixed() -> None:
     assert not held.standard[:, model.regrouping.standard.index("FC1")].any()
 
 
-def test_seeds_give_the_same_arms_and_others_others() -> None:
+def test_equal_seeds_give_equal_arms_and_other_seeds_other_arms() -> None:
     first, again, other = (possible_arms(MODEL, belief(), BOUNDS, 10, seed=seed).standard for seed in (7, 7, 8))
     np.testing.assert_array_equal(first, again)
     assert np.abs(first - other).max() > 1e-6

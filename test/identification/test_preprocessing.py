@@ -222,7 +222,7 @@ def test_unusable_data_are_refused_with_a_sentence(changes: dict[str, object], w
 
 
 @pytest.mark.parametrize("interval", [0.0, -1.0, np.nan, np.inf])
-def test_an_interval_that_is_none_is_refused(interval: float) -> None:
+def test_a_sampling_interval_that_is_not_positive_is_refused(interval: float) -> None:
     with pytest.raises(DataError, match=r"the sampling interval is .* s, expected a time above 0 s"):
         preprocess(RAW, SETTINGS, interval)
 

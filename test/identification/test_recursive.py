@@ -49,7 +49,7 @@ def known(whole: Samples) -> KnownGears:
 
 
 def until(signals: Signals, now: float) -> Signals:
-    """What is recorded until a time [s]."""
+    """Return the part of the recording before a time [s]."""
     there, driven, written = signals.time <= now, signals.torque_time <= now, signals.other
     assert written is not None
     other = replace(written, time=written.time[written.time <= now], tau=written.tau[written.time <= now])
@@ -84,7 +84,9 @@ def pieces(source: Recording, seed: int) -> list[Samples]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
-def test_pieces_give_the_result_of_the_whole(source: Recording, whole: Samples, known: KnownGears, seed: int) -> None:
+def test_updates_in_pieces_equal_the_regression_of_the_whole(
+    source: Recording, whole: Samples, known: KnownGears, seed: int
+) -> None:
     batch = Regression.stack(MODEL, whole, COULOMB, known)
     regression = RecursiveRegression.begin(MODEL, COULOMB, known, 5.0)
     for piece in pieces(source, seed):

@@ -30,7 +30,7 @@ def taken(whole: Rows, places: NDArray[np.int64], time: FloatArray) -> Rows:
 
 
 @pytest.mark.parametrize(("source_hz", "recorder_hz"), [(29.3, 30.0), (47.0, 50.0), (25.0, 100.0), (40.0, 100.0)])
-def test_a_source_that_is_slower_than_its_recorder_gets_its_clock_back(source_hz: float, recorder_hz: float) -> None:
+def test_the_clock_of_a_source_slower_than_its_recorder_is_restored(source_hz: float, recorder_hz: float) -> None:
     source = np.arange(0.0, 30.0, 1.0 / source_hz)
     clock = np.arange(0.02, 29.9, 1.0 / recorder_hz)
     places = np.searchsorted(source, clock, side="right") - 1

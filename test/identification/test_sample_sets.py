@@ -22,7 +22,7 @@ def samples(make_samples):
     return replace(made, settings=made.settings.model_copy(update={"window_s": (0.0, 10.0), "cutoff_hz": 20.0}))
 
 
-def test_the_end_is_held_out(samples) -> None:
+def test_the_end_of_the_samples_is_held_out(samples) -> None:
     fitted, held = hold_out(samples, 0.3, FilterSettings(settling_periods=4.0))
     assert fitted.time[-1] < 7.0 - 0.1 <= fitted.time[-1] + 0.02 + 1e-9
     assert held.time[0] >= 7.1 and held.time[-1] == samples.time[-1]
@@ -37,6 +37,6 @@ def test_parts_keep_states_and_torques_together(samples) -> None:
 
 
 @pytest.mark.parametrize(("share", "words"), [(0.0, "between 0 and 1"), (1.5, "between 0 and 1"), (0.999, "leaves")])
-def test_shares_that_leave_nothing_are_refused(samples, share: float, words: str) -> None:
+def test_held_out_shares_that_leave_no_samples_are_refused(samples, share: float, words: str) -> None:
     with pytest.raises(DataError, match=words):
         hold_out(samples, share, FilterSettings())

@@ -28,12 +28,12 @@ def on_joint(axis: int, change: Callable[[FloatArray], FloatArray]) -> Callable[
 
 
 def shifted(axis: int, **other: int) -> Recording:
-    """What the encoder of a joint says is ZERO too much."""
+    """Return a recording in which the encoder of one joint reads ZERO too much."""
     return recorded(ROBOT, positions=on_joint(axis, lambda q: q + ZERO), **other)
 
 
 def leaning() -> Robot:
-    """The robot on a base that leans about its x axis."""
+    """Return the robot on a base that is tilted about its x axis."""
     gravity = {"upright": (0.0, 9.80665 * np.sin(LEAN), -9.80665 * np.cos(LEAN)), "hanging": (0.0, 0.0, 9.80665)}
     return Robot(ROBOT.file.model_copy(update={"mounts_gravity_m_s2": gravity}), ROBOT.folder)
 
@@ -120,7 +120,7 @@ def test_unknown_set_up_parts_are_refused() -> None:
         choose([f"torque-constant:{name}" for name in NAMES[:7]], ROBOT)
 
 
-def test_a_set_up_reads_states_torques_and_constants() -> None:
+def test_a_set_up_shifts_positions_and_scales_torques() -> None:
     given = Setup.given(ROBOT, "upright")
     own = Setup(given.zeros + 0.1, given.scales * 2.0, given.gravity)
     before = recorded(ROBOT, seconds=2.0)

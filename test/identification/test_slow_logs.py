@@ -70,7 +70,7 @@ def found() -> Identification:
     return identify(ROBOT, [source(made(25.0))], settings=SETTINGS.model_copy(update={"rows": "averaged"}))
 
 
-def test_parameters_and_delays_come_back_from_25_hz(found: Identification) -> None:
+def test_parameters_and_delays_are_recovered_from_25_hz(found: Identification) -> None:
     states = motion(500.0 + 0.01 * np.arange(3000))
     own, true = found.as_model().torques(*states), true_model().torques(*states)
     assert np.linalg.norm(own - true) < 0.02 * np.linalg.norm(true)

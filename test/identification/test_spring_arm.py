@@ -34,7 +34,7 @@ PHI = ARM.base_parameters(load_nominal(ROBOT, ARM.mdh, ARM.regrouping.standard))
 
 @pytest.fixture(scope="module")
 def found() -> Identification:
-    """What is identified from 25 s, and judged by another motion."""
+    """Return the model identified from 25 s and judged by another motion."""
     return identify(ROBOT, [recorded(ROBOT, noise=0.05)], validation=[recorded(ROBOT, noise=0.05, seed=5)])
 
 

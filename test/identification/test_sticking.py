@@ -78,7 +78,7 @@ def identified(robot: Robot, factors: tuple[float, float] = (1.0, 1.0), dip: flo
 
 
 def quick(robot: Robot) -> IdentificationSettings:
-    """The robot's own settings, but for how many poses the verdict looks at."""
+    """Return the robot's settings with fewer poses in the audit."""
     settings = load_identification(robot)
     few = settings.acceptance.model_copy(update={"fresh_poses": 500})
     return settings.model_copy(update={"acceptance": few})

@@ -118,8 +118,8 @@ def windows_by_eigenvalues(columns: FloatArray, residual: FloatArray, inverse: F
     return np.asarray(inverse @ S @ inverse * np.outer(wider, wider))
 
 
-def test_the_whole_covariance_by_plain_algebra() -> None:
-    """Three axes, something known beforehand, and two nuisances."""
+def test_the_whole_covariance_equals_plain_algebra() -> None:
+    """Use three axes, a prior for two parameters, and two nuisances."""
     rng = np.random.default_rng(9)
     columns = rng.normal(size=(240, 3, 3)) * [1.0, 3.0, 0.2]
     residual = lfilter([1.0], [1.0, -0.6], rng.normal(size=(240, 3)), axis=0)

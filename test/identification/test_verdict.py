@@ -37,7 +37,7 @@ def test_values_are_numbers_of_any_library_but_no_text() -> None:
     assert (plain.id, plain.group, plain.sense, plain.unit, plain.detail) == ("", "", "at most", "", "")
 
 
-def test_sentences_and_plain_values() -> None:
+def test_a_check_is_given_as_a_sentence_and_as_plain_values() -> None:
     assert check(1.0).sentence() == "it: 1, at most 2: passed"
     told = check(1.0, "at least", unit="rad", detail="elbow")
     assert told.sentence() == "it: 1 rad, at least 2 rad: FAILED - elbow"

@@ -30,7 +30,7 @@ def with_structure(robot: Robot, **flags: bool) -> Robot:
 @pytest.mark.slow
 @pytest.mark.parametrize("flipped", range(8))
 @pytest.mark.parametrize("estimator", sorted(ESTIMATORS))
-def test_friction_at_its_bound_for_every_subset_of_joints(flipped: int, estimator: str) -> None:
+def test_friction_is_at_its_bound_for_joints_of_wrong_sign(flipped: int, estimator: str) -> None:
     """FC among the base parameters; a joint whose torque has the wrong sign holds its FC at zero."""
     down = np.array([bool(flipped >> k & 1) for k in range(3)])
     data = recorded(PLANAR, seconds=8.0, coulomb=0.5, torques=lambda tau: np.where(down, -tau, tau))
@@ -108,5 +108,7 @@ def test_small_arm_with_wrong_data_gets_a_verdict(
     order=st.permutations(range(8)),
     silent=st.integers(-4, 7),
 )
-def test_crane_x7(coulomb: bool, structure: str, signs: list[float], order: list[int], silent: int) -> None:
+def test_crane_x7_with_wrong_data_gets_a_verdict(
+    coulomb: bool, structure: str, signs: list[float], order: list[int], silent: int
+) -> None:
     judged(with_structure(CRANE, coulomb_friction=coulomb), structure, np.array(signs), list(order), silent)

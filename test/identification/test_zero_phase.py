@@ -10,7 +10,7 @@ from dynid.identification.data.zero_phase import PaddedRows, butterworth_section
 
 @pytest.mark.parametrize("order", range(1, 9))
 @pytest.mark.parametrize("cutoff_hz", [0.7, 25.0, 480.0])
-def test_the_design_is_that_of_scipy(order: int, cutoff_hz: float) -> None:
+def test_the_filter_design_equals_that_of_scipy(order: int, cutoff_hz: float) -> None:
     ours, theirs = butterworth_sections(order, cutoff_hz, 1000.0), butter(order, cutoff_hz, fs=1000.0, output="sos")
     hertz = np.append(np.linspace(0.0, 500.0, 200), cutoff_hz)
     np.testing.assert_allclose(*(sosfreqz(one, hertz, fs=1000.0)[1] for one in (ours, theirs)), atol=1e-10)
@@ -21,7 +21,7 @@ def test_the_design_is_that_of_scipy(order: int, cutoff_hz: float) -> None:
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 8])
 @pytest.mark.parametrize("columns", [1, 7, 120])
-def test_it_is_the_filter_of_scipy(order: int, columns: int) -> None:
+def test_the_filter_equals_that_of_scipy(order: int, columns: int) -> None:
     sections = butter(order, 0.07, output="sos")
     values = np.random.default_rng(order).standard_normal((500, columns)).cumsum(axis=0)
     kept = values.copy()
@@ -31,7 +31,7 @@ def test_it_is_the_filter_of_scipy(order: int, columns: int) -> None:
     assert np.abs(found - values).max() > 0.1
 
 
-def test_columns_of_any_layout() -> None:
+def test_columns_of_any_memory_layout_are_filtered() -> None:
     sections = butter(4, 0.1, output="sos")
     values = np.random.default_rng(0).standard_normal((6, 300)).T
     np.testing.assert_allclose(filtered_both_ways(sections, values), sosfiltfilt(sections, values, axis=0), atol=1e-12)
@@ -39,7 +39,7 @@ def test_columns_of_any_layout() -> None:
     np.testing.assert_allclose(filtered_both_ways(sections, thin), sosfiltfilt(sections, thin, axis=0), atol=1e-12)
 
 
-def test_signals_of_any_shape_and_kind() -> None:
+def test_signals_of_any_shape_and_number_type_are_filtered() -> None:
     sections, random = butter(4, 0.1, output="sos"), np.random.default_rng(2)
     counts = random.integers(-50, 50, 300)
     for values in (

@@ -63,7 +63,7 @@ def test_a_file_is_the_preset_of_the_same_figures(tmp_path: Path) -> None:
     np.testing.assert_array_equal(law_of([gear]).values[:, 0], preset.values[:, axis])
 
 
-def test_load_that_counts_alike_on_both_sides(tmp_path: Path) -> None:
+def test_symmetric_load_terms_depend_on_the_torque_difference(tmp_path: Path) -> None:
     """|te - tm| times one figure, as M3 and M4 have it."""
     law = law_of([read_bam(written(tmp_path, M4))])
     s = np.exp(-((0.7 / 1.521) ** 1.334))
@@ -123,7 +123,7 @@ def test_invalid_files_are_named(tmp_path: Path, content: object, words: str) ->
     assert "gear.json" in str(error.value)
 
 
-def test_a_file_that_is_none(tmp_path: Path) -> None:
+def test_missing_and_invalid_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputNotFoundError, match=r"none.json; expected a BAM parameter file"):
         read_bam(tmp_path / "none.json")
     (tmp_path / "gear.json").write_text("{", encoding="utf-8")
@@ -135,7 +135,7 @@ def test_every_symbol_has_a_key_or_no_place() -> None:
     assert set(FILE_KEYS) | {"fa", "of"} == set(SYMBOLS)
 
 
-def test_a_robot_s_presets_may_be_files_of_bam(tmp_path: Path) -> None:
+def test_a_robot_takes_its_gear_presets_from_bam_files(tmp_path: Path) -> None:
     written(tmp_path, M6)
     (tmp_path / "friction.yaml").write_text(
         "schema_version: 1\nservos: {XM430-W350: own, XM540-W270: own}\n"

@@ -9,7 +9,7 @@ from dynid.robot import Structure, load_robot
 ROBOT = load_robot("crane_x7")
 
 
-def test_counts_of_the_paper() -> None:
+def test_base_parameter_counts_are_those_of_the_paper() -> None:
     reduced = ArmModel.of(ROBOT)
     full = ArmModel.of(ROBOT, structure=Structure(products_of_inertia=True))
     with_coulomb = ArmModel.of(ROBOT, structure=Structure(products_of_inertia=True, coulomb_friction=True))

@@ -85,7 +85,7 @@ def test_figures_that_no_servo_can_have_are_refused(tmp_path: Path, changes: dic
         changed(tmp_path, TILT, **changes)
 
 
-def test_no_permitted_tolerance_enables_a_joint_whose_encoder_starts_a_turn_off(tmp_path: Path) -> None:
+def test_no_tolerance_enables_a_joint_whose_encoder_is_a_turn_off(tmp_path: Path) -> None:
     """The widest limits that pass without the encoder's range leave room for the largest tolerance on both sides."""
     ratio, size = 3.0, 3
     joints = [joint.model_dump(exclude_none=True) for joint in variant("direct", tmp_path).file.joints]

@@ -30,7 +30,7 @@ def pinocchio_with(standard: StandardParameters, model: ArmModel) -> pinocchio.M
 
 
 @pytest.mark.parametrize("mount", ["upright", "hanging"])
-def test_inverse_dynamics_is_pinocchios(mount: str) -> None:
+def test_inverse_dynamics_equals_that_of_pinocchio(mount: str) -> None:
     model = ArmModel.of(ROBOT, mount=mount)
     standard = nominal(model)
     reference = pinocchio_with(standard, model)
@@ -46,7 +46,7 @@ def test_inverse_dynamics_is_pinocchios(mount: str) -> None:
     np.testing.assert_allclose(tau[:, 7], hand, atol=1e-12)
 
 
-def test_inertia_matrix_is_pinocchios_and_symmetric() -> None:
+def test_inertia_matrix_equals_that_of_pinocchio_and_is_symmetric() -> None:
     model = ArmModel.of(ROBOT)
     standard = nominal(model)
     reference = pinocchio_with(standard, model)

@@ -74,7 +74,7 @@ def test_coulomb_and_viscous_friction_do_not_depend_on_load() -> None:
     np.testing.assert_allclose(law.torque(np.array([0.5, -0.5]), 9.0, 9.0), [0.11, -0.11])
 
 
-def test_offset_and_direction() -> None:
+def test_offset_and_directional_friction_add_by_the_sign_of_motion() -> None:
     law = FrictionLaw.of(AXES, {"fb": 0.3, "fa": 0.1, "of": 0.05})
     np.testing.assert_allclose(law.torque(np.array([1.0, -1.0])), [0.45, -0.15])
 
@@ -86,7 +86,7 @@ def test_load_models_are_special_cases_of_the_directional_one() -> None:
     np.testing.assert_allclose(alike.budget(dq, tm, te), (0.2 + 0.1 * s) * np.abs(te - tm), rtol=1e-12)
 
 
-def test_models_grow_by_terms() -> None:
+def test_each_model_contains_the_terms_of_its_predecessor() -> None:
     for smaller, larger in (("M1", "M2"), ("M1", "M3"), ("M2", "M4"), ("M3", "M5"), ("M5", "M6")):
         assert set(MODELS[smaller]) < set(MODELS[larger])
     assert all(symbol in SYMBOLS for symbols in MODELS.values() for symbol in symbols)

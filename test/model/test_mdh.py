@@ -91,7 +91,7 @@ def test_common_normal_is_perpendicular_and_shortest() -> None:
         np.testing.assert_allclose(np.cross(other - p2, z2), 0, atol=1e-9)
 
 
-def test_doctype_is_refused(tmp_path) -> None:
+def test_a_urdf_with_a_doctype_is_refused(tmp_path) -> None:
     from dynid.robot.urdf_text import read_urdf_text
 
     path = tmp_path / "evil.urdf"

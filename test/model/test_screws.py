@@ -118,7 +118,7 @@ def test_rank_pivots_and_factors_are_the_same_over_random_data(name: str) -> Non
         np.testing.assert_allclose(other.R, first.R, atol=1e-8)
 
 
-def test_invalid_and_degenerate_states() -> None:
+def test_wrong_shapes_are_refused_and_any_axis_gets_a_rotation() -> None:
     screws = ScrewChain.of(load_robot("lower_limb_3r"))
     with pytest.raises(DataError, match="states must be"):
         screws.regressor(np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 4)))

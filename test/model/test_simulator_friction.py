@@ -32,7 +32,7 @@ WIDE = (-10.0 * np.ones(N), 10.0 * np.ones(N))
 
 
 def torque(k: int) -> FloatArray:
-    """What is given in step k: joints move in both directions, stick, and are driven by their load."""
+    """Return the torques of step k, by which joints move both ways, stick, and are driven by their load."""
     phase = 2.0 * np.pi * k * STEP_S * np.linspace(0.7, 1.6, N)
     return np.array([1.0, 3.5, 0.8, 2.0, 0.4, 0.5, 0.4, 0.4]) * np.sin(phase)
 

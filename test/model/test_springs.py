@@ -36,7 +36,7 @@ def states(count: int = 30) -> FloatArray:
 
 
 def expected(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-    """Torques of the plain arm and the gradient of the springs' potential, (N, 3) [N m]."""
+    """Return the torques of the arm without springs plus the gradient of the potential, (N, 3) [N m]."""
     return np.asarray(PLAIN.inverse_dynamics(q, dq, ddq, PLAIN_PHI) + spring_torques(q))
 
 
@@ -193,7 +193,7 @@ def test_methods_without_springs_refuse_them() -> None:
     refuse_springs(plain_arm(), "a method")
 
 
-def test_linear_part_of_a_spring() -> None:
+def test_a_spring_splits_into_its_linear_part_and_the_rest() -> None:
     shoulder, elbow = springs_of(ROBOT, plant_standard(ROBOT))
     assert elbow.linear() == (20.0, np.deg2rad(40.0)) and elbow.beyond_linear() is None
     stiffness, rest = shoulder.linear()

@@ -59,7 +59,7 @@ def links_of(model: ArmModel) -> FloatArray:
 
 @pytest.mark.parametrize("parallel", [False, True], ids=["skew", "parallel"])
 @pytest.mark.parametrize("kinds", ["rrr", "prr", "rpr", "rrp", "ppp", "rprp"])
-def test_torques_are_pinocchios(kinds: str, parallel: bool) -> None:
+def test_torques_equal_those_of_pinocchio(kinds: str, parallel: bool) -> None:
     serial, model = chain(kinds, parallel=parallel), arm(kinds, parallel=parallel)
     reference = serial.model.copy()
     for j, body in enumerate(bodies(len(kinds))):

@@ -16,13 +16,13 @@ NOMINAL = nominal_standard("crane_x7")
 
 
 def changed() -> StandardParameters:
-    """A model that is surely not the one in the shipped URDF."""
+    """Return standard parameters that differ from those of the shipped URDF."""
     values = np.array(NOMINAL.values)
     values[: 10 * 7] *= 1.3
     return StandardParameters(NOMINAL.names, values, 7)
 
 
-def test_round_trip_through_pinocchio() -> None:
+def test_pinocchio_computes_the_models_torques_from_the_urdf() -> None:
     standard = changed()
     chain = SerialChain(pinocchio_chain_model(identified_urdf(ROBOT, MODEL.mdh, standard), ROBOT.joint_names[:7]))
     chain.model.gravity.linear = np.array(MODEL.gravity)
@@ -35,7 +35,7 @@ def test_round_trip_through_pinocchio() -> None:
         np.testing.assert_allclose(rigid + motors, tau[k], atol=1e-7)
 
 
-def test_urdf_names_missing_data_and_the_side_file_has_them() -> None:
+def test_rotor_inertias_missing_from_the_urdf_are_in_a_second_file() -> None:
     text = identified_urdf(ROBOT, MODEL.mdh, NOMINAL)
     assert "Rotor inertias are NOT in this file" in text
     side = yaml.safe_load(rotor_inertias(ROBOT, NOMINAL))["rotor_inertia_kg_m2"]

@@ -26,7 +26,7 @@ def no_long_collections() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def forks() -> Iterator["Forks"]:  # noqa: F821
-    """What forks nodes from a process that has loaded them."""
+    """Return the process that has loaded all nodes and forks them."""
     from forked import Forks
 
     made = Forks()
@@ -58,7 +58,7 @@ def domain(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @pytest.fixture
 def group(domain: str, tmp_path: Path) -> Iterator["ProcessGroup"]:  # noqa: F821
-    """Processes that end with the test."""
+    """Return a group of processes that end with the test."""
     from dynid.nodes.processes import ProcessGroup
 
     with ProcessGroup(tmp_path / "logs", {}) as processes:
@@ -67,7 +67,7 @@ def group(domain: str, tmp_path: Path) -> Iterator["ProcessGroup"]:  # noqa: F82
 
 @pytest.fixture
 def client(group: "ProcessGroup") -> Iterator["Supervisor"]:  # noqa: F821
-    """A client in the same domain; it stops waiting when a process has ended."""
+    """Return a client in the same domain; it stops waiting when a process has ended."""
     from dynid.nodes.supervisor import Supervisor
 
     class PatientSupervisor(Supervisor):

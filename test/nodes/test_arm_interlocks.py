@@ -32,7 +32,7 @@ def test_a_publisher_that_is_gone_is_no_error() -> None:
     assert publishers(node(), "t") == "its publisher has left"
 
 
-def test_second_source_is_ignored_and_not_kept(domain: str) -> None:
+def test_messages_of_a_second_source_are_ignored_and_not_kept(domain: str) -> None:
     """A forger that comes and goes while nothing moves must leave no mount behind."""
     heard: list[str] = []
     found: list[str] = []

@@ -32,7 +32,9 @@ def raised_kernel_workers() -> set[int]:
 
 
 @pytest.mark.slow
-def test_figures_of_a_short_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_run_prints_its_figures_and_restores_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def patient(*arguments: Any, **named: Any) -> ChainOptions:
         """The arm waits for a host that is late: what is looked at here is not its speed."""
         return ChainOptions(*arguments, **(named | {"wire_time": False, "paused_clock": True}))

@@ -106,7 +106,7 @@ def test_the_recorder_is_given_the_time_to_receive_all_of_the_motion() -> None:
 
 @pytest.mark.parametrize("failing", ["hardware on", "executor/execute", "wait for the end of V01", "recorder/stop"])
 @pytest.mark.parametrize("error", [NodeError("refused"), SafetyError("interrupted")])
-def test_torque_goes_off_whatever_fails(failing: str, error: Exception) -> None:
+def test_torque_goes_off_after_any_failed_request(failing: str, error: Exception) -> None:
     calls = RecordedCalls(failing=failing, error=error)
     with pytest.raises(type(error)):
         run(calls)
@@ -186,7 +186,7 @@ def test_chain_starts_no_motion_before_discovery() -> None:
     assert chain.run_trajectory("V01", "limited", Path("bag"), lambda *_: None) == 14.4
 
 
-def test_an_interrupt_while_they_find_each_other_closes_the_bag() -> None:
+def test_an_interrupt_during_discovery_closes_the_bag() -> None:
     calls = RecordedCalls(failing=DISCOVERY, error=SafetyError("interrupted"))
     with pytest.raises(SafetyError):
         run(calls)

@@ -48,7 +48,7 @@ def test_private_domains_are_distinct(monkeypatch: pytest.MonkeyPatch) -> None:
         one.release()
 
 
-def test_another_process_does_not_get_it_until_its_holder_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_domain_is_free_again_once_the_process_with_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     command = [sys.executable, "-c", HOLD]
     with Child(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
@@ -62,7 +62,7 @@ def test_another_process_does_not_get_it_until_its_holder_ends(monkeypatch: pyte
     assert DOMAIN_VARIABLE not in os.environ
 
 
-def test_the_users_choice_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_domain_that_the_user_has_set_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(DOMAIN_VARIABLE, "7")
     with PrivateDomain() as one, PrivateDomain() as other:
         assert one.number == other.number == "7"

@@ -93,7 +93,7 @@ run_node(lambda: signal.raise_signal({number:d}))
 
 
 @pytest.mark.parametrize("number", ENDING)
-def test_a_node_that_is_still_being_made_does_not_finish_that_first(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_ends_a_node_during_its_construction(tmp_path: Path, number: signal.Signals) -> None:
     ended = run(CREATING.format(number=number), tmp_path)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 

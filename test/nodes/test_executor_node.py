@@ -741,7 +741,7 @@ def test_gravity_follows_the_mount_of_the_hardware_node(client: Supervisor, node
 
 
 class Sense:
-    """Says at 50 Hz whether something touches the arm, as external_torque does."""
+    """Publishes contact reports at 50 Hz, as the node external_torque does."""
 
     def __init__(self, client: Supervisor, arm: PerfectArm) -> None:
         self.arm, self.contact, self.silent = arm, False, False

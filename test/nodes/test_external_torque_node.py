@@ -97,15 +97,15 @@ class Reporting:
         self._sense.sense.bars.threshold = np.ones(N)
 
     def torque_report(self) -> dict[str, str]:
-        """Of a node that has no torques yet."""
+        """Return no torques, as before the first estimate."""
         return {}
 
     def publish(self, raw: bytes) -> None:
-        """The diagnostics that are published."""
+        """Record the published diagnostics."""
         self.messages.append(deserialize_message(raw, DiagnosticArray).status[0])
 
     def get_logger(self) -> logging.Logger:
-        """Of Python."""
+        """Return Python's root logger."""
         return logging.getLogger()
 
 
@@ -124,7 +124,7 @@ def test_contact_is_reported_by_either_test(by: str) -> None:
     assert by == "onset" or values["last_felt_by"] == {"nothing": "", "residual": ROBOT.joint_names[1]}[by]
 
 
-def test_without_a_model_it_ends_with_a_sentence(group: ProcessGroup, client: Supervisor) -> None:
+def test_the_node_ends_without_a_model(group: ProcessGroup, client: Supervisor) -> None:
     process = group.start_node("external_torque_node", "external_torque")
     client.wait(lambda: not process.running, 60.0, "its end")
 

@@ -98,7 +98,7 @@ def check_quality(client: Supervisor) -> None:
             assert (info.qos_profile.durability is DurabilityPolicy.TRANSIENT_LOCAL) == (durability == "latched")
 
 
-def test_the_views_show_topics_and_joints_that_there_are() -> None:
+def test_views_show_existing_topics_and_joints_only() -> None:
     joints = load_robot("crane_x7").joint_names
     layout = json.loads((ROOT / "config/views/dynid_foxglove.json").read_text(encoding="utf-8"))
     panels = layout["configById"]

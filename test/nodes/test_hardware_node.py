@@ -72,7 +72,7 @@ def message(client: Supervisor) -> str:
 # -- refusals at configuration ---------------------------------------------------------------------------------
 
 
-def test_ports_that_cannot_be_used_are_refused_in_one_sentence_and_the_right_one_works_afterwards(
+def test_unusable_ports_are_refused_and_a_usable_one_works_later(
     client: Supervisor, node: Process, bus: EmulatedServoBus, tmp_path: Path, robot_folder: Path
 ) -> None:
     assert "/dev/null is not a simulated servo bus; an arm behind a real port will move" in refusal(
@@ -99,7 +99,7 @@ def test_the_time_of_a_real_arm_is_not_held(client: Supervisor, node: Process, b
     assert "/dev/null is not the clock of a simulated arm" in refusal(client, node, bus.port)
 
 
-def test_the_time_of_a_simulated_arm_is_left_to_others_when_the_arm_is_not_used(
+def test_the_clock_of_a_simulated_arm_is_released_with_the_arm(
     client: Supervisor, node: Process, bus: EmulatedServoBus, tmp_path: Path
 ) -> None:
     path = tmp_path / "clock"
@@ -175,7 +175,7 @@ def test_a_port_that_another_process_uses_is_refused(
 # -- states and torque -----------------------------------------------------------------------------------------
 
 
-def test_torque_comes_last_and_goes_first(
+def test_torque_is_switched_on_only_while_the_node_is_active(
     client: Supervisor, node: Process, bus: EmulatedServoBus, group: ProcessGroup
 ) -> None:
     with pytest.raises(NodeError, match="not active"):
@@ -266,7 +266,7 @@ def commander(client: Supervisor, node: Process) -> Commander:
     return found
 
 
-def test_states_are_the_arms_and_commands_reach_the_motors(commander: Commander, bus: EmulatedServoBus) -> None:
+def test_states_are_published_and_commands_reach_the_motors(commander: Commander, bus: EmulatedServoBus) -> None:
     state = commander.states[-1]
     assert list(state.name) == NAMES
     np.testing.assert_allclose(state.position, 0.5 * (ROBOT.lower + ROBOT.upper), atol=0.01)
@@ -392,14 +392,14 @@ def test_a_driver_whose_parent_is_killed_switches_torque_off_and_ends(
 
 @pytest.fixture
 def enabled(client: Supervisor, node: Process) -> Supervisor:
-    """Torque on."""
+    """Switch torque on."""
     client.transition("hardware", "configure")
     client.transition("hardware", "activate")
     client.set_enabled("hardware", True)
     return client
 
 
-def test_the_emergency_stop_stops_the_arm_and_must_be_released_before_it_can_be_cleared(
+def test_the_emergency_stop_stops_the_arm_until_released_and_cleared(
     enabled: Supervisor, bus: EmulatedServoBus
 ) -> None:
     quality = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)  # not even latched: heard all the same

@@ -27,7 +27,7 @@ HEAVIER = 1.4  # times all parameters of the true model
 
 @pytest.fixture(autouse=True, scope="module")
 def domain() -> None:
-    """The chain reserves its own."""
+    """Reserve no ROS domain: the chain reserves its own."""
 
 
 def saved(path: Path, factor: float = 1.0) -> Model:

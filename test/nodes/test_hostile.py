@@ -57,7 +57,7 @@ def ros() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def domain(ros: None) -> None:
-    """All of them share one."""
+    """Reserve one ROS domain for all tests of this file."""
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ print(json.dumps({name: os.environ[name] for name in %r if name in os.environ}))
 
 
 def chosen(environment: Mapping[str, str]) -> dict[str, str]:
-    """What the defaults are in a process that begins with an environment."""
+    """Return the defaults that a process chooses in an environment."""
     inherited = {name: value for name, value in os.environ.items() if name not in NAMES}
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT % (NAMES,)], env=inherited | dict(environment), capture_output=True, check=True

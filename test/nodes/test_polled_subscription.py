@@ -83,7 +83,7 @@ def test_oldest_untaken_messages_are_dropped(node: Node) -> None:
     polled.destroy()
 
 
-def test_executor_does_not_get_its_messages_and_serves_its_events(node: Node) -> None:
+def test_the_executor_handles_events_and_leaves_messages_to_the_poll(node: Node) -> None:
     matched = list[int]()
     events = SubscriptionEventCallbacks(matched=lambda info: matched.append(info.current_count))
     polled = PolledSubscription(node, JointState, TOPIC, NEWEST, events)

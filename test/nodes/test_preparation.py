@@ -11,7 +11,7 @@ from dynid.nodes.preparation import Preparation
 
 
 class Job:
-    """A job that ends when it is told to."""
+    """Job that ends on request."""
 
     def __init__(self, preparation: Preparation, result: object) -> None:
         self.go, self.outcomes = threading.Event(), []

@@ -30,7 +30,7 @@ def test_an_interrupt_while_a_process_starts_leaves_it_in_the_group(
     group.processes[0].kill()
 
 
-def test_a_child_begins_with_the_usual_handling_of_signals(tmp_path: Path) -> None:
+def test_a_child_starts_with_the_default_interrupt_handler(tmp_path: Path) -> None:
     group = ProcessGroup(tmp_path, {})
     code = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
     child = group.start("child", ["-c", code])

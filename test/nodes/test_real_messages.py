@@ -98,7 +98,7 @@ def test_rclpy_decodes_our_messages(names: tuple[str, ...]) -> None:
     np.testing.assert_array_equal([point.positions, point.velocities, point.accelerations], [q, dq, ddq])
 
 
-def test_texts_and_diagnostics_go_both_ways() -> None:
+def test_texts_and_diagnostics_are_exchanged_with_rclpy() -> None:
     text = "a robot: \u00e4\u00f6\u00fc, {json: 1}"
     assert deserialize_message(encode_string(text), String).data == text
     ours = DiagnosticStatus("hardware", 2, "fault", "arm", {"missed": "3", "x": ""})

@@ -114,8 +114,8 @@ def test_an_experiment_that_is_over_is_not_in_the_next_bag(client: Supervisor, n
 
 
 @pytest.mark.parametrize("how", ["the states come", "a second call", "a full disk"])
-def test_stop_answers_when_the_bag_is_whole(client: Supervisor, node: Process, tmp_path: Path, how: str) -> None:
-    """The experiment's message may overtake the states."""
+def test_stop_answers_once_the_bag_is_complete(client: Supervisor, node: Process, tmp_path: Path, how: str) -> None:
+    """The message that a motion has ended may arrive before its last states."""
     experiment = client.node.create_publisher(String, "experiment", LATCHED)
     states = client.node.create_publisher(JointState, "joint_states", STREAM)
     begun = ExperimentSettings(trajectory="AG01", profile="paper", controller="ff_pd", gains={}, duration_s=1.0)

@@ -53,7 +53,7 @@ RATE_HZ = 500  # half of the messages, and of the time that they take
 
 @pytest.fixture(autouse=True, scope="module")
 def domain() -> None:
-    """The chain reserves its own."""
+    """Reserve no ROS domain: the chain reserves its own."""
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ SUCCEEDED, CANCELED, ABORTED = 4, 5, 6  # of action_msgs/GoalStatus
 
 @pytest.fixture(autouse=True, scope="module")
 def domain() -> None:
-    """The chain reserves its own."""
+    """Reserve no ROS domain: the chain reserves its own."""
 
 
 class Arm:
@@ -67,7 +67,7 @@ class Sent:
         self.end = self.handle.get_result_async()
 
     def moves(self) -> None:
-        """Wait until the arm does."""
+        """Wait until the arm moves."""
         self.arm.call.wait(lambda: len(self.feedback) > 5, 60.0, "feedback")
 
     def result(self) -> tuple[int, int, str]:

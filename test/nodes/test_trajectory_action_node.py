@@ -102,7 +102,7 @@ def test_a_malformed_status_stops_the_goal(text: str) -> None:
     assert "motion_status" in watch.outcome.reason and "\n" not in watch.outcome.reason
 
 
-def test_the_first_outcome_stays() -> None:
+def test_a_goal_keeps_its_first_outcome() -> None:
     watch = GoalWatch("goal")
     for state in ("approach", "trajectory", "done"):
         watch.on_status(json.dumps(status(state)))
@@ -332,7 +332,7 @@ def test_goal_that_two_publishers_report_on_is_stopped(
         assert len(arm.begun) == 1
 
 
-def test_zero_and_minus_one_are_no_limits() -> None:
+def test_tolerances_of_zero_and_minus_one_set_no_limit() -> None:
     request = Goal(path_tolerance=[tolerance("a"), tolerance("b", -1.0, 0.5)]).request
     assert Tolerances.of(request).path == {("velocity", "b"): 0.5}
     with pytest.raises(ConfigurationError, match="'c', which is no joint"):

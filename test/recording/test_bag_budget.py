@@ -103,7 +103,7 @@ def mcap_of_chunks(path: Path, count: int, size: int) -> Path:
     return path
 
 
-def test_many_small_bombs_are_one_large_one(tmp_path: Path, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expanding_chunks_share_one_memory_budget(tmp_path: Path, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
     good = mcap_of_chunks(tmp_path / "good.mcap", 2, MIB)
     assert len(read_bag(good)["/a"].messages) == 2
     path = mcap_of_chunks(tmp_path / "x.mcap", 20, MIB)
@@ -263,7 +263,7 @@ def test_unused_records_between_messages_are_skipped(tmp_path: Path) -> None:
     assert "2 bytes of an unfinished record" in bag.findings[0]
 
 
-def test_computed_columns_are_no_bag(tmp_path: Path) -> None:
+def test_a_table_with_computed_columns_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.db3"
     with closing(sqlite3.connect(path)) as database:
         database.execute("CREATE TABLE topics(id, name, type, serialization_format, offered_qos_profiles)")

@@ -45,7 +45,7 @@ def test_complete_stamps_have_no_missed_cycles(stamps: list[int]) -> None:
     assert (drops.missed, drops.gaps, drops.missed_fraction) == (0, (), 0.0)
 
 
-def test_summary(experiment, storage: str, tmp_path: Path) -> None:
+def test_a_summary_counts_messages_rates_and_missed_cycles(experiment, storage: str, tmp_path: Path) -> None:
     del experiment.messages["joint_states"][50:53]
     info = bag_info(experiment.write(tmp_path / "bag", storage))
     topics = {topic.name: topic for topic in info.topics}

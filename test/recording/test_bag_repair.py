@@ -92,7 +92,7 @@ def test_split_bag_that_cannot_be_finished_is_not_changed(tmp_path: Path) -> Non
     assert contents(bag) == before
 
 
-def test_name_that_is_taken_for_one_file_leaves_all_files(tmp_path: Path) -> None:
+def test_one_occupied_backup_name_leaves_all_files_unchanged(tmp_path: Path) -> None:
     bag = split_bag(tmp_path / "split")
     os.truncate(bag / "split_0.mcap", (bag / "split_0.mcap").stat().st_size - 400)
     text = (tmp_path / "part0" / METADATA_NAME).read_text().replace("- part0.mcap", "- split_0.mcap\n  - split_1.mcap")

@@ -93,7 +93,7 @@ def test_rosbags_reads_the_written_bag(experiment, storage: str, tmp_path: Path)
     assert information["message_count"] == sum(map(len, experiment.messages.values()))
 
 
-def test_refusals(tmp_path: Path) -> None:
+def test_wrong_use_of_the_writer_is_refused(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     with pytest.raises(OutputExistsError, match="there exists"):
         BagWriter(tmp_path / "there")
@@ -129,7 +129,7 @@ def test_folder_that_appears_before_opening_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("interval_s", [0.0, 3600.0])
-def test_flushes_by_itself(storage: str, tmp_path: Path, interval_s: float) -> None:
+def test_the_writer_flushes_at_its_interval(storage: str, tmp_path: Path, interval_s: float) -> None:
     writer = BagWriter(tmp_path / "bag", [STATES, NOTES], storage, interval_s)  # type: ignore[arg-type]
     writer.open()
     try:
@@ -142,7 +142,7 @@ def test_flushes_by_itself(storage: str, tmp_path: Path, interval_s: float) -> N
         writer.close()
 
 
-def test_topics_and_small_messages_between_flushes(storage: str, tmp_path: Path) -> None:
+def test_topics_and_messages_added_between_flushes_are_complete(storage: str, tmp_path: Path) -> None:
     """Every chunk replaces the index of the flush before it, whatever their sizes."""
     writer = BagWriter(tmp_path / "bag", [STATES], storage)  # type: ignore[arg-type]
     writer.open()
@@ -266,7 +266,7 @@ def test_killed_recorder_leaves_a_bag_that_opens(storage: str, tmp_path: Path, l
         assert reader.message_count == count == len(list(reader.messages()))
 
 
-def test_the_mcap_projects_own_reader_opens_what_a_killed_recorder_left_once_it_is_repaired(tmp_path: Path) -> None:
+def test_the_mcap_reader_opens_the_repaired_bag_of_a_killed_recorder(tmp_path: Path) -> None:
     bag = tmp_path / "bag"
     flushed = int(kill_recorder(bag, "mcap", 700, 4))
     left = (bag / "bag.mcap").read_bytes()
@@ -326,7 +326,7 @@ def test_a_write_that_fails_loses_nothing_flushed(
     assert failing > 5
 
 
-def test_killed_within_a_transaction(tmp_path: Path) -> None:
+def test_a_transaction_cut_off_by_a_kill_is_rolled_back(tmp_path: Path) -> None:
     """More than sqlite's cache holds: a part of the transaction is in the file, and must be rolled back."""
     bag = tmp_path / "bag"
     assert kill_recorder(bag, "sqlite3", 30_000, 2, "announce") == "unflushed"
@@ -340,7 +340,7 @@ def test_killed_within_a_transaction(tmp_path: Path) -> None:
     assert read_bag(bag).counts == found.counts and read_bag(bag).findings == ()
 
 
-def test_mcap_cut_anywhere(experiment, tmp_path: Path) -> None:
+def test_an_mcap_cut_anywhere_is_read_up_to_the_cut(experiment, tmp_path: Path) -> None:
     bag = experiment.write(tmp_path / "bag")
     path = bag / "bag.mcap"
     whole = path.read_bytes()
@@ -360,7 +360,7 @@ def test_mcap_cut_anywhere(experiment, tmp_path: Path) -> None:
     assert last == sum(complete.counts.values())
 
 
-def test_repair_of_a_cut_mcap(experiment, tmp_path: Path) -> None:
+def test_repair_of_a_cut_mcap_restores_the_recording(experiment, tmp_path: Path) -> None:
     bag = experiment.write(tmp_path / "bag")
     path = bag / "bag.mcap"
     expected = load_driver_recording(bag)
@@ -424,7 +424,7 @@ def test_a_full_disk_is_named_and_loses_nothing_written_before(storage: str, tmp
         assert len(list(reader.messages())) >= 1
 
 
-def test_metadata_cannot_lead_outside(experiment, tmp_path: Path) -> None:
+def test_metadata_cannot_name_a_file_outside_the_bag(experiment, tmp_path: Path) -> None:
     bag = experiment.write(tmp_path / "bag")
     experiment.write(tmp_path / "other")
     text = (bag / "metadata.yaml").read_text()
@@ -442,7 +442,9 @@ def test_metadata_cannot_lead_outside(experiment, tmp_path: Path) -> None:
         ("bag.mcap", "", "is not an MCAP file"),
     ],
 )
-def test_damaged_files(experiment, tmp_path: Path, name: str, content: str, message: str) -> None:
+def test_damaged_metadata_and_mcap_files_are_refused(
+    experiment, tmp_path: Path, name: str, content: str, message: str
+) -> None:
     bag = experiment.write(tmp_path / "bag")
     (bag / name).write_text(content)
     with pytest.raises(DataError, match=message):
@@ -450,8 +452,8 @@ def test_damaged_files(experiment, tmp_path: Path, name: str, content: str, mess
 
 
 @pytest.mark.parametrize("compression", list(CompressionType), ids=lambda one: one.name)
-def test_files_of_other_recorders(tmp_path: Path, compression: CompressionType) -> None:
-    """Their chunks may be compressed and carry checksums; what they do not fit is refused."""
+def test_compressed_files_of_other_recorders_are_read(tmp_path: Path, compression: CompressionType) -> None:
+    """Compressed chunks with checksums are read; a wrong checksum or encoding is refused."""
 
     def written(encoding: str = "cdr", qos: str = "") -> Path:
         path = tmp_path / f"{encoding}{len(qos)}.mcap"
@@ -503,14 +505,14 @@ def test_damaged_cache_of_compiled_code_is_not_called_a_damaged_bag(
     assert read_bag(bag).findings == ()
 
 
-def test_damaged_sqlite(experiment, tmp_path: Path) -> None:
+def test_a_damaged_sqlite_file_is_refused(experiment, tmp_path: Path) -> None:
     bag = experiment.write(tmp_path / "bag", "sqlite3")
     (bag / "bag.db3").write_text("no database, but long enough to be looked at")
     with pytest.raises(DataError, match=r"bag\.db3 is not a rosbag2 sqlite3 file"):
         read_bag(bag)
 
 
-def test_single_files_and_split_bags(experiment, storage: str, tmp_path: Path) -> None:
+def test_single_files_and_split_bags_are_read(experiment, storage: str, tmp_path: Path) -> None:
     bag = experiment.write(tmp_path / "bag", storage)
     data = next(file for file in bag.iterdir() if file.suffix in (".mcap", ".db3"))
     expected = read_bag(bag)

@@ -64,7 +64,7 @@ def write(
     return folder
 
 
-def test_a_complete_bag(tmp_path: Path) -> None:
+def test_a_complete_bag_has_lost_nothing(tmp_path: Path) -> None:
     found = completeness(write(tmp_path / "bag"))
     assert (found.recorded, found.published, found.missed, found.lost) == (2800, 2800, 0, 0)
     assert found.missed_fraction == 0.0

@@ -198,7 +198,7 @@ def test_layout_is_drafted_and_read_as_it_is(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_layout_that_does_not_say_enough_is_refused(name: str, tmp_path: Path) -> None:
+def test_an_ambiguous_layout_is_refused(name: str, tmp_path: Path) -> None:
     layout, words = REFUSED[name]
     if name in SHIFTED:
         layout = replace(layout, series=((layout.series[0][0], SHIFTED[name] + Q), *layout.series[1:]))
@@ -225,7 +225,7 @@ def test_file_in_another_encoding_is_refused_with_the_cure(encoding: str, tmp_pa
         draft_mapping(file, ROBOT, None)
 
 
-def test_packed_file_is_drafted(tmp_path: Path) -> None:
+def test_a_compressed_file_is_drafted(tmp_path: Path) -> None:
     file = tmp_path / "run.csv.gz"
     file.write_bytes(gzip.compress(DRAFTED["numbers"].text().encode()))
     assert draft_mapping(file, ROBOT, None).content["position"]["columns"] == ["q1", "q2", "q3"]
@@ -245,7 +245,7 @@ def five(kind: str, last: str) -> list[str]:
         ("gripper", []),
     ],
 )
-def test_numbers_go_on_where_joints_are_named_by_numbers(last: str, said: list[str], tmp_path: Path) -> None:
+def test_a_joint_without_its_own_name_is_matched_by_its_number(last: str, said: list[str], tmp_path: Path) -> None:
     file, series = tmp_path / "run.csv", np.zeros((ROWS, 5))
     file.write_text(Layout("t", ((five("angle_rad", last), series), (five("effort_Nm", last), series))).text())
     draft = draft_mapping(file, OMX, None)
@@ -293,11 +293,11 @@ def test_assumptions_are_reported(tmp_path: Path) -> None:
         ("12:00", None),
     ],
 )
-def test_dates_with_times_are_seconds(text: str, seconds: float | None) -> None:
+def test_dates_with_times_are_converted_to_seconds(text: str, seconds: float | None) -> None:
     assert instant_s(text) == seconds
 
 
-def test_names_say_kind_joint_and_unit() -> None:
+def test_column_names_give_kind_joint_and_unit() -> None:
     told = column_name("/arm/joint_states/elbow/velocity [deg/s]", ("shoulder", "elbow"))
     assert (told.kind, told.joint, told.unit, told.commanded) == ("velocity", 1, "deg/s", False)
     assert column_name("cmd_effort_2", JOINTS).commanded and column_name("temperature_1", JOINTS).kind == ""

@@ -55,7 +55,7 @@ def file(tmp_path: Path) -> Path:
 # -- what is right ---------------------------------------------------------------------------------------------
 
 
-def test_columns_come_out_as_they_are(file: Path) -> None:
+def test_columns_without_a_conversion_are_read_unchanged(file: Path) -> None:
     found, expected = read(file), rows()
     np.testing.assert_allclose(found.time, expected[:, 0], atol=1e-12)
     np.testing.assert_array_equal(found.q, expected[:, 1:4])
@@ -64,7 +64,7 @@ def test_columns_come_out_as_they_are(file: Path) -> None:
     assert not found.q.flags.writeable and len(found.sha256) == 64
 
 
-def test_units_signs_ratios_and_offsets(tmp_path: Path) -> None:
+def test_units_signs_ratios_and_offsets_are_applied(tmp_path: Path) -> None:
     values = rows()
     values[:, 0] = 1e3 * values[:, 0] + 7e6  # ms since some other beginning
     values[:, 1:4] = np.rad2deg(values[:, 1:4])
@@ -97,7 +97,7 @@ def test_other_dialects_are_read(tmp_path: Path) -> None:
     assert all(is_csv(path) for path in tmp_path.iterdir()) and not is_csv(tmp_path)
 
 
-def test_rows_and_rate(file: Path) -> None:
+def test_chosen_rows_are_read_at_the_stated_rate(file: Path) -> None:
     part = read(file, rows=[10, 30], time=None, rate_hz=200)
     np.testing.assert_array_equal(part.q, rows()[10:30, 1:4])
     np.testing.assert_allclose(part.time, np.arange(20) / 200, atol=1e-12)

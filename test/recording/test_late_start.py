@@ -27,7 +27,7 @@ def test_a_topic_that_starts_late_is_named(experiment, tmp_path: Path, topic: st
     assert load_driver_recording(path).notes == (finding,)
 
 
-def test_a_bag_that_was_opened_in_the_middle_of_a_motion(experiment, tmp_path: Path) -> None:
+def test_a_bag_opened_during_a_motion_names_the_late_topics(experiment, tmp_path: Path) -> None:
     """The latched message reports the phases before."""
     late = experiment.stamps[0] + 65 * CYCLE_NS
     for name, messages in experiment.messages.items():

@@ -25,7 +25,7 @@ def episode(task="press the wall", *, rows=1001, scale=1.0):
     return Episode(task, time, columns)
 
 
-def test_the_reader_of_logs_reads_it_back(tmp_path):
+def test_a_written_data_set_is_read_back_by_the_reader_of_logs(tmp_path):
     episodes = [episode(), episode("release", rows=501, scale=0.5)]
     write_lerobot(tmp_path / "set", episodes, ROBOT.joint_names, ROBOT.name, fps=50)
     first, second = (one.read() for one in find_logs(tmp_path / "set", ROBOT))
@@ -133,7 +133,7 @@ def test_a_row_group_of_many_episodes_is_read_once(tmp_path, monkeypatch):
 
 
 def test_pipes_in_place_of_files_are_left_alone(tmp_path):
-    """Opening one would wait for ever."""
+    """Opening a pipe would wait for ever."""
     columns = episode(scale=0.3, rows=60).columns
     names = {"observation.state": ROBOT.joint_names}
     folder = data_set(tmp_path / "set", {"observation.state": columns["observation.state"]}, names)
@@ -141,7 +141,7 @@ def test_pipes_in_place_of_files_are_left_alone(tmp_path):
     assert len(find_logs(folder, ROBOT)) == 1
 
 
-def test_data_set_meets_version_3(tmp_path):
+def test_a_written_data_set_has_the_format_of_version_3(tmp_path):
     folder = tmp_path / "set"
     write_lerobot(folder, [episode(), episode("release"), episode()], ROBOT.joint_names, ROBOT.name, fps=50)
     info = json.loads((folder / "meta/info.json").read_text())
@@ -189,8 +189,8 @@ def test_episodes_that_do_not_fit_are_refused(tmp_path, wrong, match):
         write_lerobot(tmp_path / "set", [], ROBOT.joint_names, ROBOT.name)
 
 
-def test_lerobot_itself_reads_it(tmp_path, monkeypatch):
-    """With its reader, where it is installed: frames, tasks, windows in time and statistics."""
+def test_a_written_data_set_is_read_by_lerobot(tmp_path, monkeypatch):
+    """If LeRobot is installed, its reader gives the frames, tasks, time windows and statistics."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     datasets = pytest.importorskip("lerobot.datasets.lerobot_dataset")
     episodes = [episode(), episode("release", rows=501, scale=0.5)]

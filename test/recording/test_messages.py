@@ -65,7 +65,7 @@ def test_joint_state_bytes_equal_the_type_stores(names: list[str], frame: str, s
 
 @settings(max_examples=30, deadline=None)
 @given(names=st.lists(st.text(max_size=9), min_size=1, max_size=9, unique=True), frame=st.text(max_size=9))
-def test_reference_bytes_are_the_type_stores(names: list[str], frame: str) -> None:
+def test_reference_bytes_equal_the_type_stores(names: list[str], frame: str) -> None:
     q, dq, ddq = np.random.default_rng(1).standard_normal((3, len(names)))
     assert ReferenceEncoder(names, frame).encode(STAMP, q, dq, ddq) == store_reference(STAMP, frame, names, q, dq, ddq)
 
@@ -84,7 +84,7 @@ def test_encoder_refuses_other_fields() -> None:
         JointStateEncoder(["a"], fields=["effort"]).encode(STAMP, position=[1.0])
 
 
-def test_small_messages_round_trip() -> None:
+def test_small_messages_are_decoded_as_they_were_encoded() -> None:
     assert decode(encode_string("größe"), STRING).data == "größe"
     status = DiagnosticStatus("bus", 2, "servo 3 is silent", "arm", {"missed": "4", "rate": "999.8"})
     assert decode_diagnostics(encode_diagnostics(STAMP, [status])) == (STAMP, (status,))

@@ -29,7 +29,7 @@ def completion() -> MotionCompletion:
     return MotionCompletion("/experiment", ["/joint_states", "/reference", "/joint_commands"])
 
 
-def test_all_topics_that_came_must_have_come_so_far(completion: MotionCompletion) -> None:
+def test_a_motion_is_complete_once_every_seen_topic_reached_its_end(completion: MotionCompletion) -> None:
     assert not completion.note("/experiment", message(MOVING))
     for stamp_ns in (END_NS - 3_000_000, END_NS - 2_000_000):
         assert not completion.note("/joint_states", state(stamp_ns)) and not completion.note(

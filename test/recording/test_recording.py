@@ -14,7 +14,7 @@ from dynid.recording.messages import JOINT_STATE, STRING, JointStateEncoder, enc
 START, CYCLE = 1_700_000_000_000_000_000, 1_000_000  # of the fixture
 
 
-def test_round_trip(experiment, storage: str, tmp_path: Path) -> None:
+def test_a_recording_contains_the_content_of_its_bag(experiment, storage: str, tmp_path: Path) -> None:
     recording = load_driver_recording(experiment.write(tmp_path / "bag", storage))
     assert recording.robot_name == "three"
     assert recording.joint_names == ("shoulder", "elbow", "wrist_long_name")
@@ -37,7 +37,7 @@ def test_round_trip(experiment, storage: str, tmp_path: Path) -> None:
         recording.q[0, 0] = 1.0
 
 
-def test_trajectory_span_and_window(experiment, tmp_path: Path) -> None:
+def test_a_window_contains_the_span_of_the_trajectory(experiment, tmp_path: Path) -> None:
     recording = load_driver_recording(experiment.write(tmp_path / "bag"))
     start, end = recording.trajectory_span()
     first = (experiment.stamps[0] - 1_700_000_000_000_000_000) / 1e9
@@ -106,7 +106,7 @@ def test_ambiguous_topics_are_refused(experiment, tmp_path: Path) -> None:
     assert len(load_driver_recording(tmp_path / "bag", namespace="/right").time) == 200
 
 
-def test_no_bag(tmp_path: Path) -> None:
+def test_paths_without_a_bag_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputNotFoundError, match="no such bag"):
         load_driver_recording(tmp_path / "none")
     with pytest.raises(DataError, match="is not a rosbag2 bag"):
@@ -122,7 +122,7 @@ def test_missing_topics_are_named(experiment, tmp_path: Path) -> None:
         load_driver_recording(bag)
 
 
-def test_optional_topics(experiment, tmp_path: Path) -> None:
+def test_a_bag_without_optional_topics_is_read(experiment, tmp_path: Path) -> None:
     absent = ("joint_commands", "applied_commands", "reference", "experiment", "robot_description", "diagnostics")
     bag = experiment.write(tmp_path / "bag", without=absent)
     recording = load_driver_recording(bag)
@@ -133,7 +133,7 @@ def test_optional_topics(experiment, tmp_path: Path) -> None:
         load_driver_recording(bag, needed=("joint_commands",))
 
 
-def test_no_messages(experiment, tmp_path: Path) -> None:
+def test_a_bag_without_joint_states_is_refused(experiment, tmp_path: Path) -> None:
     experiment.messages["joint_states"] = []
     with pytest.raises(DataError, match="'/joint_states' holds no messages"):
         load_driver_recording(experiment.write(tmp_path / "bag"))
@@ -185,7 +185,7 @@ def test_messages_of_other_publishers_are_omitted_with_a_note(experiment, tmp_pa
     assert experiments.startswith("1 messages of 'experiment' were left out; the first: topic 'experiment' holds no")
 
 
-def test_missing_joint_and_missing_field(experiment, tmp_path: Path) -> None:
+def test_a_missing_joint_and_a_missing_field_are_named(experiment, tmp_path: Path) -> None:
     effort = JointStateEncoder(("shoulder", "elbow"), fields=("effort",))
     good = experiment.messages["joint_commands"]
     experiment.messages["joint_commands"] = [(t, effort.encode(t, effort=[1.0, 2.0])) for t, _ in good]
@@ -197,7 +197,7 @@ def test_missing_joint_and_missing_field(experiment, tmp_path: Path) -> None:
         load_driver_recording(experiment.write(tmp_path / "two"))
 
 
-def test_settings_errors(experiment, tmp_path: Path) -> None:
+def test_invalid_hardware_settings_are_refused(experiment, tmp_path: Path) -> None:
     text = experiment.settings.model_dump_json()
     for name, broken, message in (
         ("json", text[:-5], "no valid settings"),
@@ -219,7 +219,7 @@ def test_settings_must_not_change_within_a_bag(experiment, tmp_path: Path) -> No
         load_driver_recording(experiment.write(tmp_path / "other"))
 
 
-def test_robot_must_agree(experiment, tmp_path: Path) -> None:
+def test_a_bag_of_another_robot_is_refused(experiment, tmp_path: Path) -> None:
     class Other:
         name = "three"
         joint_names = ("shoulder", "elbow")
@@ -232,7 +232,7 @@ def test_robot_must_agree(experiment, tmp_path: Path) -> None:
         load_driver_recording(bag, Other())  # type: ignore[arg-type]
 
 
-def test_several_experiments_in_one_bag(experiment, tmp_path: Path) -> None:
+def test_several_experiments_in_one_bag_have_their_own_spans(experiment, tmp_path: Path) -> None:
     first, second = experiment.phases[-1], experiment.phases[0].model_copy(update={"trajectory": "V01", "phases": ()})
     stamp = first.phases[-1].stamp_ns
     states = [second, second.entered("trajectory", stamp + 10), second.entered("trajectory", stamp + 10)]
@@ -264,7 +264,7 @@ def test_experiments_of_one_series_are_one_recording(experiment, tmp_path: Path)
         assert len(recording.experiments) == 5
 
 
-def test_a_recording_that_grows_is_read_as_its_bag(experiment, tmp_path: Path) -> None:
+def test_a_growing_recording_equals_the_bag_of_its_messages(experiment, tmp_path: Path) -> None:
     growing = GrowingRecording()
     for name in RECORDED_TYPES:
         for _, raw in experiment.messages[name]:
@@ -280,13 +280,13 @@ def test_a_recording_that_grows_is_read_as_its_bag(experiment, tmp_path: Path) -
         GrowingRecording().recording("nothing", None)
 
 
-def test_span_of_a_trajectory_that_never_began(experiment, tmp_path: Path) -> None:
+def test_the_span_of_a_trajectory_that_never_began_is_refused(experiment, tmp_path: Path) -> None:
     experiment.messages["experiment"] = experiment.messages["experiment"][:1]
     with pytest.raises(DataError, match=r"the trajectory 'AG01' never started \(state: approach\)"):
         load_driver_recording(experiment.write(tmp_path / "bag")).trajectory_span()
 
 
-def test_phases_go_forward(experiment) -> None:
+def test_phases_out_of_order_are_refused(experiment) -> None:
     with pytest.raises(ValueError, match="in the order of their stamps"):
         experiment.phases[-1].entered("done", 5)
     assert experiment.phases[1].trajectory_span_ns() is not None

@@ -32,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
-def test_second_call_finds_the_stamp(folder: Path, robot: Robot) -> None:
+def test_a_second_call_does_not_compile_again(folder: Path, robot: Robot) -> None:
     said: list[str] = []
     assert compiling.ensure_compiled(robot, report=said.append)
     assert not compiling.ensure_compiled(robot, report=said.append)

@@ -39,7 +39,7 @@ def unpack(one: dict) -> np.ndarray:
 
 
 def spoilt(folder: Path, out: Path, **changes: object) -> Path:
-    """A copy of a result whose model.yaml says something else."""
+    """Copy a result with changed entries of its model.yaml."""
     shutil.copytree(folder, out)
     content = yaml.safe_load((out / "model.yaml").read_text())
     (out / "model.yaml").write_text(yaml.safe_dump(content | changes))
@@ -85,7 +85,7 @@ def test_the_headline_is_the_error_that_the_verdict_judges(planar_result: Path) 
     assert f"joints in motion differ from measured ones by {percent(check.value)}" in in_words(result).sentences[0]
 
 
-def test_only_a_held_out_motion_is_called_so(planar_result: Path) -> None:
+def test_only_a_held_out_motion_is_called_held_out(planar_result: Path) -> None:
     result = open_result(planar_result)
     fitted = tuple(one for one in result.motions if one.kind == "fitted")
     alone = Result(result.folder, result.robot, result.content, motions=fitted)
@@ -116,7 +116,7 @@ def test_advice_is_for_the_kind_of_recording_that_there_is() -> None:
     assert advice([gaps], ["run.csv", "runs/bags/V01"]) == (of_csv, of_bag) and advice([gaps], []) == (of_bag,)
 
 
-def test_nothing_is_loaded_from_anywhere(planar_result: Path) -> None:
+def test_the_report_loads_nothing_from_outside(planar_result: Path) -> None:
     html = (planar_result / "report.html").read_text(encoding="utf-8")
     assert "default-src 'none'" in html
     links = re.findall(r'(?:src|href|action|data)="([^"#][^"]*)"', html)
@@ -155,13 +155,13 @@ def test_long_motions_and_joints_without_torque_are_shown(planar_result: Path) -
     assert shown["relative"][2] is None and shown["residuals"][1]["sd"] == 0.0
 
 
-def test_packed_numbers_come_back() -> None:
+def test_packed_numbers_are_unpacked_within_their_resolution() -> None:
     values = np.random.default_rng(0).normal(size=1000)
     assert unpack(packed(values)) == pytest.approx(values, abs=np.ptp(values) / 65534)
     assert unpack(packed(np.full(3, 2.5))).tolist() == [2.5, 2.5, 2.5]
 
 
-def test_a_refused_model_is_called_so_first(planar_result: Path, tmp_path: Path) -> None:
+def test_a_refused_model_is_reported_as_not_accepted_first(planar_result: Path, tmp_path: Path) -> None:
     content = yaml.safe_load((planar_result / "model.yaml").read_text())
     checks = content["verdict"]
     checks[-1]["value"] = 10 * checks[-1]["limit"]
@@ -175,7 +175,7 @@ def test_a_refused_model_is_called_so_first(planar_result: Path, tmp_path: Path)
     assert in_words(open_result(unjudged)).accepted is None and "? Not judged" in render_report(open_result(unjudged))
 
 
-def test_a_result_is_called_by_its_folder_and_a_demo_by_its_own(planar_result: Path, tmp_path: Path) -> None:
+def test_a_result_has_the_name_of_its_folder_or_of_its_demo(planar_result: Path, tmp_path: Path) -> None:
     folder = spoilt(planar_result, tmp_path / "demo-1" / "model")
     assert open_result(folder).name == "model"
     (tmp_path / "demo-1" / "logs").mkdir()
@@ -198,7 +198,7 @@ def test_without_recordings_the_report_says_so(planar_result: Path, runs: Path, 
     assert [one["name"] for one in data_of((tmp_path / "r.html").read_text())["motions"]] == ["other.csv"]
 
 
-def test_results_side_by_side(planar_result: Path, tmp_path: Path) -> None:
+def test_two_results_are_compared_by_parameters_and_curves(planar_result: Path, tmp_path: Path) -> None:
     content = yaml.safe_load((planar_result / "model.yaml").read_text())
     row = content["parameters"][0]
     row["value"] += 10 * row["standard_deviation"]
@@ -302,7 +302,7 @@ def test_settings_of_another_version_are_refused_if_torques_are_to_be_predicted(
 
 
 def test_pipes_among_the_tables_are_left_alone(planar_result: Path, tmp_path: Path) -> None:
-    """Opening one would wait for ever."""
+    """Opening a pipe would wait for ever."""
     folder = spoilt(planar_result, tmp_path / "piped")
     (folder / "tables").mkdir(exist_ok=True)
     os.mkfifo(folder / "tables" / "bags.csv")

@@ -96,7 +96,7 @@ def test_zoom_by_mouse_and_keyboard_moves_all_joints(page: Any) -> None:
 
 
 @pytest.mark.slow
-def test_another_motion_is_another_picture(page: Any) -> None:
+def test_choosing_another_motion_redraws_the_charts(page: Any) -> None:
     first = page.locator("#charts-torque path[d^=M]").first
     before = first.get_attribute("d")
     page.locator("#torques select").select_option("1")
@@ -105,7 +105,7 @@ def test_another_motion_is_another_picture(page: Any) -> None:
 
 
 @pytest.mark.slow
-def test_dark_light_and_narrow(page: Any) -> None:
+def test_dark_print_and_narrow_layouts_are_applied(page: Any) -> None:
     colour = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(colour)
     page.emulate_media(color_scheme="dark")

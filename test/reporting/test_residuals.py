@@ -43,7 +43,7 @@ def test_a_joint_that_rests_has_no_direction() -> None:
     assert one.mean == pytest.approx(0.1) and one.deviation == pytest.approx(0.0, abs=1e-12)
 
 
-def test_autocorrelation_against_numpy() -> None:
+def test_autocorrelation_equals_that_of_numpy() -> None:
     x = np.convolve(RNG.normal(size=500), np.ones(5), "valid")
     centred = x - x.mean()
     full = np.correlate(centred, centred, "full")[len(x) - 1 :]

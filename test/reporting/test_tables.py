@@ -33,7 +33,7 @@ def printed(verdict: Verdict, width: int = 120) -> list[str]:
         (float("inf"), "inf"),
     ],
 )
-def test_numbers_are_short_and_whole_ones_whole(value: float, text: str) -> None:
+def test_numbers_are_printed_short_and_integers_without_decimals(value: float, text: str) -> None:
     assert number(value) == text
 
 

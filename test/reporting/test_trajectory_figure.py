@@ -67,5 +67,5 @@ def test_another_format_is_refused(tmp_path: Path, name: str) -> None:
         (("arm_joint", "arm_x_joint"), ("arm_joint", "arm_x_joint")),
     ],
 )
-def test_short_names(names: tuple[str, ...], short: tuple[str, ...]) -> None:
+def test_common_parts_of_joint_names_are_left_out(names: tuple[str, ...], short: tuple[str, ...]) -> None:
     assert short_names(names) == short

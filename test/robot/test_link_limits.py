@@ -47,7 +47,7 @@ ONE = joint("1", "base", "a")
         ('<capsule radius="0.1" length="0.6"/>', "1.5707963267948966 0 0", (0.1, 0.4, 0.1)),
     ],
 )
-def test_boxes_of_primitive_shapes(tmp_path: Path, inner: str, rpy: str, half: tuple[float, ...]) -> None:
+def test_boxes_enclose_turned_primitive_shapes(tmp_path: Path, inner: str, rpy: str, half: tuple[float, ...]) -> None:
     path = urdf(tmp_path, {"base": "", "a": shape(inner, xyz="1 2 3", rpy=rpy)}, ONE)
     (found,) = shape_boxes(path, ("1",))
     np.testing.assert_allclose(found[1], np.array([1, 2, 3]) + half + SHAPE_MARGIN_M, atol=1e-9)
@@ -82,7 +82,7 @@ POINTS = np.array([[0, 0, 0], [100, 0, 0], [0, 200, 0], [0, 0, -300], [100, 0, 0
 
 
 @pytest.mark.parametrize("name", ["part.stl", "meshes/part.stl", "package://arm_description/meshes/part.stl"])
-def test_boxes_of_meshes_with_their_scale(tmp_path: Path, name: str) -> None:
+def test_boxes_enclose_scaled_meshes(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "arm_description" / "urdf"
     stl(folder / name if "//" not in name else tmp_path / "arm_description" / "meshes" / "part.stl", POINTS)
     mesh = shape(f'<mesh filename="{name}" scale="0.001 0.001 0.001"/>')
@@ -131,7 +131,7 @@ def test_a_given_box_wins_and_boxes_of_the_shipped_arm_are_its_shapes() -> None:
     assert limits.links[0].source == "robot.yaml" and limits.links[0].box[1].tolist() == [1.0, 1.0, 2.0]
 
 
-def test_boxes_that_are_none_are_refused() -> None:
+def test_incomplete_or_impossible_boxes_are_refused() -> None:
     centre = {"centre_of_mass_lower_m": (0, 0, 0), "centre_of_mass_upper_m": (1, 1, 1)}
     with pytest.raises(ValidationError, match="belong together"):
         LinkBounds(**centre, box_lower_m=(0, 0, 0))

@@ -131,7 +131,7 @@ def test_missing_mesh_prevents_driving_and_names_its_place(tmp_path: Path) -> No
 
 
 def driving(folder: Path) -> str:
-    """What is missing before the arm can be driven."""
+    """Return the obstacles to driving the arm."""
     (use,) = (use for use in check_robot(load_robot(folder)).uses if use.name == "drive the arm")
     return use.missing
 

@@ -28,12 +28,12 @@ COUNTS = {
 }
 
 
-def test_every_folder_is_counted_here() -> None:
+def test_every_shipped_robot_has_an_expected_parameter_count() -> None:
     assert set(known_robots()) == set(COUNTS)
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_a_robot_is_a_folder(name: str) -> None:
+def test_a_robots_folder_gives_a_consistent_model_of_known_size(name: str) -> None:
     robot = load_robot(name)
     model = ArmModel.of(robot)
     assert (len(model.regrouping.standard), len(model.names)) == COUNTS[name]
@@ -58,7 +58,7 @@ def test_parameters_too_large_to_compute_with_are_outside_the_limits_without_a_w
     assert "link 1" in found
 
 
-def test_the_tx40_is_that_of_its_paper() -> None:
+def test_the_tx40_has_the_geometry_and_gears_of_its_paper() -> None:
     """Modified DH of Gautier and Venture (2013), Table I, up to the signs of x that the convention leaves open."""
     robot = load_robot("tx40")
     mdh = ArmModel.of(robot).mdh
@@ -69,7 +69,7 @@ def test_the_tx40_is_that_of_its_paper() -> None:
     np.testing.assert_array_equal(motors, [0, 0, 0, 0, 45, 64])
 
 
-def test_the_puma_stands_where_its_geometry_puts_it() -> None:
+def test_the_wrist_of_the_puma_is_where_its_geometry_states() -> None:
     """Stretched out (Armstrong's frames, q = 0, 0, 90 deg), the wrist centre lies d4 and a2 from the shoulder."""
     mdh = ArmModel.of(load_robot("puma560")).mdh
     wrist = mdh.placements(np.deg2rad([0.0, 0.0, 90.0, 0.0, 0.0, 0.0]))[3, :3, 3]

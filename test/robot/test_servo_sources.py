@@ -95,7 +95,7 @@ def test_shadows_reverse_modes_and_the_sleep_posture_come_from_interbotix_files(
     assert source.rest == {"joint_1": 0.1, "joint_2": -0.5, "joint_3": 0.3} and source.notes == ()
 
 
-def test_a_pair_that_counts_alike_is_asked_about(tmp_path: Path) -> None:
+def test_a_pair_of_servos_with_equal_direction_is_asked_about(tmp_path: Path) -> None:
     path = tmp_path / "motors.yaml"
     path.write_text(INTERBOTIX.replace("Drive_Mode: 1", "Drive_Mode: 0"))
     assert "servos 2 and 3 of joint_2 have the same direction" in servos_of_file(path).notes[0]
@@ -220,7 +220,7 @@ TWICE = (
 
 
 @pytest.mark.parametrize("inner", [TWICE, '<link name="${9**9**9}"/>', '<link name="${[0] * 10**10}"/>'])
-def test_xacro_without_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inner: str) -> None:
+def test_an_endless_xacro_expansion_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inner: str) -> None:
     monkeypatch.setattr(xacro_file, "CPU_S", 2)
     path = tmp_path / "long.xacro"
     path.write_text(f'<robot xmlns:xacro="http://www.ros.org/wiki/xacro">{inner}</robot>')

@@ -115,7 +115,7 @@ def test_conditions_have_one_pair_of_parentheses_as_clang_asks(tmp_path: Path) -
     assert re.findall(r"if \(\([^()]*\)\)", text) == []
 
 
-def test_sanitizers_find_nothing(tmp_path: Path) -> None:
+def test_sanitizers_report_no_error(tmp_path: Path) -> None:
     folder, name = written(CRANE, tmp_path / "c")
     check = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     for program in (f"test_{name}", f"example_{name}"):
@@ -124,7 +124,7 @@ def test_sanitizers_find_nothing(tmp_path: Path) -> None:
         assert done.returncode == 0 and done.stderr == "", done.stderr[:2000]
 
 
-def test_its_own_test_rejects_other_values(tmp_path: Path) -> None:
+def test_the_generated_test_rejects_a_changed_parameter(tmp_path: Path) -> None:
     folder, name = written(CRANE, tmp_path / "c")
     text = (folder / f"{name}.c").read_text(encoding="utf-8")
     first = re.search(r"PHI\[\d+\] = \{([^,]+),", text)
@@ -135,7 +135,7 @@ def test_its_own_test_rejects_other_values(tmp_path: Path) -> None:
     assert ran(folder, "values").returncode == 1
 
 
-def test_no_global_changes(tmp_path: Path) -> None:
+def test_the_c_source_has_no_writable_globals(tmp_path: Path) -> None:
     if shutil.which("nm") is None:
         pytest.skip("nm is not installed")
     folder, name = written(CRANE, tmp_path / "c")

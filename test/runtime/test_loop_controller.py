@@ -22,7 +22,7 @@ WIDE = {"torque_limits_nm": 1e4}
 
 
 @pytest.mark.parametrize("law", ["loaded", "plain"])
-def test_step_is_the_law_of_the_executor(law: str) -> None:
+def test_a_step_equals_the_law_of_the_executor(law: str) -> None:
     model = known_model("crane_x7", law)
     settings = load_controller(model.robot)
     assert model.friction_law is not None

@@ -62,7 +62,7 @@ def test_changed_geometry_is_refused() -> None:
         model_of_text(moved, robot, "model.xml")
 
 
-def test_terms_that_the_robot_has_not_are_refused() -> None:
+def test_terms_that_the_robot_lacks_are_refused() -> None:
     robot = load_robot("crane_x7")
     text = re.sub(r"<joint (name=\"[^\"]*\")", r'<joint stiffness="3" \1', texts(robot)[0], count=1)
     with pytest.raises(DataError, match=r"model\.xml holds KS1_1, which structure and springs .* do not have"):

@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Child(subprocess.Popen[Any]):
-    """Is killed where its test fails: leaving the `with` of a Popen waits for a process that nobody ends any more."""
+    """Process that is killed if its test fails; leaving the `with` of a plain Popen would wait for it for ever."""
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None

@@ -53,7 +53,7 @@ class Demo:
         return path.read_text(encoding="utf-8") if path.is_file() else ""
 
     def last_lines(self) -> str:
-        """The end of what the nodes that move the arm logged, for the message of a failed test."""
+        """Return the last log lines of the nodes that move the arm, for the message of a failed test."""
         ends = {name: self.log(name).splitlines()[-8:] for name in ("executor", "hardware", "simulated_arm")}
         return "\n".join(f"{name}: {line[:300]}" for name, lines in ends.items() for line in lines)
 
@@ -68,11 +68,11 @@ class Demo:
         return found
 
     def wait_until(self, event: Callable[[], bool], what: str) -> None:
-        """Wait for something in its files, or for the demo's end."""
+        """Wait for a condition on the demo's files, or for its end."""
         self._wait(lambda: event() or self.process.poll() is not None, what)
 
     def wait_for(self, event: Callable[[], bool], what: str) -> None:
-        """Wait for something in its files; the demo must not end before."""
+        """Wait for a condition on the demo's files; the demo must not end before."""
         self.wait_until(event, what)
         assert event(), f"the demo ended with {self.process.returncode} before {what}: {self.text}\n{self.last_lines()}"
 
@@ -114,7 +114,7 @@ class Demo:
             assert not np.any(summary["goal_current_a"])
 
     def kill(self) -> None:
-        """At the end of a test, whatever happened in it."""
+        """Kill the demo and its children at the end of a test."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
@@ -124,7 +124,7 @@ class Demo:
 
 
 def finished(folder: Path, *arguments: str, dynid: Sequence[str] = ()) -> Demo:
-    """A demo that ran to its end."""
+    """Run a demo to its end and return it."""
     demo = Demo(folder, *arguments, dynid=dynid)
     try:
         demo.process.wait(RUN_TIMEOUT_S)

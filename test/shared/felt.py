@@ -43,7 +43,7 @@ def model_file(**changes: object) -> ModelFile:
 
 
 def control_model() -> ControlModel:
-    """The same as controllers take it."""
+    """Return the same model as controllers use it."""
     return from_model_file(model_file(), ARM)
 
 

@@ -98,7 +98,7 @@ def become(request: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Load, then fork whatever is asked for until nobody asks any more."""
+    """Load the modules, then fork the requested nodes until the requests end."""
     from dynid.parent import end_with_parent
 
     end_with_parent(int(sys.argv[2]))
@@ -122,15 +122,15 @@ class Fork:
 
     @property
     def returncode(self) -> int | None:
-        """As of the last look."""
+        """Exit code at the last poll; None while it runs."""
         return self._forks.codes.get(self.pid)
 
     def poll(self) -> int | None:
-        """Its exit code; None while it runs."""
+        """Return the exit code; None while it runs."""
         return self._forks.look(self.pid, 0.0)
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit code, once it has ended; raises TimeoutExpired."""
+        """Wait for the end and return the exit code; raises TimeoutExpired."""
         if (code := self._forks.look(self.pid, timeout)) is None:
             raise subprocess.TimeoutExpired(f"node {self.pid}", timeout or 0.0)
         return code
@@ -143,7 +143,7 @@ class Fork:
 
 
 class Forks:
-    """The process that forks, started when the first node is asked for."""
+    """Process that forks nodes; it starts with the first request."""
 
     PIPE, STDOUT, DEVNULL = subprocess.PIPE, subprocess.STDOUT, subprocess.DEVNULL
     TimeoutExpired = subprocess.TimeoutExpired
@@ -155,7 +155,7 @@ class Forks:
         self._lock = threading.RLock()
 
     def Popen(self, command: Sequence[str], *, stdout: IO[bytes], env: Mapping[str, str], **options: Any) -> Any:
-        """Fork a node; whatever else is asked for is started as ever."""
+        """Fork a node; start any other program as `subprocess.Popen` does."""
         if command[1] != "-m" or command[2].removeprefix(NODES) not in FORKED:
             return subprocess.Popen(command, stdout=stdout, env=env, **options)
         request = {"module": command[2], "arguments": command[3:], "environment": dict(env), "folder": os.getcwd()}
@@ -167,7 +167,7 @@ class Forks:
             return Fork(self, self._started.pop())
 
     def look(self, pid: int, timeout_s: float | None) -> int | None:
-        """The exit code of a node, waited for so long."""
+        """Return the exit code of a node, waiting for it up to a timeout."""
         end = None if timeout_s is None else time.monotonic() + timeout_s
         with self._lock:
             while pid not in self.codes:
@@ -195,7 +195,7 @@ class Forks:
         assert json.loads(self._line.recv(LARGEST) or b"{}"), "what forks nodes could not load them"
 
     def _read(self, timeout_s: float | None) -> bool:
-        """Take one report; whether there was one."""
+        """Take one report and return whether there was one."""
         if not select.select([self._line], [], [], timeout_s)[0]:
             return False
         report = json.loads(self._line.recv(LARGEST) or b"{}")

@@ -82,7 +82,7 @@ def good_paths() -> list[FloatArray]:
 
 
 def real_arm(folder: Path, kind: str = "direct", fields: Sequence[dict[str, Any]] = REAL) -> Robot:
-    """Return the arm as it is wired."""
+    """Return the arm with its true wiring of servos."""
     joints = [one.model_dump(exclude_unset=True) for one in variant(kind, folder / "plain").file.joints]
     return variant(kind, folder / "real", joints=[a | b for a, b in zip(joints, fields, strict=True)])
 

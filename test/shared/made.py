@@ -69,7 +69,7 @@ class Made:
 
 
 def protect(folder: Path) -> None:
-    """Let nobody write into the files of a folder; its owner can still delete them."""
+    """Make the files of a folder read-only; its owner can still delete them."""
     for path in folder.rglob("*"):
         if path.is_file() and not path.is_symlink():
             path.chmod(path.stat().st_mode & ~(stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH))

@@ -40,6 +40,6 @@ class Newcomer:
 
     @property
     def installed(self) -> list[str]:
-        """What pip was asked for."""
+        """Return the packages that pip was asked to install."""
         asked = re.findall(r"^-m pip install .*? --no-deps (.*)$", self.log.read_text(), re.MULTILINE)
         return [one.replace(f"{self.folder}", ".") for one in asked]

@@ -31,7 +31,7 @@ class IndependentAxesPlant:
         self.time_s = 0.0
 
     def advance(self, duration_s: float) -> None:
-        """Move on by a time [s]: the exact solution for the velocity, the trapezoid for the angle."""
+        """Advance by a time [s]: exact solution for the velocity, trapezoidal rule for the angle."""
         terminal = self._torque_constants * self.current_a / self._damping
         decay = np.exp(-self._damping / self._inertia * duration_s)
         dq = terminal + (self.dq - terminal) * decay
@@ -40,22 +40,22 @@ class IndependentAxesPlant:
         self.time_s += duration_s
 
     def set_currents(self, current_a: FloatArray) -> None:
-        """Motor currents from now on, (n,) [A]."""
+        """Set the motor currents from now on, (n,) [A]."""
         self.current_a[:] = current_a
 
     def measure(self) -> PlantReading:
-        """Exact angles, velocities and currents."""
+        """Return exact angles, velocities and currents."""
         return PlantReading(self.q.copy(), self.dq.copy(), self.current_a.copy())
 
 
 def send(chain: ServoChain, frame: bytes) -> list[bytes]:
-    """The replies to one frame."""
+    """Return the replies to one frame."""
     (packet,) = PacketParser().feed(frame)
     return chain.execute(packet)
 
 
 def ask(chain: ServoChain, frame: bytes) -> tuple[int, bytes]:
-    """(status error, parameters) of the one reply."""
+    """Return the status error and the parameters of the single reply."""
     (reply,) = send(chain, frame)
     (packet,) = PacketParser().feed(reply)
     return packet.error, packet.parameters

@@ -27,7 +27,7 @@ class ProcessorTime:
         self.longest, self.tests, self.since = longest, Counter[str](), used_s()
 
     def pytest_runtest_logstart(self) -> None:
-        """Begin with the first phase: what collected the tests is none of them."""
+        """Start the clock at the first phase, so that collecting the tests does not count."""
         self.since = used_s()
 
     @pytest.hookimpl(wrapper=True)
@@ -39,11 +39,11 @@ class ProcessorTime:
         return report
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Sum it, where the reports of all workers arrive."""
+        """Sum the times in the process that receives the reports of all workers."""
         self.tests[report.nodeid] += sum(value for name, value in report.user_properties if name == NAME)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Print the sum and the longest."""
+        """Print the sum and the longest times."""
         terminalreporter.section(f"{sum(self.tests.values()):.0f} s of processor time")
         for nodeid, seconds in self.tests.most_common(self.longest):
             terminalreporter.write_line(f"{seconds:8.2f} s  {nodeid}")
@@ -56,6 +56,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Watch only where it was asked for."""
+    """Measure only if the option was given."""
     if (longest := config.getoption("--processor-time")) is not None:
         config.pluginmanager.register(ProcessorTime(longest))

@@ -16,7 +16,7 @@ Change = Callable[[FloatArray], FloatArray]
 
 
 def unchanged(values: FloatArray) -> FloatArray:
-    """The same values."""
+    """Return the values unchanged."""
     return values
 
 

@@ -39,14 +39,14 @@ def _skipped(reporter: Any) -> list[str]:
 
 
 def _refused(reporter: Any) -> list[str]:
-    """Return the reasons that fail this run: in CI those that nobody listed, elsewhere none."""
+    """Return the reasons that fail this run: in CI those that are not listed, elsewhere none."""
     if not os.environ.get(STRICT):
         return []
     return unlisted(_skipped(reporter), known_reasons(KNOWN.read_text(encoding="utf-8")))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Add what was skipped to the sum of all parts; fail where CI meets a skip that nobody listed."""
+    """Add the skips to the sum of all parts; fail in CI if a skip is not in the list."""
     if hasattr(session.config, "workerinput"):  # the controller has the reports of all workers
         return
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
@@ -58,6 +58,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Name the skips that nobody listed."""
+    """Print the skips that are not in the list."""
     for reason in _refused(terminalreporter):
         terminalreporter.write_line(f"skipped, and not listed in {KNOWN.name}: {reason}", red=True)

@@ -17,7 +17,7 @@ MS = 1_000_000
 
 
 def arrivals(adapter: UsbAdapter) -> list[tuple[int, int]]:
-    """(when [ns], how many bytes) the host gets what is kept."""
+    """Return the times [ns] and sizes [bytes] at which the host receives the kept bytes."""
     found = []
     while (due := adapter.due_ns) is not None:
         found.append((due, len(adapter.hand_over(due))))
@@ -70,7 +70,7 @@ def test_a_packet_that_is_read_late_was_handed_over_in_time() -> None:
     assert adapter.due_ns is None
 
 
-def test_only_adapters_keep_bytes() -> None:
+def test_only_an_adapter_has_a_latency_of_at_least_1_ms() -> None:
     assert adapter_of("uart") is None and adapter_of("u2d2") is not None
     with pytest.raises(ValueError, match="latency timer 0 ms: expected 1 to 255"):
         UsbAdapter(0)

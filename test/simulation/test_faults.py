@@ -29,7 +29,7 @@ FAST = [build_fast_reply([2, 3, 4], [0, 0, 0], [bytes([servo_id] * 10) for servo
 
 @pytest.fixture
 def chain(robot: Robot) -> ServoChain:
-    """Servos in current mode with torque on and 0.269 A."""
+    """Return servos in current mode with torque on and 0.269 A."""
     made = ServoChain(robot, IndependentAxesPlant(robot))
     for servo in made.servos.values():
         servo.set(table.OPERATING_MODE, table.CURRENT_MODE)
@@ -54,7 +54,7 @@ def heard(pieces: list[bytes | float]) -> list[tuple[int, bytes]]:
 @pytest.mark.parametrize("frames", [PLAIN, FAST], ids=["plain", "fast"])
 @pytest.mark.parametrize("kind", LINE_FAULTS)
 @pytest.mark.parametrize("servo_id", [None, 3])
-def test_a_spoiled_reply_is_not_the_reply(frames: list[bytes], kind: str, servo_id: int | None) -> None:
+def test_every_line_fault_changes_the_reply(frames: list[bytes], kind: str, servo_id: int | None) -> None:
     for seed in range(20):
         pieces = with_fault(kind, frames, servo_id, np.random.default_rng(seed), 0.008)  # type: ignore[arg-type]
         assert pieces != frames
@@ -96,7 +96,7 @@ random: {probability: 0.01, kinds: [wrong_crc]}
 """
 
 
-def test_a_script_is_read_whole(tmp_path: Path) -> None:
+def test_a_script_is_read_with_all_its_faults(tmp_path: Path) -> None:
     path = tmp_path / "faults.yaml"
     path.write_text(SCRIPT)
     script = load_faults(path)
@@ -131,7 +131,7 @@ def injector(chain: ServoChain, *faults: dict[str, object], **options: object) -
     return FaultInjector(FaultScript.model_validate({"faults": faults, **options}), chain)
 
 
-def test_replies_are_spoiled_from_their_time_on_and_so_often(chain: ServoChain) -> None:
+def test_the_stated_number_of_replies_is_missing_from_the_stated_time(chain: ServoChain) -> None:
     spoiler = injector(chain, {"kind": "missing_reply", "at_s": 0.01, "servo": 3, "replies": 2})
     assert spoiler.line(PLAIN) == PLAIN
     chain.advance(0.02)
@@ -139,14 +139,14 @@ def test_replies_are_spoiled_from_their_time_on_and_so_often(chain: ServoChain) 
     assert spoiler.injected == {"missing_reply": 2}
 
 
-def test_replies_are_spoiled_for_a_time(chain: ServoChain) -> None:
+def test_replies_are_missing_for_the_stated_time(chain: ServoChain) -> None:
     spoiler = injector(chain, {"kind": "missing_reply", "at_s": 0.0, "for_s": 0.005})
     assert spoiler.line(PLAIN) == [] and spoiler.line(PLAIN) == []
     chain.advance(0.006)
     assert spoiler.line(PLAIN) == PLAIN
 
 
-def test_random_faults_come_as_often_as_asked_and_are_the_same_again(chain: ServoChain) -> None:
+def test_random_faults_have_the_stated_rate_and_repeat_by_seed(chain: ServoChain) -> None:
     counts = []
     for _ in range(2):
         spoiler = injector(chain, random={"probability": 0.1}, seed=3)
@@ -155,7 +155,7 @@ def test_random_faults_come_as_often_as_asked_and_are_the_same_again(chain: Serv
     assert set(spoiler.injected) == set(LINE_FAULTS)
 
 
-def test_times_may_count_from_the_first_current(robot: Robot) -> None:
+def test_fault_times_may_count_from_the_first_current(robot: Robot) -> None:
     chain = ServoChain(robot, IndependentAxesPlant(robot))
     spoiler = injector(chain, {"kind": "missing_reply"}, clock="first_current")
     chain.advance(1.0)
@@ -190,7 +190,7 @@ def test_hardware_errors_and_reboots_come_in_time(chain: ServoChain, robot: Robo
     assert len(send(chain, build_ping(2))) == 1
 
 
-def test_the_cable_goes_out_and_in(chain: ServoChain) -> None:
+def test_the_cable_is_unplugged_for_the_stated_time(chain: ServoChain) -> None:
     faults = injector(chain, {"kind": "unplugged", "at_s": 0.01, "for_s": 0.01})
     seen = []
     for _ in range(4):
@@ -259,6 +259,6 @@ def test_two_servos_with_one_id_collide(chain: ServoChain, robot: Robot, servo: 
     assert send(chain, build_sync_read(robot.servo_ids, 126, 10, fast=True)) == []
 
 
-def test_equal_frames_pass_over_each_other() -> None:
+def test_equal_frames_survive_a_collision_and_different_ones_do_not() -> None:
     assert superposed(PLAIN[0], PLAIN[0]) == PLAIN[0]
     assert PacketParser().feed(superposed(PLAIN[0], PLAIN[1])) == []

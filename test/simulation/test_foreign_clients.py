@@ -28,7 +28,7 @@ X7 = range(2, 10)
 # -- every instruction of the SDK ------------------------------------------------------------------------------
 
 
-def test_sdk_single_reads_and_writes_of_every_size(port: PortHandler) -> None:
+def test_the_sdk_reads_and_writes_registers_of_every_size(port: PortHandler) -> None:
     assert SDK.ping(port, 3) == (1120, *DONE)
     assert len(SDK.broadcastPing(port)[0]) == 8
     assert SDK.write1ByteTxRx(port, 2, 65, 1) == DONE and SDK.read1ByteTxRx(port, 2, 65) == (1, *DONE)
@@ -38,7 +38,7 @@ def test_sdk_single_reads_and_writes_of_every_size(port: PortHandler) -> None:
     assert SDK.write1ByteTxRx(port, 2, 102, 1) == (COMM_SUCCESS, 5)
 
 
-def test_sdk_reg_write_and_action(port: PortHandler) -> None:
+def test_a_reg_write_of_the_sdk_takes_effect_at_the_action(port: PortHandler) -> None:
     for servo in (2, 3):
         assert SDK.regWriteTxRx(port, servo, 65, 1, [1]) == DONE
         assert SDK.read1ByteTxRx(port, servo, 69) == (1, *DONE)
@@ -49,7 +49,9 @@ def test_sdk_reg_write_and_action(port: PortHandler) -> None:
 
 
 @pytest.mark.parametrize(("option", "found_at"), [(0xFF, (1, 57_600)), (0x01, (2, 57_600)), (0x02, (2, 3_000_000))])
-def test_sdk_factory_reset(bus: EmulatedServoBus, port: PortHandler, option: int, found_at: tuple[int, int]) -> None:
+def test_a_factory_reset_of_the_sdk_keeps_what_its_option_excludes(
+    bus: EmulatedServoBus, port: PortHandler, option: int, found_at: tuple[int, int]
+) -> None:
     assert SDK.write1ByteTxRx(port, 2, 9, 7) == DONE
     assert SDK.factoryReset(port, 2, option) == DONE
     servo, rate = found_at
@@ -60,7 +62,9 @@ def test_sdk_factory_reset(bus: EmulatedServoBus, port: PortHandler, option: int
     again.closePort()
 
 
-def test_sdk_reboot_and_clear(port: PortHandler, plant: IndependentAxesPlant) -> None:
+def test_a_clear_of_the_sdk_removes_turns_and_a_reboot_ends_torque(
+    port: PortHandler, plant: IndependentAxesPlant
+) -> None:
     plant.q[0] = 3.0
     assert SDK.read4ByteTxRx(port, 2, 132)[0] == 2048 + 1956
     plant.q[0] = 9.0  # more than a turn from the centre
@@ -74,14 +78,14 @@ def test_sdk_reboot_and_clear(port: PortHandler, plant: IndependentAxesPlant) ->
 
 
 @pytest.mark.parametrize("fast", [False, True])
-def test_sdk_group_bulk_read(port: PortHandler, fast: bool) -> None:
+def test_a_bulk_read_of_the_sdk_gives_different_registers(port: PortHandler, fast: bool) -> None:
     group = GroupBulkRead(port, SDK)
     assert group.addParam(2, 132, 4) and group.addParam(3, 146, 1) and group.addParam(9, 144, 2)
     assert (group.fastBulkRead() if fast else group.txRxPacket()) == COMM_SUCCESS
     assert group.getData(2, 132, 4) == 2048 and group.getData(3, 146, 1) == 35 and group.getData(9, 144, 2) == 120
 
 
-def test_sdk_group_bulk_write(port: PortHandler) -> None:
+def test_a_bulk_write_of_the_sdk_sets_different_registers(port: PortHandler) -> None:
     group = GroupBulkWrite(port, SDK)
     assert group.addParam(2, 65, 1, [1]) and group.addParam(3, 112, 4, [44, 1, 0, 0]) and group.addParam(4, 9, 1, [3])
     assert group.txPacket() == COMM_SUCCESS
@@ -91,7 +95,7 @@ def test_sdk_group_bulk_write(port: PortHandler) -> None:
 
 
 @pytest.mark.parametrize("fast", [False, True])
-def test_sdk_indirect_addresses_in_group_reads_and_writes(port: PortHandler, fast: bool) -> None:
+def test_the_sdk_uses_indirect_addresses_in_group_instructions(port: PortHandler, fast: bool) -> None:
     """Blocks across both ends of the indirect data: address 28's data, and those of 29, which lie far away."""
     for servo in (2, 3):
         for pointer, target in ((222, 65), (578, 146), (580, 144), (582, 145)):
@@ -109,7 +113,7 @@ def test_sdk_indirect_addresses_in_group_reads_and_writes(port: PortHandler, fas
     assert group.getData(2, 635, 2) == 120
 
 
-def test_sdk_moves_a_servo_to_another_id(port: PortHandler) -> None:
+def test_the_sdk_changes_the_id_of_a_servo(port: PortHandler) -> None:
     assert SDK.write1ByteTxRx(port, 2, 7, 30) == DONE
     assert SDK.ping(port, 2)[1] == COMM_RX_TIMEOUT
     assert SDK.ping(port, 30) == (1020, *DONE)

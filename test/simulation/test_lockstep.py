@@ -189,10 +189,10 @@ def test_compiled_servo_side_agrees_with_the_plants_bit_for_bit():
 
 def test_compiled_control_law_is_the_controller_bit_for_bit(usual):
     class Plain(FeedforwardPd):
-        """Another class, so that its own numpy code runs."""
+        """Subclass whose numpy code runs instead of the compiled law."""
 
     class Other(FeedforwardPdLaw):
-        """Another law."""
+        """Subclass with a different control law."""
 
     assert type(compiled_law(FeedforwardPd(SETTINGS))) is CompiledFeedforwardPd
     plain = Plain(SETTINGS)
@@ -295,7 +295,7 @@ def test_an_arm_that_does_not_follow_is_an_error():
         simulate(ROBOT, short_motion(), Limp(SETTINGS))
 
 
-def test_bad_input_is_named():
+def test_invalid_input_is_refused_by_name():
     with pytest.raises(UnknownNameError, match="nuisance 'wind'"):
         run(switched_off={"wind"})
     with pytest.raises(UnknownNameError, match="mount 'wall'"):

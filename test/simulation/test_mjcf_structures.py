@@ -45,7 +45,7 @@ def test_mujoco_moves_the_arm_as_the_model_does(name: str) -> None:
 
 
 def test_a_coupled_motor_without_its_tendon_is_another_arm() -> None:
-    """The case that the comparison above rejects."""
+    """Control case that the comparison above must reject."""
     robot, standard = parts("tx40")
     spec = build_spec(robot, standard)
     for tendon in list(spec.tendons):

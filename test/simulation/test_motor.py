@@ -30,7 +30,7 @@ def after(motors: Motors, seconds: float, goal: float, speed: float = 0.0) -> Fl
 
 
 @pytest.mark.slow
-def test_without_effects_the_goal_flows_and_is_read(robot: Robot) -> None:
+def test_without_effects_the_current_equals_its_goal(robot: Robot) -> None:
     motors = Motors(robot, ())
     assert after(motors, MS, 1.5, 4.0) == pytest.approx(1.5) and motors.velocity == pytest.approx(4.0)
     assert after(motors, 60.0, 2.5).max() == 2.5 and not motors.overloaded.any() and not motors.error().any()
@@ -49,7 +49,7 @@ def test_the_current_follows_with_a_lag(robot: Robot) -> None:
     assert after(Motors(robot, ["lag"]), 3 * MS, 1.0) == pytest.approx(1.0 - math.exp(-1.0))
 
 
-def test_droop_takes_with_speed_and_never_more_than_there_is(robot: Robot) -> None:
+def test_droop_grows_with_speed_and_never_exceeds_the_current(robot: Robot) -> None:
     motors = Motors(robot, ["droop"])
     assert after(motors, MS, 0.5, 2.0) == pytest.approx(0.46)
     assert after(motors, MS, -0.5, -2.0) == pytest.approx(-0.46)
@@ -106,7 +106,7 @@ def test_arm_moves_by_the_actual_current(robot: Robot) -> None:
 
 
 class JammedArm:
-    """An arm that does not move; its motors do what is asked."""
+    """Blocked arm whose motors take every commanded current."""
 
     def __init__(self, robot: Robot, motors: Motors) -> None:
         self.size, self.motors, self._q = robot.size, motors, np.array(robot.rest_posture)
@@ -122,7 +122,7 @@ class JammedArm:
 
 
 def drive(robot: Robot, guard: SafetyGuard, current_a: float, seconds: float) -> tuple[ServoChain, float]:
-    """Command a current of servo 5 on a jammed arm; the servos, and how near one of them came to tripping."""
+    """Command a current of servo 5 on a blocked arm; return the servos and the largest overload share."""
     peak = 0.0
     motors = Motors(robot, ["all"], seed=2)
     chain = ServoChain(robot, JammedArm(robot, motors))

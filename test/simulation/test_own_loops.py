@@ -34,7 +34,7 @@ def chain(robot: Robot, plant: Loaded) -> ServoChain:
 
 
 def switched_on(chain: ServoChain, mode: int, **registers: int) -> Servo:
-    """A servo in a mode, its registers set, and torque on."""
+    """Set a servo's mode and registers, and switch torque on."""
     servo = chain.servos[chain.robot.servo_ids[AXIS]]
     assert not servo.write(table.OPERATING_MODE.address, bytes([mode]))
     for name, value in registers.items():
@@ -97,7 +97,7 @@ def test_current_based_position_mode_keeps_its_goal_current(chain: ServoChain, p
 
 
 @pytest.mark.parametrize("holds", [True, False])
-def test_torque_on_holds_unstated(chain: ServoChain, plant: Loaded, holds: bool) -> None:
+def test_torque_on_holds_the_position_or_moves_to_the_goal(chain: ServoChain, plant: Loaded, holds: bool) -> None:
     chain.undocumented.torque_on_holds = holds
     start = plant.q[AXIS]
     goal = 2048 + round((start - 0.2) / table.POSITION_RAD_PER_COUNT)

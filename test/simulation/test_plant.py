@@ -131,7 +131,7 @@ def test_geometry_keeps_shapes_and_the_second_finger_follows_the_first():
     np.testing.assert_array_equal(compiled.dofs, np.arange(8))
 
 
-def test_energy_is_kept_without_friction():
+def test_energy_is_conserved_without_friction():
     frictionless = STANDARD.model_copy(
         update={"axes": tuple(a.model_copy(update={"viscous_friction_nm_s_per_rad": 0.0}) for a in STANDARD.axes)}
     )
@@ -151,7 +151,7 @@ def test_energy_is_kept_without_friction():
     assert drifts[1] < 1e-8 and drifts[1] < 0.1 * drifts[0]  # a fourth-order method: half the step, 1/16 of the drift
 
 
-def test_viscous_friction_takes_energy():
+def test_viscous_friction_dissipates_energy():
     model = compile_plant(ROBOT, STANDARD).model
     model.opt.enableflags |= mujoco.mjtEnableBit.mjENBL_ENERGY
     data = mujoco.MjData(model)
@@ -373,7 +373,7 @@ def test_quantisation_is_to_the_nearest_step_or_none():
     np.testing.assert_array_equal(quantise(np.array([0.24]), 0.0), [0.24])
 
 
-def test_bad_input_is_named():
+def test_invalid_input_is_refused_by_name():
     with pytest.raises(UnknownNameError, match="nuisance 'friction'"):
         ArmPlant(ROBOT, switched_off={"friction"})
     with pytest.raises(UnknownNameError, match="mount 'sideways'"):

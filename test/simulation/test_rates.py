@@ -15,7 +15,7 @@ from dynid.trajectory.families import load_excitation
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rate_hz", RATES_HZ)
-def test_executor_controller_and_preprocessing_live_by_the_cycle(robot: Robot, rate_hz: int) -> None:
+def test_motion_control_and_preprocessing_work_at_every_cycle_rate(robot: Robot, rate_hz: int) -> None:
     slower = robot.at_cycle(period_s(rate_hz))
     motion = load_excitation(slower).trajectory("V01")
     run = simulate(slower, motion, FeedforwardPd(load_controller(slower)), seed=1)

@@ -48,7 +48,7 @@ SDK = Protocol2PacketHandler()
 
 @pytest.fixture
 def chain(robot: Robot, plant: IndependentAxesPlant) -> ServoChain:
-    """The servos alone, in current mode with torque on."""
+    """Return servos without a port, in current mode with torque on."""
     servos = ServoChain(robot, plant)
     for servo_id in robot.servo_ids:
         assert ask(servos, build_write(servo_id, 11, b"\0")) == (0, b"")
@@ -60,7 +60,7 @@ def chain(robot: Robot, plant: IndependentAxesPlant) -> ServoChain:
 # -- the real SDK ----------------------------------------------------------------------------------------------
 
 
-def test_sdk_ping_read_write_reboot(port: PortHandler) -> None:
+def test_the_sdk_pings_reads_writes_and_reboots_servos(port: PortHandler) -> None:
     assert SDK.ping(port, 3) == (1120, COMM_SUCCESS, 0)
     assert SDK.ping(port, 2) == (1020, COMM_SUCCESS, 0)
     assert SDK.ping(port, 44)[1] == COMM_RX_TIMEOUT
@@ -73,7 +73,7 @@ def test_sdk_ping_read_write_reboot(port: PortHandler) -> None:
     assert SDK.read1ByteTxRx(port, 2, 64) == (0, COMM_SUCCESS, 0)
 
 
-def test_sdk_broadcast_ping_finds_all(port: PortHandler, robot: Robot) -> None:
+def test_a_broadcast_ping_of_the_sdk_finds_all_servos(port: PortHandler, robot: Robot) -> None:
     found, result = SDK.broadcastPing(port)
     assert result == COMM_SUCCESS and {i: m[0] for i, m in found.items()} == {
         one.servo_id: one.model_number for one in robot.wired_servos
@@ -81,7 +81,9 @@ def test_sdk_broadcast_ping_finds_all(port: PortHandler, robot: Robot) -> None:
 
 
 @pytest.mark.parametrize("fast", [False, True])
-def test_sdk_group_reads(port: PortHandler, robot: Robot, plant: IndependentAxesPlant, fast: bool) -> None:
+def test_group_reads_of_the_sdk_give_all_positions(
+    port: PortHandler, robot: Robot, plant: IndependentAxesPlant, fast: bool
+) -> None:
     group = GroupSyncRead(port, SDK, 126, 10)
     for servo_id in robot.servo_ids:
         assert group.addParam(servo_id)
@@ -90,7 +92,9 @@ def test_sdk_group_reads(port: PortHandler, robot: Robot, plant: IndependentAxes
     assert counts == (np.rint(plant.q * 4096 / (2 * np.pi)) + 2048).tolist()
 
 
-def test_sdk_group_write(port: PortHandler, robot: Robot, bus: EmulatedServoBus, plant: IndependentAxesPlant) -> None:
+def test_a_group_write_of_the_sdk_sets_all_currents(
+    port: PortHandler, robot: Robot, bus: EmulatedServoBus, plant: IndependentAxesPlant
+) -> None:
     for servo_id in robot.servo_ids:
         assert SDK.write1ByteTxRx(port, servo_id, 11, 0) == (COMM_SUCCESS, 0)
         assert SDK.write1ByteTxRx(port, servo_id, 64, 1) == (COMM_SUCCESS, 0)
@@ -147,7 +151,7 @@ def test_changing_the_mode_resets_the_goal_to_the_current_limit() -> None:
     assert servo.drive_current_count == 1193  # what a driver with the wrong order would meet
 
 
-def test_without_torque_the_motor_carries_nothing(chain: ServoChain, plant: IndependentAxesPlant) -> None:
+def test_a_motor_without_torque_carries_no_current(chain: ServoChain, plant: IndependentAxesPlant) -> None:
     send(chain, build_sync_write([2, 3], 102, [b"\x64\0", b"\x64\0"]))
     assert plant.current_a[:3] == pytest.approx([0.269, 0.269, 0.0])
     ask(chain, build_write(2, 64, b"\0"))
@@ -185,7 +189,9 @@ def test_a_hardware_error_alerts_shuts_down_and_needs_a_reboot(chain: ServoChain
 
 
 @pytest.mark.parametrize(("level", "answers"), [(0, (1, 0, 0)), (1, (1, 1, 0)), (2, (1, 1, 1))])
-def test_status_return_level(chain: ServoChain, level: int, answers: tuple[int, int, int]) -> None:
+def test_the_status_return_level_decides_what_is_answered(
+    chain: ServoChain, level: int, answers: tuple[int, int, int]
+) -> None:
     chain.servos[2].set(table.STATUS_RETURN_LEVEL, level)
     frames = (build_ping(2), build_read(2, 64, 1), build_write(2, 65, b"\1"))
     assert tuple(len(send(chain, frame)) for frame in frames) == answers
@@ -214,7 +220,7 @@ def test_malformed_group_instructions_are_left_alone(chain: ServoChain, frame: b
     assert send(chain, frame) == [] and not chain.max_abs_current_a.any()
 
 
-def test_registers_quantise(chain: ServoChain, plant: IndependentAxesPlant) -> None:
+def test_registers_round_to_whole_counts(chain: ServoChain, plant: IndependentAxesPlant) -> None:
     plant.q[:], plant.dq[:] = 0.001, 0.013
     data = ask(chain, build_read(2, 126, 10))[1]
     assert int.from_bytes(data[2:6], "little") == 1 and int.from_bytes(data[6:], "little") == 2049
@@ -238,7 +244,7 @@ def test_a_plant_of_another_size_is_refused(robot: Robot, plant: IndependentAxes
 # -- port, link, process ---------------------------------------------------------------------------------------
 
 
-def test_a_link_is_made_and_removed_and_never_overwrites(
+def test_the_link_to_the_port_is_removed_and_overwrites_nothing(
     robot: Robot, plant: IndependentAxesPlant, tmp_path: Path
 ) -> None:
     link = tmp_path / "ttyARM"
@@ -257,7 +263,7 @@ def test_a_baud_rate_that_servos_do_not_have_is_refused(robot: Robot, plant: Ind
         EmulatedServoBus(robot, plant, baudrate=123)
 
 
-def test_the_wire_takes_its_time(robot: Robot, plant: IndependentAxesPlant) -> None:
+def test_a_reply_takes_the_time_of_the_wire(robot: Robot, plant: IndependentAxesPlant) -> None:
     with running_bus(EmulatedServoBus(robot, plant, baudrate=57_600)) as bus:
         handler = PortHandler(bus.port)
         handler.setBaudRate(57_600)
@@ -342,7 +348,7 @@ def test_pulling_the_cable_by_script_needs_a_link(robot: Robot, plant: Independe
         EmulatedServoBus(robot, plant, faults=script({"kind": "unplugged", "at_s": 1.0}))
 
 
-def test_a_script_spoils_replies(robot: Robot, plant: IndependentAxesPlant) -> None:
+def test_a_fault_script_drops_replies_of_the_bus(robot: Robot, plant: IndependentAxesPlant) -> None:
     faults = script({"kind": "missing_reply", "servo": 3, "replies": 2})
     with running_bus(EmulatedServoBus(robot, plant, wire_time=False, faults=faults)) as bus:
         client = opened(bus.port, 3_000_000)
@@ -476,7 +482,7 @@ def test_a_simulated_arm_of_a_launch_file_waits_until_its_driver_is_silent(tmp_p
         assert process.wait(10) == 0
 
 
-def test_it_ends_with_its_parent(tmp_path: Path) -> None:
+def test_the_served_arm_ends_with_its_parent(tmp_path: Path) -> None:
     link = tmp_path / "ttyARM"
     starter = (
         "import subprocess, sys\n"

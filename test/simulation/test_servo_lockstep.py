@@ -93,7 +93,7 @@ def test_sdk_works_on_the_simulated_line(robot: Robot, line: SimulatedLine) -> N
     assert sdk.read1ByteTxRx(port, 2, 11) == (0, COMM_SUCCESS, 0)
 
 
-def test_servos_at_another_rate_do_not_hear(robot: Robot, line: SimulatedLine) -> None:
+def test_servos_at_another_baud_rate_do_not_answer(robot: Robot, line: SimulatedLine) -> None:
     with pytest.raises(BusError, match="no servo answers"):
         driver(robot, line, baudrate=1_000_000).open()
 
@@ -117,7 +117,7 @@ def test_a_pulled_cable_is_an_error_and_comes_back(robot: Robot, line: Simulated
     arm.close()
 
 
-def test_a_run_is_the_same_again(robot: Robot) -> None:
+def test_equal_seeds_give_equal_bytes_on_the_line(robot: Robot) -> None:
     def run() -> list[tuple[int, bytes]]:
         chain = ServoChain(robot, TracedArm(ArmPlant(robot, seed=4)))
         line = SimulatedLine(chain, SimulatedClock(4), seed=4, keep_sent=True)
@@ -133,7 +133,7 @@ def test_a_run_is_the_same_again(robot: Robot) -> None:
     assert first == second and len(first) > 150
 
 
-def test_bytes_that_the_sdk_did_not_take_stay(line: SimulatedLine) -> None:
+def test_unread_bytes_stay_in_the_buffer(line: SimulatedLine) -> None:
     bus = ServoBus("simulated", 3_000_000, (2,), clock=line.clock, opener=line.open)
     bus.open()
     with bus.line() as port:

@@ -1,6 +1,6 @@
 """The emulated servo against published behaviour of real ones; docs/servos.md refers to these tests.
 
-Tests called `undocumented` try both values of a switch of `UndocumentedBehaviour`.
+Tests of undocumented behaviour try both values of a switch of `UndocumentedBehaviour`.
 """
 
 import re
@@ -37,12 +37,12 @@ CLEAR = b"\x01\x44\x58\x4c\x22"
 
 @pytest.fixture
 def chain(robot: Robot, plant: IndependentAxesPlant) -> ServoChain:
-    """As delivered: position mode, torque off."""
+    """Return servos in factory state: position mode, torque off."""
     return ServoChain(robot, plant)
 
 
 def put(chain: ServoChain, servo: int, register: table.Register, value: int) -> int:
-    """The status error of writing a register."""
+    """Write a register and return the status error."""
     return ask(chain, build_write(servo, register.address, register.to_bytes(value)))[0]
 
 
@@ -55,7 +55,7 @@ def instruct(chain: ServoChain, servo: int, instruction: Instruction, payload: b
 
 
 def drive(chain: ServoChain, servo: int = 2, watchdog: int = 0) -> None:
-    """Current mode, torque on, 0.269 A."""
+    """Switch servos to current mode, torque on and 0.269 A."""
     assert put(chain, servo, table.OPERATING_MODE, 0) == 0
     assert put(chain, servo, table.GOAL_CURRENT, 100) == 0
     assert put(chain, servo, table.BUS_WATCHDOG, watchdog) == 0
@@ -97,15 +97,17 @@ def test_a_small_servo_has_its_own_limits_modes_and_indirect_data() -> None:
 
 @pytest.mark.parametrize("address", [14, 59, 66, 71, 99, 148, 252, 562, 662, 700])
 @pytest.mark.parametrize("error", [7, 4])
-def test_unlisted_registers_take_no_byte_unstated(chain: ServoChain, address: int, error: int) -> None:
+def test_unlisted_registers_take_no_byte_with_either_error(chain: ServoChain, address: int, error: int) -> None:
     chain.undocumented.unlisted_error = error
     assert ask(chain, build_write(2, address, b"\1"))[0] == error
     assert ask(chain, build_read(2, address, 1)) == (error, b"")
 
 
 @pytest.mark.parametrize("readable", [True, False])
-def test_reads_across_unlisted_registers_unstated(robot: Robot, plant: IndependentAxesPlant, readable: bool) -> None:
-    """A servo that refuses them can be set up, and polled, all the same."""
+def test_servos_are_set_up_even_if_gaps_are_not_readable(
+    robot: Robot, plant: IndependentAxesPlant, readable: bool
+) -> None:
+    """A servo that refuses reads across gaps can still be set up and polled."""
     with running_bus(EmulatedServoBus(robot, plant, lock_step=True)) as served:
         served.chain.undocumented.gaps_readable = readable
         served.chain.servos[3].set(table.HOMING_OFFSET, 7)
@@ -213,7 +215,7 @@ def test_moving_is_read_from_the_speed(chain: ServoChain, plant: IndependentAxes
 
 
 @pytest.mark.parametrize("new", [False, True])
-def test_after_an_id_write_the_old_id_is_silent_unstated(chain: ServoChain, new: bool) -> None:
+def test_after_an_id_write_the_old_id_is_silent(chain: ServoChain, new: bool) -> None:
     chain.undocumented.new_id_answers = new
     (reply,) = send(chain, build_write(2, 7, b"\x14"))
     assert reply[4] == (20 if new else 2)
@@ -237,8 +239,10 @@ def test_a_secondary_id_listens_and_never_answers(chain: ServoChain) -> None:
 
 
 @pytest.mark.parametrize("answered", [True, False])
-def test_status_03_of_a_damaged_instruction_unstated(robot: Robot, plant: IndependentAxesPlant, answered: bool) -> None:
-    """The driver sends it again, whether the servo says so or is silent."""
+def test_a_damaged_instruction_is_repeated_answered_or_not(
+    robot: Robot, plant: IndependentAxesPlant, answered: bool
+) -> None:
+    """The driver repeats the instruction whether the servo reports the damage or is silent."""
     with running_bus(EmulatedServoBus(robot, plant, lock_step=True)) as served:
         served.chain.undocumented.crc_error_answered = answered
         line = ServoBus(served.port, 3_000_000, robot.servo_ids)
@@ -378,7 +382,7 @@ def test_shutdown_keeps_torque_off_until_a_reboot(chain: ServoChain, plant: Inde
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_reg_write_is_checked_unstated(chain: ServoChain, at_once: bool) -> None:
+def test_a_reg_write_is_checked_at_once_or_at_its_action(chain: ServoChain, at_once: bool) -> None:
     chain.undocumented.registered_at_once = at_once
     assert instruct(chain, 2, Instruction.ACTION) == 2
     bad = struct.pack("<Hh", 102, 2000)
@@ -392,7 +396,7 @@ def test_reg_write_is_checked_unstated(chain: ServoChain, at_once: bool) -> None
 
 
 @pytest.mark.parametrize("allowed", [False, True])
-def test_factory_reset_with_torque_on_unstated(chain: ServoChain, allowed: bool) -> None:
+def test_a_factory_reset_with_torque_on_is_refused_or_carried_out(chain: ServoChain, allowed: bool) -> None:
     chain.undocumented.reset_with_torque = allowed
     drive(chain)
     assert instruct(chain, 2, Instruction.FACTORY_RESET, b"\x03") == 4
@@ -408,7 +412,7 @@ def test_clear_requires_its_key_and_a_stopped_shaft(chain: ServoChain, plant: In
     assert instruct(chain, 2, Instruction.CLEAR, CLEAR) == 1
 
 
-def test_backup_and_restore(chain: ServoChain) -> None:
+def test_a_backup_needs_torque_off_and_restores_the_eeprom(chain: ServoChain) -> None:
     assert instruct(chain, 2, Instruction.BACKUP, RESTORE) == 1
     assert instruct(chain, 2, Instruction.BACKUP, BACKUP[:3]) == 5
     assert instruct(chain, 2, Instruction.BACKUP, b"\x03CTRL") == 4
@@ -440,7 +444,7 @@ def test_malformed_bulk_instructions_are_left_alone(
     assert [bytes(servo.bytes)[:120] for servo in chain.servos.values()] == [one[:120] for one in before]
 
 
-def test_the_tests_that_the_page_names_are_there() -> None:
+def test_tests_that_the_page_names_exist() -> None:
     """Every row of the page's first table names tests."""
     page = (Path(__file__).parents[2] / "docs" / "servos.md").read_text()
     rows = [row.split("|")[3] for row in page.split("## Known")[1].split("## Not stated")[0].splitlines() if "|" in row]

@@ -89,7 +89,7 @@ def test_simulated_arm_falls_as_its_equations_say(robot: Robot) -> None:
     np.testing.assert_allclose(plant.dq, found[3:], atol=2e-5)
 
 
-def test_gears_carry_the_springs_as_load() -> None:
+def test_springs_count_as_load_of_the_gears() -> None:
     still = np.zeros((1, 3))
     plant = ArmPlant(BOTH, q0=Q0)
     plain = ArmModel.of(plain_arm())

@@ -21,7 +21,7 @@ def short_motion():
     return approach(np.array(ROBOT.rest_posture) + 0.05, target, ROBOT.joint_names, name="short")
 
 
-def test_gives_the_run_of_the_lock_step_simulation():
+def test_the_stepped_arm_equals_the_lock_step_simulation():
     arm = SteppedArm(ROBOT, seed=3, mount="hanging")
     motion = MotionExecutor(ROBOT, FeedforwardPd(SETTINGS))
     q = arm.measure()
@@ -39,7 +39,7 @@ def test_gives_the_run_of_the_lock_step_simulation():
         found.q[0, 0] = 1.0
 
 
-def test_a_push_moves_it():
+def test_an_external_push_moves_the_arm():
     still, pushed = SteppedArm(ROBOT, switched_off={"torque_noise"}), SteppedArm(ROBOT, switched_off={"torque_noise"})
     push = 0.5 * np.eye(ROBOT.size)[0]
     for arm, force in ((still, None), (pushed, push)):

@@ -85,7 +85,7 @@ def test_a_motion_that_stands_is_one_piece(motion):
     assert pieces.first_beyond(0, np.zeros(2), np.ones(2)) == (0, 0.0, 1, -0.2)
 
 
-def test_nan_lies_outside():
+def test_nan_counts_as_beyond_a_limit():
     one = np.zeros((1, 4))
     assert first_beyond(one, -np.ones(1), np.ones(1)) is None
     assert first_beyond(one, np.full(1, np.nan), np.ones(1)) is not None

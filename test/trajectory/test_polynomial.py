@@ -53,7 +53,7 @@ def test_position_and_velocity_never_jump_and_it_rests_outside(kind):
 
 
 @pytest.mark.parametrize("derivatives", [1, 2])
-def test_the_pieces_are_scipys(derivatives):
+def test_the_pieces_equal_those_of_scipy(derivatives):
     rng = np.random.default_rng(derivatives)
     times = np.concatenate([[0.0], np.cumsum(rng.uniform(0.01, 1.0, 40))])
     rows = rng.standard_normal((1 + derivatives, 41, 2))
@@ -64,7 +64,7 @@ def test_the_pieces_are_scipys(derivatives):
     assert not found[:, pieces.shape[1] :].any()
 
 
-def test_one_point_is_a_posture():
+def test_a_single_point_gives_a_constant_posture():
     motion = through_points("p", JOINTS, [0.0], Q[:1])
     assert motion.duration == 0.0
     np.testing.assert_array_equal(motion.sample_all(np.array([-1.0, 0.0, 1.0]))[0], np.tile(Q[0], (3, 1)))
@@ -128,7 +128,7 @@ def test_sampling_into_buffers_allocates_no_array():
         assert largest_allocation(lambda t: motion.sample_all(np.array([t])), [0.0, 0.5]) > 8 * size  # noqa: B023
 
 
-def test_sampling_into_buffers_is_the_other_sampling():
+def test_sampling_into_buffers_equals_sampling_of_all_times():
     motion = load_excitation(load_robot("crane_x7")).trajectory("demo_identification")
     times = np.random.default_rng(1).uniform(-0.5, motion.duration + 0.5, 2000)
     rows = np.empty((len(times), 3, 8))

@@ -11,7 +11,7 @@ SAME = np.repeat([[0.5], [0.6], [0.7], [0.8]], 2, axis=1)
 UNIT = np.eye(4)
 
 
-def test_single_joint_sequence():
+def test_a_single_joint_moves_down_up_and_back():
     expected = [POSTURE, POSTURE - 0.6 * UNIT[1], POSTURE + 0.6 * UNIT[1], POSTURE]
     np.testing.assert_allclose(primitive(POSTURE, [1], SAME), expected)
 

@@ -19,7 +19,7 @@ def test_binary_sequences_are_of_maximal_length(order):
     assert correlation[0] == length and np.all(correlation[1:] == -1)
 
 
-def test_another_start_shifts_the_sequence_and_bits_last():
+def test_another_start_shifts_the_sequence_and_bits_have_their_length():
     bits, shifted = (binary_sequence(5, STEP, STEP, start) for start in (1, 7))
     assert any(np.array_equal(np.roll(bits, k), shifted) for k in range(1, 31))
     np.testing.assert_array_equal(binary_sequence(5, 3 * STEP, STEP), np.repeat(bits, 3))

@@ -34,7 +34,7 @@ def test_every_controller_is_declared_and_has_the_arms_joints_in_their_order() -
         assert tuple(parameters(name)["joints"]) == ROBOT.joint_names
 
 
-def test_they_command_efforts_alone() -> None:
+def test_the_controllers_command_efforts_alone() -> None:
     assert parameters("effort_controller")["interface_name"] == "effort"
     trajectory = parameters("joint_trajectory_controller")
     assert trajectory["command_interfaces"] == ["effort"]
@@ -94,9 +94,7 @@ def followed(mount: str, gain: float = 1.0, *, gazebo: bool = False) -> tuple[np
 @pytest.mark.slow
 @pytest.mark.parametrize("gazebo", [False, True], ids=["arm", "gazebo"])
 @pytest.mark.parametrize("mount", ["upright", "hanging"])
-def test_the_trajectory_controllers_gains_hold_and_move_the_arm_within_its_own_tolerances(
-    mount: str, gazebo: bool
-) -> None:
+def test_trajectory_controller_gains_keep_the_arm_within_tolerances(mount: str, gazebo: bool) -> None:
     constraints = parameters("joint_trajectory_controller")["constraints"]
     errors, torques = followed(mount, gazebo=gazebo)
     trajectory = [constraints[name]["trajectory"] for name in ROBOT.joint_names]

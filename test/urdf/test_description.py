@@ -42,7 +42,7 @@ def test_plain_urdf_is_the_xacro_with_its_defaults():
     assert elements(ElementTree.parse(URDF).getroot()) == elements(expand())
 
 
-def test_a_change_of_the_xacro_would_be_noticed():
+def test_a_change_of_the_xacro_is_detected():
     assert elements(ElementTree.parse(URDF).getroot()) != elements(expand(prefix="left_"))
 
 
@@ -167,7 +167,7 @@ def test_urdfdom_accepts_the_description():
     assert good.returncode == 0 and "Successfully Parsed XML" in good.stdout, good.stdout + good.stderr
 
 
-def test_urdfdom_would_reject_a_broken_one(tmp_path):
+def test_urdfdom_rejects_a_broken_description(tmp_path):
     tool = Path(sys.prefix) / "bin" / "check_urdf"
     if not tool.exists():
         pytest.skip("check_urdf comes with the pin wheel's urdfdom and is not in this environment")

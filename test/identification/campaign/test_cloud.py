@@ -58,7 +58,7 @@ def test_signs_of_the_basis_are_fixed() -> None:
     assert (basis[np.abs(basis).argmax(axis=0), range(6)] > 0).all()
 
 
-def test_spreads_are_traces_of_covariances() -> None:
+def test_spreads_equal_the_traces_of_covariances() -> None:
     runs = campaign()
     cloud = analyse_cloud(runs)
     for stage in STAGES:

@@ -105,7 +105,7 @@ def test_known_load_does_not_bias_the_parameters() -> None:
         replace(spoilt, weights=np.ones((3, 8)))
 
 
-def test_deviations_tell_the_scatter_of_noise() -> None:
+def test_deviations_match_the_scatter_of_noise() -> None:
     data = measured(PHI, noise_nm=0.02)
     found = refine(MODEL, SETTINGS, data, start_near(PHI, data))
     deviations = found.base.standard_deviations
@@ -129,7 +129,7 @@ def test_an_independent_optimiser_finds_no_lower_cost(rubbing: ClosedLoopData) -
     assert found.cost < found.start_cost * (1 - 1e-4)  # and there was something to find
 
 
-def test_the_domain_stays_positive_definite(auditor: Auditor) -> None:
+def test_the_model_stays_positive_definite_in_the_whole_domain(auditor: Auditor) -> None:
     """Data of a model that is indefinite in the domain, though not on the path: the published one."""
     truth = read_model_file(ROBOT.folder / "models" / "paper.yaml").base_parameters(MODEL)
     data = measured(truth, noise_nm=0.002)
@@ -198,8 +198,8 @@ def test_a_bag_of_the_ideal_arm_gives_its_parameters(tmp_path: Path, auditor: Au
         closed_loop_data(nameless, ROBOT, load_identification(ROBOT))
 
 
-def test_a_start_at_the_truth_is_a_result_with_deviations() -> None:
-    """Nothing is left to refine, and so nothing was linearised."""
+def test_a_start_at_the_true_values_converges_with_deviations() -> None:
+    """A start at the optimum is never linearised, yet its deviations are computed."""
     data = measured(PHI)
     found = refine(MODEL, SETTINGS, data, PHI)
     assert found.converged and found.cost <= 1e-12

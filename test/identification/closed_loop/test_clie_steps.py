@@ -54,7 +54,7 @@ def cost(search: Refinement, phi: FloatArray) -> float:
     return float(np.sum((search.loop.data.tau - search.loop.simulate(phi).tau) ** 2))
 
 
-def test_a_worse_trial_is_refused_and_damped_and_a_better_one_taken(data: ClosedLoopData) -> None:
+def test_a_worse_trial_raises_the_damping_and_a_better_one_is_taken(data: ClosedLoopData) -> None:
     search = refinement(data, 0.02)
     before, first = search.cost, search.phi
     assert before == pytest.approx(cost(search, first), rel=1e-12) and search.damping == FIRST_DAMPING

@@ -112,7 +112,7 @@ def pendulum_with_hand() -> tuple[ArmModel, BaseParameters, ControllerSettings]:
 
 
 @pytest.mark.parametrize(("late", "loaded"), [(0, False), (1, True), (2, False)])
-def test_any_chain_moves_as_a_plain_loop_around_the_reference_model(late: int, loaded: bool) -> None:
+def test_the_loop_equals_a_plain_loop_around_the_reference_model(late: int, loaded: bool) -> None:
     model, phi, settings = pendulum_with_hand()
     t = CYCLE * np.arange(400)[:, None]
     amplitude, rate = np.array([0.5, -0.7, 0.4]), np.array([3.0, 4.0, 5.0])
@@ -216,7 +216,7 @@ def test_jacobian_is_that_of_finite_differences(filtered: bool, at_rest: bool, l
     assert np.median(np.linalg.norm(W - differences, axis=(0, 1)) / size) > 5 * np.median(error[2])
 
 
-def test_failures_have_names(loop: ClosedLoop) -> None:
+def test_failed_simulations_name_their_cause(loop: ClosedLoop) -> None:
     names = list(MODEL.names)
     indefinite = np.array(PHI.values)
     indefinite[names.index("IA7")] = -0.02

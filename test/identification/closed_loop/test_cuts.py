@@ -124,7 +124,7 @@ def test_the_nearest_point_in_a_metric_is_that_of_all_cuts_at_once(count: int) -
     np.testing.assert_allclose(cuts.nearest(moved, mixing, scale), independent(moved, rows, bounds, mixing), atol=5e-5)
 
 
-def test_a_cut_that_only_the_solution_violates_by_a_hair_is_met_too() -> None:
+def test_a_cut_that_the_solution_barely_violates_is_met() -> None:
     rows, bounds = np.zeros((2, P)), np.array([1.0, -(1.0 - 5e-8)])
     rows[0, 0], rows[1, :2] = 1.0, (-1.0, 1.0)
     cuts = CutSet(MODEL, 0.0, None, (rows, bounds))
@@ -237,7 +237,7 @@ def test_the_last_512_poses_stay_in_the_cut_set() -> None:
         assert cuts.add(bad, PHI) == 1 and cuts.add_violated(PHI) == 1 + seen  # the newest come first
 
 
-def test_cuts_aim_two_millionths_inside() -> None:
+def test_eigenvalues_within_two_millionths_of_the_target_give_a_cut() -> None:
     q = poses(1)
     lowest = float(eigenvalues(q)[0, 0])
     for inside, expected in ((1.9e-6, 1), (2.1e-6, 0)):

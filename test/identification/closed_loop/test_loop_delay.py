@@ -69,8 +69,8 @@ def test_commands_that_were_not_carried_out_are_refused(usual: DriverRecording) 
         delay_cycles(replace(usual, applied=None), ROBOT, GOAL_S)
 
 
-def test_friction_along_a_motion() -> None:
-    """Sliding it is FC, sticking it is what balances the rest, and never more than FC."""
+def test_known_friction_is_found_in_motion_and_at_rest() -> None:
+    """Friction is FC in motion; at rest it balances the other torques, up to FC."""
     t = 0.001 * np.arange(6000)[:, None]
     moving = np.clip(t - 2.0, 0.0, 2.0)
     q = 0.4 * (1 - np.cos(2 * np.pi * moving / 2.0)) * np.ones((1, 8))  # still, one swing, still

@@ -68,7 +68,7 @@ def test_the_projection_satisfies_the_kkt_conditions(scale: float) -> None:
     assert residual < 0.05 * np.linalg.norm(correction)
 
 
-def test_the_quadratic_program_against_its_conditions() -> None:
+def test_the_quadratic_program_meets_its_optimality_conditions() -> None:
     rng = np.random.default_rng(5)
     phi0, cuts, bounds = rng.normal(size=6), rng.normal(size=(15, 6)), rng.normal(size=15)
     cuts[:, 0] += 3.0  # a feasible direction exists
@@ -99,7 +99,7 @@ def test_metric_keeps_well_determined_parameters() -> None:
     assert weighted.audit.passed and weighted.distance > plain.distance
 
 
-def test_lower_bounds_hold() -> None:
+def test_the_projection_keeps_lower_bounds() -> None:
     values = np.array(PUBLISHED.values)
     values[[MODEL.names.index("IA7"), MODEL.names.index("FV3")]] = [-1e-3, -0.02]
     lower = physical_lower_bounds(MODEL.names)
@@ -132,7 +132,7 @@ def test_a_bound_is_met_within_the_accuracy_of_the_program() -> None:
         assert bool(found.rounds) == (found.distance > 0.0) == moves and found.base["FV2"] >= lower[k] - 1e-9
 
 
-def test_failures_are_named() -> None:
+def test_infeasible_projections_are_refused() -> None:
     with pytest.raises(InfeasibleError, match="in 1 rounds"):
         project(AUDITOR, disturbed(1e-2), 1e-3, maximum_rounds=1)
     with pytest.raises(InfeasibleError, match="2 cuts failed"):

@@ -53,7 +53,7 @@ def test_rotors_that_do_not_turn_with_their_links_are_found() -> None:
     assert disagreement(elastic("puma560", 1e9), elastic("puma560", 8.0)) > 1e-6
 
 
-def test_two_joints_by_hand() -> None:
+def test_two_joints_obey_manual_equations_of_motion() -> None:
     model = elastic("planar_2r_elastic")
     rng = np.random.default_rng(3)
     q, dq, ddq, dth, ddth = rng.uniform(-2, 2, (5, 2))

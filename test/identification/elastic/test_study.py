@@ -20,7 +20,7 @@ def planar() -> ElasticStudy:
     return study(load_robot("planar_2r_elastic"), noise_db=(20.0, 100.0))
 
 
-def test_the_planar_arm_in_the_published_setting(planar: ElasticStudy) -> None:
+def test_the_planar_arm_is_identified_with_the_published_accuracy(planar: ElasticStudy) -> None:
     assert planar.samples == 8900
     assert planar.error <= 0.01
     assert planar.error_no_static_friction <= 0.00862
@@ -48,7 +48,7 @@ def test_stribeck_friction_is_coulomb_and_viscous_friction_at_speed() -> None:
 
 
 def test_wrong_spring_is_detected_and_rigid_motion_refused() -> None:
-    """The error measures what it should: other true parameters are far from the estimate."""
+    """Other true parameters must give a large error of the same estimate."""
     robot = load_robot("planar_2r_elastic")
     file = load_elastic(robot)
     short = file.spline.model_copy(update={"duration_s": 3.0, "control_points": 10, "candidates": 10})
