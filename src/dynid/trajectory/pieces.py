@@ -141,7 +141,7 @@ def from_thirds() -> FloatArray:
 
 
 def halves(control: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the Bernstein coefficients (N, d) of polynomials on both halves of [0, 1], by de Casteljau's algorithm."""
+    """Return the Bernstein coefficients (N, d) [-] of polynomials on both halves of [0, 1] (de Casteljau)."""
     left, right, now = np.empty_like(control), np.empty_like(control), control
     size = control.shape[1]
     for k in range(size):
