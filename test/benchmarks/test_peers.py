@@ -135,8 +135,10 @@ def test_missing_and_late_peers_are_rows_with_a_message(tmp_path: Path) -> None:
     given(tmp_path, 5.0)
     missing = run_peer(Peer("x", "no_such_peer", "", ""), tmp_path, Path(sys.executable), 60.0)
     assert missing["error"].startswith("not installed: No module named")
+    large = np.ones(2**27)  # a peer's memory must not contain the benchmark's own
     broken = run_peer(Peer("x", "table", "", ""), tmp_path, Path(sys.executable), 60.0)
     assert broken["error"].startswith("AttributeError") and broken["processor_s"] > 0.0
+    assert 20.0 < broken["memory_mb"] < 8e-6 * large.size
     not_run = run_peer(Peer("x", "", "not run: no package", ""), tmp_path, Path(sys.executable), 60.0)
     assert not_run["error"] == "not run: no package" and not_run["processor_s"] is None
     given(tmp_path, 10.0)
