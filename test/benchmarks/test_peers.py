@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -149,27 +150,26 @@ def test_missing_and_late_peers_are_rows_with_a_message(tmp_path: Path) -> None:
     assert late["error"] == "no result in 1 s of processor time" and late["processor_s"] > 1.0
 
 
+@contextlib.contextmanager
+def started(program: str) -> Iterator["subprocess.Popen[str]"]:
+    """Yield a running Python program that leads its own process group, and kill the group at the end."""
+    command, pipe = [sys.executable, "-c", program], subprocess.PIPE
+    child = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+    try:
+        yield child
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.communicate()
+
+
 def test_processor_time_of_a_peers_workers_counts() -> None:
     """A limit for each process alone would let a pool start new workers without end."""
     busy = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'while True: pass'])"
-    for program, within in ((busy, False), ("print('found')", True)):
-        child = subprocess.Popen(
-            [sys.executable, "-c", program],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        try:
-            if within:
-                assert output_within(child, 60.0) == ("found\n", "")
-                continue
-            with pytest.raises(Late, match=r"no result in 0\.5 s of processor time"):
-                output_within(child, 0.5)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            child.communicate()
+    with started(busy) as child, pytest.raises(Late, match=r"no result in 0\.5 s of processor time"):
+        output_within(child, 0.5)
+    with started("print('found')") as child:
+        assert output_within(child, 60.0) == ("found\n", "")
 
 
 def test_promises_that_do_not_hold_are_named() -> None:

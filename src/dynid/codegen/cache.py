@@ -1,4 +1,7 @@
-"""Folder of generated modules, without the imports of their generator, which most processes do not need."""
+"""Folder of generated modules, without the imports of their generator, which most processes do not need.
+
+If there is no folder that is writable and owned by the user, a private temporary folder serves the process.
+"""
 
 import atexit
 import os

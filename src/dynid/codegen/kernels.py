@@ -1,8 +1,7 @@
 """Cache of generated modules: written once into the user's cache folder, compiled once by numba, then loaded.
 
 A module's name contains a hash of the arm (structure, geometry, gravity) and of the generator, so an outdated module is
-never loaded. If there is no folder that is writable and owned by the user, a private temporary folder serves the
-process.
+never loaded.
 """
 
 import ast

@@ -174,7 +174,7 @@ class MotionExecutor:
     def _refuse_double_torques(self, plan: MotionPlan) -> None:
         """Raise SafetyError if a motion brings torques that the law already gives."""
         law = self.controller.law
-        if law.name != FeedforwardPdLaw.name and any(part.added is not None for part in plan.parts):
+        if _relies_on_model(law) and any(part.added is not None for part in plan.parts):
             raise SafetyError(
                 f"'{plan.name}' has efforts, and the controller {law.name} gives the model's torques already: send it "
                 f"without efforts, or choose the controller {FeedforwardPdLaw.name}"
@@ -360,9 +360,9 @@ class MotionExecutor:
         worst = int(np.argmax(np.abs(error)))  # NaN counts as the largest
         if self._parts[0].law is not None and np.isfinite(error).all():
             return
-        given_up = self._watch.lost(stamp_ns, self.controller.law.name != FeedforwardPdLaw.name)
-        held = bool(np.isfinite(q).all()) and not given_up
-        given_up = given_up or ("the motion was aborted" if self.moving else "it was pushed, or torque is off")
+        hopeless = self._watch.lost(stamp_ns, _relies_on_model(self.controller.law))
+        held = bool(np.isfinite(q).all()) and not hopeless
+        reason = hopeless or ("the motion was aborted" if self.moving else "it was pushed, or torque is off")
         if held:
             limits = self.robot.velocity_limits
             self._stop_at(q, np.clip(self.controller.velocity, -limits, limits), stamp_ns)
@@ -370,7 +370,7 @@ class MotionExecutor:
             self.release()
         raise SafetyError(
             f"{self.robot.joint_names[worst]} is {np.rad2deg(error[worst]):.1f} deg off its reference, at most "
-            f"{np.rad2deg(MAX_TRACKING_ERROR_RAD):.0f} deg are allowed; {given_up}, and the arm "
+            f"{np.rad2deg(MAX_TRACKING_ERROR_RAD):.0f} deg are allowed; {reason}, and the arm "
             f"{'is held in place' if held else 'released: its driver brakes and lowers it'}"
         )
 
@@ -446,3 +446,8 @@ class MotionExecutor:
             self._added.fade()
         if part.law is not None:
             self.controller.switch_to(part.law)
+
+
+def _relies_on_model(law: TorqueLaw) -> bool:
+    """Return whether a law computes its torques with a model; all do except the controller's own feedback."""
+    return law.name != FeedforwardPdLaw.name

@@ -9,7 +9,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Protocol
@@ -49,8 +49,6 @@ class ChainOptions:
     Attributes:
         robot: robot name or folder, as the nodes take it.
         real_port: serial port of a real arm; None starts the simulated one.
-        consented: whether there is consent to move the real arm on that port. Without it the driver refuses a line that
-            does not prove to be simulated.
         mount: name of a mount in robot.yaml; None is its default.
         switched_off: nuisance effects of the simulated arm that are switched off.
         seed: seed of the simulated arm's noise.
@@ -73,11 +71,12 @@ class ChainOptions:
         lead: trajectory along which a simulated hand guides the arm, see `dynid.simulation.plant.hand`; None: no hand.
         held_kg: mass of a body that the simulated arm picks up on SIGUSR1 and puts down on SIGUSR2 [kg]; None: no body.
         scene: free space of all motions: a file, "" for the robot's own, or "none".
+        consented: whether there is consent to move the real arm on `real_port`. Without it the driver refuses a line
+            that does not prove to be simulated.
     """
 
     robot: str
     real_port: str | None = None
-    consented: bool = field(default=False, kw_only=True)
     mount: str | None = None
     switched_off: tuple[str, ...] = ()
     seed: int = 0
@@ -95,6 +94,7 @@ class ChainOptions:
     lead: str | None = None
     held_kg: float | None = None
     scene: str = ""
+    consented: bool = False
 
     @property
     def trips(self) -> bool:

@@ -145,10 +145,10 @@ def settle_links(
     for k in range(dq.shape[0]):
         warmth = 1.0 + drift * minutes[k]
         for i in range(dq.shape[1]):
-            link = rub = load = 0.0
             if slides[k, i] == 0.0:
                 links[k, i] = rubbing[k, i] = te[k, i] = 0.0
                 continue
+            link = rub = load = 0.0
             for c in range(ends[i], ends[i + 1]):
                 torque = W[k, c] * phi[c]
                 link += torque
