@@ -46,7 +46,7 @@ class NominalGravity:
     """Control law FF+PD plus gravity by a nominal model, which needs no identification."""
 
     name = "ff_pd_nominal_gravity"
-    follows_reference = True
+    follows_reference, uses_model = True, True
 
     def __init__(self, settings: ControllerSettings, model: ControlModel, dynamics: InverseDynamics) -> None:
         self._law, self._gravity = FeedforwardPdLaw(settings), GravityCompensation(model, dynamics)

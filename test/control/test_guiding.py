@@ -37,7 +37,7 @@ ALONE_S = FADE_IN_S + SAFETY.guiding_alone_s + 0.1
 class Free:
     """A law without a reference and without a model."""
 
-    name, follows_reference = "free", False
+    name, follows_reference, uses_model = "free", False, False
 
     def torque(
         self, q: FloatArray, dq: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray

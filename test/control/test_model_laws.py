@@ -8,9 +8,10 @@ from dynid.control.control_model import ControlModel
 from dynid.control.controller import load_controller
 from dynid.control.dynamics_kernel import TRANSITION_RAD_S, compile_single
 from dynid.control.holding_check import HoldingTorque
-from dynid.control.model_laws import ComputedTorque, GravityCompensation
+from dynid.control.model_laws import ComputedTorque, GravityCompensation, static_friction
 from dynid.errors import SafetyError
 from dynid.export.mjcf import PlantOptions, build_spec
+from dynid.model.drive import of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.standard import from_file
@@ -96,6 +97,23 @@ def test_coulomb_friction_is_fed_forward_along_the_reference_and_not_at_rest():
     np.testing.assert_allclose(added(fast, fast), -0.1)
     np.testing.assert_allclose(added(fast, slow), 0.1 * np.tanh(0.5))
     np.testing.assert_array_equal(added(fast, still), 0.0)
+
+
+@pytest.mark.parametrize("name", ["aloha_class", "tx40"])  # motors that move their own joint; two that move two
+def test_static_friction_includes_that_of_the_base_parameters(name):
+    """A joint that moves alone is opposed by just this torque, by the regressor with sign(dq)."""
+    robot = load_robot(name)
+    arm = ArmModel.of(robot)
+    phi = of_kinds(arm.base_parameters(from_file(plant_standard(robot), arm.mdh)), ("FC", "FS", "FCM"))
+    phi = phi.with_values(
+        np.where([one[:2] in ("FC", "FS") for one in phi.names], np.arange(len(phi.names)) + 1.0, 0.0)
+    )
+    model = ControlModel(robot.name, arm.structure_hash, phi, FrictionLaw.of(robot.size, {}), True)
+    law = GravityCompensation(model, compile_single(arm))
+    slow, still = 1e-9 * np.eye(robot.size), np.zeros((robot.size, robot.size))
+    opposing = np.diag(arm.regressor(still, slow, still).reshape(robot.size, robot.size, -1) @ phi.values)
+    assert (opposing > 0.5).all()
+    np.testing.assert_allclose(static_friction(law, still[0]), opposing, rtol=1e-6)
 
 
 def test_positions_out_of_range_are_refused_instead_of_answered_wrongly():

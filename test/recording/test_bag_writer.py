@@ -523,6 +523,7 @@ def test_single_files_and_split_bags_are_read(experiment, storage: str, tmp_path
     both = read_bag(bag)
     assert both.counts == {name: 2 * count for name, count in expected.counts.items()}
     assert (both["/joint_states"].messages.log_ns[1:] >= both["/joint_states"].messages.log_ns[:-1]).all()
-    assert os.listdir(bag)
+    before = {path.name: path.read_bytes() for path in bag.iterdir()}
     with pytest.raises(DataError, match="split into 2 files"):
         repair_bag(bag)
+    assert {path.name: path.read_bytes() for path in bag.iterdir()} == before

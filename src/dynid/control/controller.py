@@ -31,10 +31,12 @@ class TorqueLaw(Gained, Protocol):
     Attributes:
         name: name in the parameter `controller` and in the record of an experiment.
         follows_reference: False if the law has no position feedback, so that the arm can be guided by hand.
+        uses_model: whether the law computes its torques with a model of the arm, gravity included.
     """
 
     name: str
     follows_reference: bool
+    uses_model: bool
 
     def torque(
         self, q: FloatArray, dq: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray

@@ -17,7 +17,7 @@ class FeedforwardPdLaw:
     """The paper's motion-realization law for n joints, as a `TorqueLaw`."""
 
     name = "ff_pd"
-    follows_reference = True
+    follows_reference, uses_model = True, False
 
     def __init__(self, settings: ControllerSettings) -> None:
         self.settings = settings

@@ -7,8 +7,9 @@ import numpy as np
 from dynid.control.control_model import ControlModel
 from dynid.control.controller import ControllerSettings, Gains
 from dynid.control.dynamics_kernel import TRANSITION_RAD_S, InverseDynamics
-from dynid.model.drive import KINDS, RESISTING, of_kinds
+from dynid.model.drive import KINDS, RESISTING, kind_and_number, of_kinds
 from dynid.model.friction import FrictionLaw
+from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, read_only
 
 # Speed below which motion is uncertain: noise of two encoder steps looks like 0.06 rad/s
@@ -31,12 +32,13 @@ class GravityCompensation:
     """
 
     name = "gravity_compensation"
-    follows_reference = False
+    follows_reference, uses_model = False, True
 
     def __init__(self, model: ControlModel, inverse_dynamics: InverseDynamics, friction_share: float = 0.0) -> None:
         self.model, self.friction_share, self.dynamics = model, friction_share, inverse_dynamics
         self._inverse_dynamics = inverse_dynamics
         self._still = read_only(np.zeros(model.friction.axes))
+        self._dry = _dry_friction(inverse_dynamics, model.phi, len(self._still))
         self._links = of_kinds(model.phi, KINDS, others=True).values
         self._drag = read_only(friction_share * of_kinds(model.phi, RESISTING).values)
         self._law = replace(_dissipative(model.friction).scaled(friction_share), transition_rad_s=0.0)
@@ -77,7 +79,7 @@ class ComputedTorque:
     """
 
     name = "computed_torque"
-    follows_reference = True
+    follows_reference, uses_model = True, True
 
     def __init__(self, settings: ControllerSettings, model: ControlModel, inverse_dynamics: InverseDynamics) -> None:
         self.settings, self.model, self._inverse_dynamics = settings, model, inverse_dynamics
@@ -85,6 +87,7 @@ class ComputedTorque:
         self._damping = read_only(settings.velocity_gain_1_s)
         self._links = of_kinds(model.phi, KINDS, others=True).values
         self._still = read_only(np.zeros(settings.size))
+        self._dry = _dry_friction(inverse_dynamics, model.phi, settings.size)
         self._law = replace(model.friction, transition_rad_s=TRANSITION_RAD_S)
         _warm_up(self, settings.size)
 
@@ -108,10 +111,22 @@ class ComputedTorque:
 def static_friction(law: GravityCompensation | ComputedTorque, q: FloatArray) -> FloatArray:
     """Return the torque (n,) [N m] that static friction may carry or hide at a standing posture q (n,) [rad].
 
-    It is that of the model's friction law under gravity; friction among the base parameters does not count.
+    It is that of the model's friction law under gravity, and Coulomb and Stribeck friction of the base parameters.
     """
     gravity = law._inverse_dynamics(q, law._still, law._still, law._links)
-    return law.model.friction.budget(law._still, gravity, -gravity)
+    return law.model.friction.budget(law._still, gravity, -gravity) + law._dry
+
+
+def _dry_friction(inverse_dynamics: InverseDynamics, phi: BaseParameters, size: int) -> FloatArray:
+    """Return the torque [N m] at which each joint, moved alone, leaves rest, by the base parameters' friction, (n,)."""
+    still, fast = np.zeros(size), 1e3 * TRANSITION_RAD_S * np.eye(size)
+    coulomb = of_kinds(phi, ("FC", "FCM")).values
+    dry = np.array([inverse_dynamics(still, fast[j], still, coulomb)[j] for j in range(size)])
+    for name, value in zip(phi.names, phi.values, strict=True):
+        kind, axis = kind_and_number(name)
+        if kind == "FS":
+            dry[axis - 1] += value
+    return read_only(dry)
 
 
 def _dissipative(law: FrictionLaw) -> FrictionLaw:

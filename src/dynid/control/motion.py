@@ -174,7 +174,7 @@ class MotionExecutor:
     def _refuse_double_torques(self, plan: MotionPlan) -> None:
         """Raise SafetyError if a motion brings torques that the law already gives."""
         law = self.controller.law
-        if _relies_on_model(law) and any(part.added is not None for part in plan.parts):
+        if law.uses_model and any(part.added is not None for part in plan.parts):
             raise SafetyError(
                 f"'{plan.name}' has efforts, and the controller {law.name} gives the model's torques already: send it "
                 f"without efforts, or choose the controller {FeedforwardPdLaw.name}"
@@ -360,7 +360,7 @@ class MotionExecutor:
         worst = int(np.argmax(np.abs(error)))  # NaN counts as the largest
         if self._parts[0].law is not None and np.isfinite(error).all():
             return
-        hopeless = self._watch.lost(stamp_ns, _relies_on_model(self.controller.law))
+        hopeless = self._watch.lost(stamp_ns, self.controller.law.uses_model)
         held = bool(np.isfinite(q).all()) and not hopeless
         reason = hopeless or ("the motion was aborted" if self.moving else "it was pushed, or torque is off")
         if held:
@@ -446,8 +446,3 @@ class MotionExecutor:
             self._added.fade()
         if part.law is not None:
             self.controller.switch_to(part.law)
-
-
-def _relies_on_model(law: TorqueLaw) -> bool:
-    """Return whether a law computes its torques with a model; all do except the controller's own feedback."""
-    return law.name != FeedforwardPdLaw.name

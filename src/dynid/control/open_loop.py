@@ -38,7 +38,7 @@ class OpenLoopJoint:
     """
 
     name = "open_loop_joint"
-    follows_reference = True
+    follows_reference, uses_model = True, True
 
     def __init__(
         self, settings: ControllerSettings, joint: int, gravity: Torques, most: float, ramp: Ramp | None = None

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.control.controller import ControllerSettings, TorqueLaw
-from dynid.control.model_laws import ComputedTorque, GravityCompensation
 from dynid.control.motion_cells import Torques
 from dynid.robot import FloatArray
 from dynid.trajectory.motion import Motion
@@ -32,7 +31,7 @@ class Sag:
 
         A law that does not carry gravity has the stiffness M_hat K_P.
         """
-        if isinstance(law, GravityCompensation | ComputedTorque):
+        if law.uses_model:
             return cls(None, sway_rad if law.follows_reference else 0.0)
         return cls(np.array(settings.inertia_kg_m2) * np.array(settings.proportional_gain_1_s2), sway_rad)
 

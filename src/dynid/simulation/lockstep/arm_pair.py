@@ -61,8 +61,8 @@ class Lines:
     _seen: list[Reading] = field(default_factory=list)
 
     def distorted_reading(self, time_s: float, reading: Reading) -> Reading:
-        """Return the controller's view of a reading."""
-        if time_s < self.silent_from_s:
+        """Return the controller's view of a reading; the first one always arrives, as nothing starts without it."""
+        if time_s < self.silent_from_s or not self._seen:
             seen = self._state(time_s, reading)
             self._seen = [*self._seen, replace(seen, tau=self._torque(reading))][-self.late_cycles - 1 :]
         return self._seen[0]
