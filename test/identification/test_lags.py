@@ -91,3 +91,13 @@ def test_a_delay_below_the_limit_is_compensated_and_stated(source: Recording) ->
 def test_a_delay_beyond_the_limit_is_left_to_the_verdict(source: Recording) -> None:
     found = identified(source, 0.03)
     assert not found.setup and "suspicion" in {one.id for one in found.verdict.failed}
+
+
+def test_deviations_of_zero_give_finite_weights() -> None:
+    """As of ideal data; numpy's warnings are errors here."""
+    with np.errstate(all="raise"):
+        common, its = in_common(np.full(3, 0.002), np.zeros(3))
+        values, deviations = pooled(np.array([0.001, 0.002, 0.003]), np.zeros(3))
+    assert common == pytest.approx(0.002) and 0.0 <= its < 1e-6
+    np.testing.assert_allclose(values, [0.001, 0.002, 0.003], rtol=1e-6)
+    assert np.isfinite(deviations).all()

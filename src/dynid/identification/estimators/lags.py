@@ -35,6 +35,7 @@ UNSURE_S = 1.5e-3  # error of a joint's apparent delay if friction is as large a
 UNLIKE = 0.3  # smallest assumed scatter of backlash between joints, relative to the mean
 SLOW_SHARE = 0.25  # cut-off frequency of the torques' derivative, relative to that of the rows
 RIDGE = 1e-9  # relative ridge: inseparable columns keep small factors
+LEAST_DEVIATION = 1e-9  # floor of deviations, far below any real one [s, or rad, m]; keeps weights finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,13 +108,13 @@ def _estimated(
 
 def in_common(values: FloatArray, deviations: FloatArray) -> tuple[float, float]:
     """Return the common mean of estimates (n,) and its standard deviation, allowing for differences between joints."""
-    weights = 1.0 / (deviations**2 + variance_between(values, deviations))
+    weights = 1.0 / (np.maximum(deviations, LEAST_DEVIATION) ** 2 + variance_between(values, deviations))
     return float(weights @ values / weights.sum()), float(weights.sum() ** -0.5)
 
 
 def variance_between(values: FloatArray, deviations: FloatArray) -> float:
     """Return the variance of the true values: scatter of estimates (n,) beyond their own standard deviations (n,)."""
-    own = 1.0 / np.maximum(deviations, np.finfo(float).tiny) ** 2
+    own = 1.0 / np.maximum(deviations, LEAST_DEVIATION) ** 2
     total = float(own.sum())
     scatter = float(own @ (values - own @ values / total) ** 2) - (len(values) - 1)
     room = total - float((own**2).sum()) / total
@@ -128,7 +129,7 @@ def pooled(values: FloatArray, deviations: FloatArray) -> tuple[FloatArray, Floa
     """
     common, its = in_common(values, deviations)
     between = max(variance_between(values, deviations), (UNLIKE * common) ** 2)
-    share = between / (between + np.maximum(deviations, np.finfo(float).tiny) ** 2)
+    share = between / (between + np.maximum(deviations, LEAST_DEVIATION) ** 2)
     spread = np.sqrt(share * deviations**2 + ((1.0 - share) * its) ** 2)
     return np.asarray(common + share * (values - common)), np.asarray(spread)
 
