@@ -12,6 +12,7 @@ from dynid.commands.typer_command import typer_command
 NAME, PANEL = "benchmark", "Measure dynid itself"
 BENCHMARKS = (
     "adaptive",
+    "arms",
     "attack",
     "bilateral",
     "bus",
