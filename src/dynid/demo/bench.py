@@ -1,4 +1,4 @@
-"""Common set-up for measurements on a robot's simulated arm, and the model identified from the arm's own motion."""
+"""Common set-up of measurements on a robot's simulated arm, and identification of a model from the arm's motion."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,17 @@ IDENTIFICATION, PROFILE = "demo_identification", "limited"
 
 @dataclass(frozen=True, eq=False)
 class Bench:
-    """Robot, settings, model and seed that every measurement needs."""
+    """Set-up of a measurement on a simulated arm.
+
+    Attributes:
+        robot: the robot.
+        settings: settings of the robot's controller.
+        excitation: trajectories and excitation profiles of the robot.
+        arm: geometry and structure of the arm's model at its mount.
+        dynamics: compiled inverse dynamics of that model, for one state at a time.
+        mount: name of the arm's mount.
+        seed: seed of the simulation.
+    """
 
     robot: Robot
     settings: ControllerSettings
@@ -33,22 +43,28 @@ class Bench:
 
 
 def make_bench(robot: Robot, mount: str | None, seed: int) -> Bench:
-    """Load a robot's files and compile its dynamics."""
+    """Return the set-up for measurements on a robot's simulated arm: load the robot's files, compile its dynamics.
+
+    Args:
+        robot: the robot.
+        mount: name of the arm's mount; None is the robot's default.
+        seed: seed of the simulation.
+    """
     chosen = mount or robot.file.default_mount
     arm = ArmModel.of(robot, mount=chosen)
     return Bench(robot, load_controller(robot), load_excitation(robot), arm, compile_single(arm), chosen, seed)
 
 
 def identified(bench: Bench, work: Path, without: Sequence[str] = ()) -> ModelFile:
-    """Return the accepted model, identified from one recorded motion of the simulated arm.
+    """Simulate one motion of the arm, record it into a bag, and return the model identified from the bag.
 
     Args:
         bench: the set-up.
         work: folder for the bag.
-        without: nuisances of the simulated arm to switch off.
+        without: names of the simulated arm's nuisance effects to switch off.
 
     Raises:
-        DataError: the model was not accepted.
+        DataError: the model failed one of its checks.
     """
     motion, folder = bench.excitation.trajectory(IDENTIFICATION, PROFILE), work / ("-".join(without) or "all")
     run = simulate(

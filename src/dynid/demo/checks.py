@@ -1,6 +1,7 @@
 """Checks of the demo, defined like those of `dynid.identification.checks`.
 
-RECORDED judges a bag, PUBLISHED the published model, GAIN the tracking with the model, AT_REST the arm at the end.
+RECORDED checks a recorded bag, PUBLISHED the published model, GAIN the tracking error with the model, and AT_REST the
+simulated arm at the end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,16 +25,16 @@ RECORDED: tuple[Rule[Completeness], ...] = (
 
 
 class Published(NamedTuple):
-    """Comparison of the published model with the files of the result.
+    """Comparison of the model that the identification node published with model.yaml and model.urdf.
 
     Attributes:
-        matching: 1 if hash and acceptance are those of model.yaml, else 0; NaN if the model was withheld.
-        difference: largest difference of a parameter; NaN if a parameter was not published.
-        unset: why parameters were not published; "" if all were.
-        number: number of parameters.
-        topic_nm: largest torque difference between the published URDF and the model [N m]; NaN if the model was
-            withheld.
-        file_nm: largest torque difference between model.urdf and the model [N m].
+        matching: 1 if published structure hash and acceptance are those of model.yaml, else 0; NaN if no model was
+            published because it was not accepted.
+        difference: largest absolute difference of a base parameter from model.yaml [SI]; NaN if one was not published.
+        unset: why base parameters were not published; "" if all were.
+        number: number of base parameters.
+        topic_nm: largest torque difference between the published URDF and model.yaml [N m]; NaN like `matching`.
+        file_nm: largest torque difference between model.urdf and model.yaml [N m].
     """
 
     matching: float
@@ -73,9 +74,10 @@ PUBLISHED: tuple[Rule[Published], ...] = (
 
 
 def tracking_ratio(rms: Sequence[float]) -> Measured:
-    """Return the ratio of RMS tracking errors with and without the model; NaN if the model was not used.
+    """Return the RMS tracking error with the model divided by that without it, and a phrase that gives both errors.
 
-    `rms` has the errors [deg] without the model and, if it was used, with it.
+    `rms` has the RMS error without the model [deg] and, if a motion was repeated with the model, the RMS error of this
+    motion [deg]. Otherwise the ratio is NaN.
     """
     if len(rms) < 2:
         return float("nan"), "the executor has no accepted model"

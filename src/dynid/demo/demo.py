@@ -54,9 +54,10 @@ class DemoOptions:
     """Options of a demo run.
 
     Attributes:
-        chain: options of the nodes.
+        chain: options of the nodes and the arm.
         output: new folder for all results.
-        motions: identification motion and validation motion, in this order: bag names with the executor's trajectory.
+        motions: identification motion and validation motion, in this order. Each name, which becomes the name of a bag,
+            maps to the value of the executor's parameter `trajectory`: a name or the path of a file.
         profile: excitation profile of named motions.
         gain: whether to repeat the validation motion with the identified model.
     """
@@ -69,9 +70,9 @@ class DemoOptions:
 
 
 def usual_motions(robot: Robot, chain: ChainOptions) -> tuple[str, str]:
-    """Return the names of the default identification and validation motions.
+    """Return the names of a robot's default identification motion and validation motion.
 
-    They are gentle if sustained load makes the servos switch off and the robot has such motions.
+    The gentle motions are chosen if the robot has them and sustained load makes its servos switch off.
     """
     limited = chain.trips or load_safety(robot).overload_limits
     gentle = set(GENTLE_MOTIONS) <= set(load_excitation(robot).names)
@@ -79,7 +80,11 @@ def usual_motions(robot: Robot, chain: ChainOptions) -> tuple[str, str]:
 
 
 def chosen_motions(robot: Robot, *wanted: str) -> dict[str, str]:
-    """Return two motions, given by name or file, as bag names with the executor's trajectory.
+    """Return the motions that a user has chosen, in the form of `DemoOptions.motions`.
+
+    Args:
+        robot: robot that has the motions.
+        wanted: identification motion and validation motion, each a name or the path of a trajectory file.
 
     Raises:
         UnknownNameError: there is no such motion.
@@ -95,7 +100,12 @@ def chosen_motions(robot: Robot, *wanted: str) -> dict[str, str]:
 
 
 def run_demo(robot: Robot, options: DemoOptions, console: Console) -> Verdict:
-    """Run the chain from motor current to published model, and return the verdict.
+    """Run the demo, from recorded motor currents to the published model, and return the verdict of its checks.
+
+    Args:
+        robot: robot of the demo.
+        options: motions, output folder and options of the nodes.
+        console: console that shows progress and answers.
 
     Raises:
         OutputExistsError: the output folder exists.
@@ -147,7 +157,10 @@ def _to_rest(chain: Chain, bars: "_Bars") -> None:
 
 
 def _repeat(chain: Chain, options: DemoOptions, bars: "_Bars") -> Path | None:
-    """Repeat the validation motion with computed torque; return its bag, or None if the model was not accepted."""
+    """Repeat the validation motion with computed torque and the identified model, and return the path of its bag.
+
+    Return None if the executor refuses computed torque, because no model was accepted.
+    """
     name, wanted = list(options.motions.items())[1]
     bars.begin(f"repeating {name} with the identified model")
     try:
@@ -187,9 +200,13 @@ class _Bars:
 
 
 def _identify(chain: Chain, bags: list[Path], output: Path) -> str:
-    """Identify from the first bag and validate on the second; return the node's answer.
+    """Let the identification node identify from the first bag and validate on the second; return its answer.
 
-    A model that was not accepted is part of the verdict; any other failure raises NodeError.
+    A model that is written but not accepted raises no error, because the verdict reports it. `output` is the folder of
+    the result.
+
+    Raises:
+        NodeError: the identification wrote no model.
     """
     bag_lists = {"bags": [str(bags[0])], "validation_bags": [str(bags[1])]}
     chain.supervisor.set_parameters("identification", {**bag_lists, "output": str(output)})
@@ -202,7 +219,7 @@ def _identify(chain: Chain, bags: list[Path], output: Path) -> str:
 
 
 def _read_back(chain: Chain, robot: Robot) -> dict[str, object]:
-    """Return the model as a separate process receives it through ROS."""
+    """Return the published model, read through ROS by a separate process; the keys are those of `read_back`."""
     names = ArmModel.of(robot).names
     command = [sys.executable, "-m", "dynid.nodes.readback", "identification", *names]
     environment = {**os.environ, PARENT_VARIABLE: str(os.getpid())}
@@ -215,7 +232,14 @@ def _read_back(chain: Chain, robot: Robot) -> dict[str, object]:
 
 
 def _compared(robot: Robot, model_file: ModelFile, published: dict[str, object], folder: Path) -> Published:
-    """Compare the published parameters with model.yaml, and the published URDF with both."""
+    """Compare the published parameters, the published URDF and the file model.urdf with the model of model.yaml.
+
+    Args:
+        robot: robot of the model.
+        model_file: content of model.yaml.
+        published: result of `_read_back`.
+        folder: folder of model.urdf.
+    """
     model = ArmModel.of(robot, mount=model_file.mount)
     phi = model_file.base_parameters(model)
     values = published["phi"]
@@ -236,9 +260,16 @@ def _compared(robot: Robot, model_file: ModelFile, published: dict[str, object],
 
 
 def urdf_torque_difference(robot: Robot, model: ArmModel, model_file: ModelFile, urdf: str) -> float:
-    """Return the largest torque difference between pinocchio on a URDF (plus rotors and springs) and the model [N m].
+    """Return the largest difference of a joint torque between a URDF and a model, at 20 random states [N m].
 
-    Friction is excluded: a URDF has only two friction values, which approximate the model's law.
+    Pinocchio computes the torques of the URDF. Those of rotor inertias and springs, which a URDF does not contain, are
+    added from the model. Friction is excluded, because a URDF has only two friction values that approximate the model.
+
+    Args:
+        robot: robot of the model.
+        model: geometry and structure of the model.
+        model_file: content of model.yaml.
+        urdf: text of the URDF.
     """
     import pinocchio
 
@@ -260,14 +291,19 @@ def urdf_torque_difference(robot: Robot, model: ArmModel, model_file: ModelFile,
 
 
 def _arm_summary(chain: Chain) -> dict[str, Any]:
-    """Return the final summary of the simulated arm: torque, currents and time."""
+    """Return the summary that the simulated arm has logged at its end: torque on or off, currents and times by key."""
     assert chain.arm is not None
     lines = chain.arm.log.read_text(encoding="utf-8").strip().splitlines()
     return dict(json.loads(lines[-1]))
 
 
 def _real_time_factor(summary: dict[str, Any], options: ChainOptions) -> str:
-    """Return a sentence about the real-time factor: the share of time in which the simulated arm did not wait."""
+    """Return a sentence about the real-time factor: the fraction of time in which the simulated arm did not wait.
+
+    Args:
+        summary: result of `_arm_summary`.
+        options: options of the chain; without a paused clock the arm never waits.
+    """
     if not options.paused_clock:
         return "the simulated arm did not wait for this machine (--wall-clock)"
     moved_s, held_s = summary["time_s"], summary["held_time_s"]

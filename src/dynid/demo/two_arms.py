@@ -44,7 +44,10 @@ svg {{ width: 100%; height: auto; }} .passed {{ color: #1b6e2b; }} .failed {{ co
 
 
 def leading(time_s: float) -> FloatArray:
-    """Return the hand's target for the leader's tool, (3,) [m]: around, back, forward to the wall, and away from it."""
+    """Return the displacement (3,) [m] of the hand that guides the leader's tool, at a time of the run [s].
+
+    The hand moves around, returns, moves forward so that the follower presses the wall, and moves away from it.
+    """
     free = wandering(time_s) * (1.0 - smooth((time_s - FREE_S + 1.5) / 1.5))
     forward = smooth((time_s - FREE_S) / PRESS_S) - smooth((time_s - FREE_S - PRESS_S - HOLD_S) / BACK_S)
     return read_only(free + np.array([DEPTH_M * forward, 0.0, 0.0]))
@@ -58,7 +61,9 @@ def run_two_arms(
     seed: int = 0,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Verdict:
-    """Identify a simulated arm, run two of them under bilateral control, and write bags, data set and report.
+    """Identify a simulated arm, couple two such arms by bilateral control, and write bags, data set and report.
+
+    The returned verdict has one check each of tracking, force and stops.
 
     Args:
         robot: the robot.
@@ -69,7 +74,7 @@ def run_two_arms(
 
     Raises:
         OutputExistsError: the folder exists.
-        DataError: the model was not accepted.
+        DataError: the identified model failed one of its checks.
     """
     settings = BilateralSettings()
     with whole_folder(output) as folder:
@@ -92,7 +97,7 @@ def run_two_arms(
 
 
 def _write_data_set(folder: Path, run: PairRun, robot: Robot) -> None:
-    """Write the session as a LeRobot data set if pyarrow is installed; otherwise do nothing."""
+    """Write the run of both arms as a LeRobot data set if pyarrow is installed; otherwise do nothing."""
     try:
         import pyarrow  # noqa: F401
     except ImportError:
@@ -134,7 +139,7 @@ def _check(key: str, name: str, value: float, limit: float, unit: str = "") -> C
 
 
 def _page(run: PairRun, robot: Robot, verdict: Verdict, settings: BilateralSettings) -> str:
-    """Return the report as HTML."""
+    """Return the HTML report of a run with two arms: its checks, and figures of forces, positions and torques."""
     rows = "".join(
         f"<tr><td>{html.escape(one.name)}</td><td>{one.value:.3g} {one.unit}</td><td>{one.limit:.3g} {one.unit}</td>"
         f"<td class={'passed' if one.passed else 'failed'}>{'passed' if one.passed else 'FAILED'}</td></tr>"
@@ -161,7 +166,7 @@ def _svg(draw: Callable[[Figure, PairRun, Robot], None], run: PairRun, robot: Ro
 
 
 def _touching(axes: Axes, run: PairRun) -> None:
-    """Shade the times at which the follower touches the wall."""
+    """Shade the times in a figure's axes at which the follower touches the wall."""
     axes.fill_between(
         run.time_s,
         0,

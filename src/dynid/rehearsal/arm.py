@@ -1,4 +1,4 @@
-"""Rehearsal of a driver and a simulated arm: both sides of a line in this process, from ping to torque off."""
+"""Rehearsal of a driver and a simulated arm: both ends of the servo line in one process, from ping to torque off."""
 
 import contextlib
 import threading
@@ -27,9 +27,11 @@ SHORT_STOP |= {"lower_from_s": 0.01, "stop_time_s": 0.1, "longest_stop_s": 0.3}
 def rehearse_arm(robot: Robot, plant: Plant | None = None) -> None:
     """Open a simulated arm in this process, run some cycles with torque, stop it, and close it again.
 
+    This compiles the functions that a driver and a simulated arm use.
+
     Args:
         robot: the robot whose driver or simulation is about to start.
-        plant: the arm behind the servos, which cannot be used afterwards; None makes one.
+        plant: simulated mechanics behind the servos, which cannot be used afterwards; None makes new ones.
     """
     arrived = threading.Event()
     left = CYCLES
@@ -58,7 +60,7 @@ def rehearse_arm(robot: Robot, plant: Plant | None = None) -> None:
 
 
 def rehearse_messages(robot: Robot) -> None:
-    """Encode and decode the messages that a driver publishes and receives."""
+    """Encode and decode each message that a driver publishes or receives, to compile the functions for it."""
     zeros = np.zeros(robot.size)
     encoder = JointStateEncoder(robot.joint_names)
     raw = encoder.encode(0, position=zeros, velocity=zeros, effort=zeros)

@@ -1,7 +1,8 @@
-"""Compilation for commands and nodes: once per robot, by one process at a time, on two processors, with progress.
+"""Compilation of the functions that commands and nodes run: once per robot, with a display of the progress.
 
-The rehearsal of a process compiles what it runs. The compiled functions stay in numba's cache; a stamp beside the
-generated modules lists its files, so a deleted or outdated cache is detected.
+Two child processes rehearse the work in parallel, so that numba compiles its functions and stores them in its cache.
+A lock file lets only one caller compile at a time, and other callers wait. A stamp file in dynid's cache folder lists
+the sources and cache files, so that a deleted or outdated cache is detected.
 """
 
 import contextlib
@@ -35,11 +36,11 @@ ARM_MESSAGE = "compiling the equations of motion of {}, mounted {}, once: about 
 
 
 class Files(NamedTuple):
-    """Files of compiled functions.
+    """Paths of the source files and cache files of compiled functions.
 
     Attributes:
         sources: files that define or generate the functions.
-        cache: files of numba's cache that hold them.
+        cache: index files of these functions in numba's cache.
     """
 
     sources: set[str]
@@ -47,18 +48,21 @@ class Files(NamedTuple):
 
 
 def ensure_compiled(robot: Robot, mount: str | None = None, report: Callable[[str], None] | None = None) -> bool:
-    """Compile everything for a robot unless that was done before; concurrent processes wait.
+    """Compile the functions that commands and nodes of a robot run, unless they are in the cache.
+
+    If another process compiles at the moment, the call waits for it.
 
     Args:
         robot: the robot that commands and nodes are about to use.
         mount: mount of the arm; None is robot.yaml's default.
-        report: gets one line before each part of the work; None shows a progress bar on standard error.
+        report: called with one line of text before the functions for all arms are compiled, and before those for this
+            arm; None shows a progress bar on standard error.
 
     Returns:
-        Whether something was compiled.
+        Whether this call compiled functions.
 
     Raises:
-        ConfigurationError: a compiling process failed; quotes its last line.
+        ConfigurationError: a compiling process failed; the message quotes the last line of its output.
     """
     first, mounted = load_robot(FIRST_ROBOT), mount or robot.file.default_mount
     compiled = _ensure(first, first.file.default_mount, JOB_GROUPS, COMMON_MESSAGE, report)
@@ -70,7 +74,20 @@ def ensure_compiled(robot: Robot, mount: str | None = None, report: Callable[[st
 def _ensure(
     robot: Robot, mount: str, shares: tuple[tuple[str, ...], ...], message: str, report: Callable[[str], None] | None
 ) -> bool:
-    """Run each group of jobs in its own process unless the stamp is valid; return whether they were run."""
+    """Run rehearsal jobs for a robot and mount, unless a valid stamp file shows that their functions are compiled.
+
+    Nothing is run either if dynid's cache folder is private to this process.
+
+    Args:
+        robot: robot of the jobs.
+        mount: name of the arm's mount.
+        shares: groups of job names; each group is run in a process of its own.
+        message: description of the work for the progress display.
+        report: called with the message; None shows a progress bar.
+
+    Returns:
+        Whether the jobs were run.
+    """
     folder = cache_folder()
     if is_private(folder):
         return False  # without a shared cache each process compiles for itself
@@ -90,7 +107,10 @@ def _ensure(
 
 
 def _key(robot: Robot, mount: str) -> str:
-    """Return a hash of all that compiled functions depend on besides dynid's sources: robot, mount, versions, cache."""
+    """Return a hash of everything besides dynid's sources that determines the compiled functions of a robot.
+
+    This is the robot's files, the mount, the versions of Python, numba and numpy, the machine type and numba's folder.
+    """
     files = sorted(path for path in [*robot.folder.rglob("*"), robot.urdf_path] if path.is_file())
     versions = [platform.python_version(), platform.machine(), *(version(name) for name in ("numba", "numpy"))]
     given = repr(([(str(path), _state(path)) for path in files], versions, mount, os.environ.get("NUMBA_CACHE_DIR")))
@@ -98,13 +118,13 @@ def _key(robot: Robot, mount: str) -> str:
 
 
 def _state(path: str | Path) -> list[int]:
-    """Return the modification time [ns] and the size of a file, which change with its content."""
+    """Return the modification time [ns] and the size [bytes] of a file, which show whether its content has changed."""
     status = os.stat(path)
     return [status.st_mtime_ns, status.st_size]
 
 
 def _is_valid(stamp: Path) -> bool:
-    """Return whether all sources in the stamp are unchanged, and no cache file in it is missing or shorter.
+    """Return whether a stamp file still holds: its sources are unchanged, no cache file in it is missing or shorter.
 
     A cache file grows when another process compiles the function for other types.
     """
@@ -126,7 +146,13 @@ def _write_stamp(stamp: Path, files: Files) -> None:
 
 @contextlib.contextmanager
 def _shown(message: str, jobs: int, *, quiet: bool) -> Iterator[Callable[[], None]]:
-    """Show a progress bar on a terminal, else the message alone; yield a function that advances it by one job."""
+    """Show a progress bar on a terminal, else only the message; yield a function that counts one more finished job.
+
+    Args:
+        message: description of the work.
+        jobs: total number of jobs.
+        quiet: whether nothing is shown.
+    """
     console = Console(stderr=True, quiet=quiet)
     if not console.is_terminal:
         console.print(f"{message} ...", soft_wrap=True, highlight=False)
@@ -139,7 +165,14 @@ def _shown(message: str, jobs: int, *, quiet: bool) -> Iterator[Callable[[], Non
 
 
 def _compile(robot: Robot, mount: str, shares: tuple[tuple[str, ...], ...], advance: Callable[[], None]) -> Files:
-    """Run each group of jobs in its own process, in parallel; return the files of the compiled functions."""
+    """Run groups of rehearsal jobs in parallel processes; return the files of the functions that they compiled.
+
+    Args:
+        robot: robot of the jobs.
+        mount: name of the arm's mount.
+        shares: groups of job names, one group per process.
+        advance: called after each finished job.
+    """
     environment = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, "1"), "MUJOCO_GL": "disable"}
     environment.pop("DYNID_LATE_WORK", None)
     command = [sys.executable, "-m", "dynid.rehearsal.job", str(robot.folder), mount]
@@ -159,10 +192,14 @@ def _compile(robot: Robot, mount: str, shares: tuple[tuple[str, ...], ...], adva
 
 
 def _follow(child: "subprocess.Popen[str]", advance: Callable[[], None]) -> Files:
-    """Read a child's output until it ends; return the files that it names.
+    """Read the output of a compiling child process until it ends; return the files of the functions it compiled.
+
+    Args:
+        child: process that runs `dynid.rehearsal.job`.
+        advance: called after each job that the child has finished.
 
     Raises:
-        ConfigurationError: the child failed.
+        ConfigurationError: the child process failed; the message quotes the last line of its output.
     """
     files = Files(set(), set())
     last = "it printed nothing"

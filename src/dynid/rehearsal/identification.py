@@ -18,10 +18,12 @@ AMPLITUDE_RAD, PACE_RAD_S, TURNS = 0.4, 1.0, 3
 
 
 def rehearse_identification(robot: Robot, mount: str | None = None) -> None:
-    """Simulate a few seconds of motion, write them as a bag, identify a model from it, and discard it.
+    """Simulate a few seconds of motion, write them as a bag, identify a model from the bag, and discard the model.
+
+    This compiles the functions of an identification.
 
     Args:
-        robot: the robot whose kernels are needed; its simulation needs a controller.
+        robot: the robot to simulate and identify; it must have controller settings.
         mount: mount of the arm; None is robot.yaml's default.
     """
     rest = robot.rest_posture

@@ -1,8 +1,8 @@
-"""Rehearsal job on one robot that names the files of compiled functions: `python -m dynid.rehearsal.job`.
+"""Program that runs rehearsal jobs on one robot and prints the files of the functions that they compiled.
 
     python -m dynid.rehearsal.job ROBOT MOUNT JOB...
 
-Several functions depend on the arm: the job `model` compiles those of the given robot and mount.
+Some functions are generated for one arm: the job `model` compiles those of the given robot and mount.
 """
 
 import json
@@ -34,7 +34,7 @@ GENERATING = ("load_kernels", "load_programs", "load_loops", "SymbolicArm")  # n
 
 
 def compiled_files() -> Files:
-    """Return the files of all functions that this process has compiled or loaded."""
+    """Return source and cache files of all numba functions that this process has compiled or loaded from the cache."""
     from numba.core.dispatcher import Dispatcher
 
     files = Files(set(), set())
@@ -51,7 +51,7 @@ def compiled_files() -> Files:
 
 
 def main() -> None:
-    """Run the jobs that the command line names; print one line after each."""
+    """Run the jobs named on the command line; after each, print the files of all functions compiled so far."""
     end_with_parent(os.getppid())
     one_thread_each()
     folder, mount, *names = sys.argv[1:]

@@ -1,4 +1,7 @@
-"""Monitor of functions compiled or loaded and modules imported after a process is ready; a test expects none."""
+"""Monitor of late work: functions that are compiled or loaded, and modules imported, after a process is ready.
+
+Such work would delay a control cycle. A test expects none.
+"""
 
 import json
 import os
@@ -12,29 +15,36 @@ VARIABLE = "DYNID_LATE_WORK"  # environment variable with the output file; unset
 
 
 class _Imports:
-    """Import hook that finds nothing and reports each requested module."""
+    """Import hook that writes each requested module to a file, and leaves loading to the other finders."""
 
     def __init__(self, path: Path, process: str) -> None:
         self._path, self._process = path, process
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        """Report the module; return None, so that the other finders load it."""
+        """Write the name of a requested module to the file; return None, so that the other finders load the module."""
         report(self._path, self._process, "import", name)
         return None
 
 
 def report(path: Path, process: str, kind: str, name: str) -> None:
-    """Append one late compilation, load or import to the file; lines of several processes do not mix."""
+    """Append one event of a process to the file `path` as a line of JSON; lines of several processes do not mix.
+
+    Args:
+        path: output file.
+        process: name of the process.
+        kind: "ready" for a process that has finished its start, "compile" or "import".
+        name: full name of the compiled function or imported module; for "ready" the name of the process.
+    """
     line = json.dumps({"process": process, "pid": os.getpid(), "time": time.time(), "kind": kind, "name": name}) + "\n"
     with path.open("a", encoding="utf-8") as stream:
         stream.write(line)
 
 
 def watch_late_work(process: str) -> None:
-    """Watch imports and compiled functions of this process from now on, if the environment names a file for them.
+    """Write all later imports and compilations of this process to the file that $DYNID_LATE_WORK names, if it is set.
 
-    A function counts when numba adds a compiled variant of it, whether compiled or loaded from the cache: both
-    stop a control cycle.
+    A function is reported when numba adds a compiled variant of it, whether newly compiled or loaded from the cache.
+    Both delay a control cycle. `process` is the name of this process in the report.
     """
     if not (text := os.environ.get(VARIABLE)):
         return

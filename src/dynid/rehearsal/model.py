@@ -11,7 +11,7 @@ from dynid.robot import Robot
 
 
 def rehearse_model(robot: Robot, mount: str | None = None) -> None:
-    """Evaluate once, at the zero pose, each function that is generated from the arm's equations of motion.
+    """Compile each function that is generated from the arm's equations of motion, by evaluating it at the zero pose.
 
     Args:
         robot: the robot whose geometry and structure determine the functions.

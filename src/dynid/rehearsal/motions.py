@@ -1,4 +1,4 @@
-"""Rehearsal of an executor: check a short motion, follow it with every law, brake, hold and release."""
+"""Rehearsal of an executor: check a short motion, follow it with every control law, brake, hold and release."""
 
 import numpy as np
 
@@ -21,14 +21,16 @@ STATE_CYCLES = 5  # number of cycles in each state
 
 
 def rehearse_motions(robot: Robot, mount: str | None = None) -> None:
-    """Check a short motion of the robot and follow it with every control law, on artificial states.
+    """Check a short motion of the robot and follow it with every control law, with artificial joint states.
+
+    This compiles the functions that an executor uses.
 
     Args:
         robot: the robot that is about to be commanded.
         mount: mount of the arm; None is robot.yaml's default.
 
     Raises:
-        DynidError: a file of the robot is missing or wrong; loading it for the real run reports the same.
+        DynidError: a file of the robot is missing or not valid. The real run raises the same error later.
     """
     selection = ControllerSelection(robot, load_controller(robot), mount)
     selection.prepare()
@@ -44,7 +46,10 @@ def rehearse_motions(robot: Robot, mount: str | None = None) -> None:
 
 
 def _laws(robot: Robot, selection: ControllerSelection) -> list[TorqueLaw]:
-    """Return every law with the nominal parameters, without and with load-dependent friction."""
+    """Return all control laws; each model-based law comes twice, without and with load-dependent friction.
+
+    Their model has the robot's nominal parameters.
+    """
     model = selection.arm_model
     phi = nominal_parameters(robot, model)
     laws = [selection.make(CONTROLLERS[0])]
@@ -56,7 +61,11 @@ def _laws(robot: Robot, selection: ControllerSelection) -> list[TorqueLaw]:
 
 
 def _follow(executor: MotionExecutor, motion: object, law: TorqueLaw, rest: FloatArray) -> None:
-    """Follow the motion for some cycles, then brake, hold and release; laws without a reference only hold."""
+    """Run a control law for some cycles: follow the motion, brake, hold and release.
+
+    A law that follows no reference (hand guiding) only holds and releases. The artificial joint states stay at the rest
+    posture `rest` (n,) [rad].
+    """
     stamp_ns, q = 0, np.array(rest)
 
     def cycles() -> None:

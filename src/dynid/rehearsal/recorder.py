@@ -9,7 +9,7 @@ from dynid.simulation.lockstep.simulated_bag import TOPICS
 
 
 def rehearse_recording() -> None:
-    """Write a bag of one message for each storage into a temporary folder, which is removed."""
+    """Write a bag of one message in each storage format (mcap, sqlite3) into a temporary folder, then remove it."""
     with tempfile.TemporaryDirectory(prefix="dynid-rehearsal-") as folder:
         for storage in ("mcap", "sqlite3"):
             writer = BagWriter(Path(folder) / storage, TOPICS, storage)
