@@ -1,8 +1,9 @@
-"""Client that identifies an arm adaptively: it plans segments, and the running nodes execute and record them.
+"""Client that identifies an arm adaptively: it plans motion segments, and running nodes execute and record them.
 
-It enables the arm, records, moves, disables and identifies. Parameters: `output` is the folder of bag and result,
-`scene` the free space, `longest_s` the maximum time of motion, `after` the model before a change. While the arm moves,
-the topic `identification_progress` reports the progress. The exit code is 0 only if the model was accepted.
+It switches torque on, records the arm in motion, switches torque off and identifies a model from the bag. Parameters:
+`output` is the folder of bag and result, `scene` a file that describes the free space, `longest_s` the maximum time of
+motion, and `after` the model of the arm before it was changed. While the arm moves, the topic `identification_progress`
+reports the progress. The exit code is 0 only if the model was accepted.
 """
 
 import contextlib
@@ -35,11 +36,19 @@ Progress = Callable[[str], None]
 
 
 def move_and_record(robot: Robot, call: Supervisor, stream: ArmStream, files: AdaptiveFiles) -> AdaptiveRun:
-    """Move the arm through planned segments and record them, ending at the rest posture; torque must be on.
+    """Plan motion segments, move the arm through them, record the motion into a bag, and return the adaptive run.
+
+    The arm ends at its rest posture. Torque must be on.
+
+    Args:
+        robot: robot of the arm.
+        call: client of the running nodes.
+        stream: receiver of the arm's topics.
+        files: adaptive identification with its settings and output paths.
 
     Raises:
         NodeError: a node refused, or does not answer.
-        SafetyError: no segment is safe, the arm was stopped, or a real arm has no description of its free space.
+        SafetyError: no segment is safe, the arm was stopped, or no file describes the free space of a real arm.
     """
     refuse_unknown_space(robot, reported_settings(call.latched_text(HARDWARE_SETTINGS), robot), files)
     make_folder(files.out)
@@ -71,7 +80,10 @@ def _stop(call: Supervisor) -> None:
 
 
 def refuse_unknown_space(robot: Robot, settings: HardwareSettings, files: AdaptiveFiles) -> None:
-    """Raise SafetyError if a real arm has no scene: segments may go anywhere in the free space."""
+    """Raise SafetyError if the arm is real and the user has given no file of its free space (`files.scene`).
+
+    Planned segments may go anywhere in the free space.
+    """
     if files.scene is None and not settings.simulated:
         raise SafetyError(
             f"{robot.name} is a real arm, and segments go anywhere in the free space: describe that around it in a "
@@ -80,7 +92,13 @@ def refuse_unknown_space(robot: Robot, settings: HardwareSettings, files: Adapti
 
 
 def write_identification(robot: Robot, files: AdaptiveFiles, run: AdaptiveRun, progress: Progress) -> AdaptiveResult:
-    """Identify the arm from the bag of a run, write the result and return it.
+    """Identify a model from the bag of an adaptive run, write the result and return it.
+
+    Args:
+        robot: robot of the arm.
+        files: adaptive identification with its output paths.
+        run: the finished run.
+        progress: function that receives the name of the present stage.
 
     Raises:
         DataError: no update during the motion gave a model; bag and adaptive.json are kept.
@@ -94,11 +112,17 @@ def write_identification(robot: Robot, files: AdaptiveFiles, run: AdaptiveRun, p
 
 
 def run_with_chain(robot: Robot, options: ChainOptions, files: AdaptiveFiles, progress: Progress) -> AdaptiveResult:
-    """Start the chain of nodes, identify its arm while it moves, and end the chain.
+    """Start all nodes, move the arm adaptively, end the nodes, write the identified model and return the result.
+
+    Args:
+        robot: robot of the arm.
+        options: options of the arm and its nodes.
+        files: adaptive identification with its settings and output paths.
+        progress: function that receives the name of the present stage.
 
     Raises:
         NodeError: a node does not start, refuses, or does not answer.
-        SafetyError: no segment is safe, the arm was stopped, or a real arm has no description of its free space.
+        SafetyError: no segment is safe, the arm was stopped, or no file describes the free space of a real arm.
         DataError: no update during the motion gave a model; bag and adaptive.json are kept.
     """
     with Chain(robot, options, new_path(files.out / LOGS)) as chain:
@@ -113,11 +137,11 @@ def run_with_chain(robot: Robot, options: ChainOptions, files: AdaptiveFiles, pr
 
 
 def identify_adaptively(call: Supervisor) -> str:
-    """Identify the arm of the running nodes with this node's parameters; return the outcome as one sentence.
+    """Identify the arm of the running nodes as the client's ROS parameters say; return the outcome as one sentence.
 
     Raises:
         NodeError: a node refused or does not answer, or the model was not accepted.
-        SafetyError: no segment is safe, the arm was stopped, or a real arm has no description of its free space.
+        SafetyError: no segment is safe, the arm was stopped, or no file describes the free space of a real arm.
         DataError: no update during the motion gave a model; bag and adaptive.json are kept.
     """
     robot = load_robot(declare(call.node, "robot", "crane_x7", "robot name or folder", fixed=True))

@@ -1,4 +1,4 @@
-"""Interlocks that stop an arm from outside its driver: second publishers, and torque that was switched off."""
+"""Interlocks of nodes: detection of a second publisher of a topic, and of a driver that stops its arm."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,12 +33,12 @@ class TorqueWatch:
         went_off: called if torque was switched off since the last report.
         took_over: called with the driver's status message when the driver stops following commands. It then brakes,
             holds and lowers the arm, whatever is commanded.
-        loaded: called with the used shares of the servos' overload capacity that the driver counts, (n,) [-].
+        loaded: called with the used fraction of each servo's overload capacity, as counted by the driver, (n,) [-].
 
     Attributes:
         fault: message of the fault for which the driver stops the arm; "" without a fault.
         off: whether the driver reports that torque is off.
-        drives: whether the driver moves the arm itself.
+        drives: whether the driver moves the arm itself instead of following commands: it stops the arm, or has ended.
         reports: number of reports received so far.
         incomplete: number of cycles in which a servo did not reply, as counted by the driver.
     """
@@ -80,7 +80,7 @@ class TorqueWatch:
             self._went_off()
 
     def refuse_fault(self, done: str) -> None:
-        """Raise SafetyError while the driver stops the arm.
+        """Raise SafetyError if the driver reports a fault, for which it stops the arm.
 
         `done` is the participle of the refused action for the message, such as "held".
         """
@@ -96,7 +96,7 @@ class TorqueWatch:
 
 
 def _loads_of(text: str) -> FloatArray | None:
-    """Return the overload shares (n,) [-] in a status of the driver; None if there are none, or they are malformed."""
+    """Return the used fractions of overload capacity, (n,) [-], from the driver's text; None if "" or malformed."""
     try:
         return np.array([float(word) for word in text.split()]) if text else None
     except ValueError:
@@ -161,7 +161,12 @@ class SinglePublisherSubscription:
         self._note(info.current_count, info.total_count)
 
     def _note(self, present: int, ever: int) -> None:
-        """Process the number of publishers at present, and of all that have ever matched this subscription."""
+        """Process a change of the publishers: report a second one, or schedule a new subscription once one remains.
+
+        Args:
+            present: number of publishers that are matched now.
+            ever: number of publishers that have matched since the subscription was created.
+        """
         others = self.count > 1 or self.count + ever - self._total_matched > 1  # or a second publisher came and left
         self.count, self._total_matched = present, ever
         if self.count > 1:
@@ -197,7 +202,7 @@ class SinglePublisherSubscription:
 class SingleCommander(SinglePublisherSubscription):
     """Subscription to `joint_commands`, which accepts commands from only one publisher at a time.
 
-    The control cycle takes the commands itself by `take`.
+    No callback runs when a message arrives: the control cycle fetches the commands by `take`.
 
     Args:
         node: node that creates the subscription.
@@ -211,9 +216,9 @@ class SingleCommander(SinglePublisherSubscription):
         super().__init__(node, JointState, COMMAND_TOPIC, on_command, NEWEST, stop, raw=True)
 
     def take(self, newest_ns: int) -> None:
-        """Take the commands that have arrived, the oldest first, up to one that answers the newest state.
+        """Pass the received commands to `on_command`, the oldest first, up to one that answers the newest state.
 
-        May be called in any one thread.
+        All calls must come from the same thread; it need not be the thread that spins the node.
 
         Args:
             newest_ns: timestamp of the newest state that was published [ns].
@@ -243,7 +248,9 @@ class SingleCommander(SinglePublisherSubscription):
 
 
 class SecondSources:
-    """Record of topics that had more than one publisher at any time since it was cleared; a recorder uses it.
+    """Record of topics that had more than one publisher at any time since the record was cleared.
+
+    A recorder uses it, because such data may be from another arm.
 
     Attributes:
         text: error message for the first such topic; '' if there was none.
@@ -253,7 +260,7 @@ class SecondSources:
         self._node, self._counts, self.text = node, dict[str, int](), ""
 
     def note(self, topic: str, count: int) -> None:
-        """Store the present number of publishers of a topic."""
+        """Store the present number of publishers of a topic; set the error message if there is more than one."""
         self._counts[topic] = count
         if count > 1 and not self.text:
             self.text = (
@@ -262,7 +269,7 @@ class SecondSources:
             )
 
     def clear(self) -> None:
-        """Clear the error message, then check the latest numbers of publishers again."""
+        """Clear the error message; set it again if a topic has more than one publisher at present."""
         self.text = ""
         for topic, count in tuple(self._counts.items()):
             self.note(topic, count)

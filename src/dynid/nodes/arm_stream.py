@@ -40,8 +40,8 @@ class ArmStream:
 
     Attributes:
         recording: all messages received so far.
-        load: used share of each servo's overload limit, at which it switches itself off, (n,).
-        most_load: share of the overload limit at which the motion is cancelled, (n,); None cancels no motion.
+        load: used fraction of each servo's overload capacity, (n,) [-]; at 1 the servo switches itself off.
+        most_load: value of `load` above which the motion is cancelled, (n,) [-]; None cancels no motion.
         overloaded: whether a motion was cancelled for overload since `most_load` was set.
     """
 
@@ -91,7 +91,7 @@ class ArmStream:
 
     @property
     def connected(self) -> bool:
-        """Whether executor and driver are connected: motions, cancelling, motion status and joint states."""
+        """Whether the executor receives motions and cancel requests and reports status, and joint states arrive."""
         return (
             self._motions.get_subscription_count() > 0
             and self._cancel.service_is_ready()
@@ -109,11 +109,11 @@ class ArmStream:
         self._motions.publish(message)
 
     def report(self, progress: dict[str, Any]) -> None:
-        """Publish the progress of the identification on topic `identification_progress`."""
+        """Publish the progress of the identification, given as plain values, on topic `identification_progress`."""
         self._progress.publish(String(data=json.dumps(progress)))
 
     def status(self, identifier: str) -> MotionStatus | None:
-        """Return the executor's latest status of a motion; None before the first.
+        """Return the executor's latest status of the motion with this identifier; None before the first status.
 
         Raises:
             SafetyError: the arm must not be moved any more.
@@ -174,10 +174,10 @@ class ArmStream:
         self._statuses[status.id] = status
 
     def _on_load(self, load: FloatArray) -> None:
-        """Start from the first load that the driver reports, (n,) [-], so that earlier currents count, too.
+        """Initialise `load` with the first fractions of overload capacity that the driver reports, (n,) [-].
 
-        From then on, `_follow_load` adds the load of the applied commands, which are also what segments are planned
-        with.
+        They include the effect of earlier currents. Later reports are ignored, because `_follow_load` then adds the
+        effect of the applied commands, and segments are planned with commanded currents as well.
         """
         known = self._overload is not None and load.shape == self.load.shape and bool(np.isfinite(load).all())
         if known and not self._begun:

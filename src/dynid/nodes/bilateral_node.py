@@ -1,4 +1,4 @@
-"""Node for bilateral control: it couples two arms, receiving the states and commanding the torques of both.
+"""Node for bilateral control: it couples two arms, a leader and a follower, whose torques it commands.
 
 Each arm has its own driver, in the namespace `leader` or `follower`. `~/engage` switches torque on at both arms and
 couples them where they are; `~/disengage` lowers both arms and switches torque off. Commands start once both arms have
@@ -50,7 +50,8 @@ class _Question:
         answer: pending answer to the caller of `~/engage` or `~/disengage`.
         answers: number of drivers that have answered.
         refusals: reasons why the request fails.
-        couple_s: time at which both arms have been held long enough to be coupled [s].
+        couple_s: monotonic time at which both arms have been held long enough to be coupled [s]; infinite until both
+            drivers have switched torque on.
     """
 
     enabled: bool
@@ -91,11 +92,11 @@ class BilateralNode(Node):
         compile_first(self, self.robot, self._mount)
 
     def shut_down(self) -> None:
-        """Stop commanding; each driver then brakes, holds and lowers its arm."""
+        """Stop commanding torques to both arms; each driver then brakes, holds and lowers its arm."""
         self._cycles.pair.stop("the node ended")
 
     def callback_failed(self, text: str) -> None:
-        """End the coupling because a callback of this node failed."""
+        """End the coupling because a callback of this node failed; `text` describes the error."""
         self._end(text)
 
     # -- model and settings ------------------------------------------------------------------------------------------
@@ -105,6 +106,8 @@ class BilateralNode(Node):
 
         Raises:
             ConfigurationError: a path is empty.
+            DataError: a model is of another structure, or not physically consistent.
+            SafetyError: a model was not accepted, or must not move the arm for another reason.
         """
         for parameter, path in paths.items():
             if not path:
@@ -135,7 +138,7 @@ class BilateralNode(Node):
             self._cycles.pair.set(self._settings(changed))
 
     def _take_mount(self) -> None:
-        """Set gravity to the mount that both drivers report.
+        """Use the direction of gravity of the mount that both drivers report.
 
         Raises:
             SafetyError: the two mounts differ.
@@ -171,7 +174,10 @@ class BilateralNode(Node):
                 self._switch_off()
 
     def _end(self, reason: str) -> None:
-        """End the coupling, if there is one, and have both drivers lower their arms."""
+        """End the coupling for this reason, if the arms are coupled, and request both drivers to lower their arms.
+
+        A pending request to couple the arms fails for the same reason.
+        """
         if self._question is not None and self._question.enabled:
             self._question.refusals.append(reason)
         if not self._cycles.pair.stopped:
@@ -179,7 +185,7 @@ class BilateralNode(Node):
             self._switch_off()
 
     def _switch_off(self) -> None:
-        """Log why the coupling ended, and ask both drivers to lower their arms, without waiting for their answers."""
+        """Log why the coupling ended, and request both drivers to lower their arms, without waiting for answers."""
         self.get_logger().error(f"the arms are not coupled any more: {self._cycles.pair.stopped}")
         self._lower_both()
         self._publish_diagnostics()
@@ -240,9 +246,14 @@ class BilateralNode(Node):
             side.set_enabled(enabled, partial(self._answered, self._question))
 
     def _answered(self, question: _Question, refusal: str) -> None:
-        """Process one driver's answer; ignore it if its request is already closed.
+        """Process one driver's answer to a request; ignore it if the request is already closed.
 
-        After the last answer the request is closed, or both arms are held for a while before they are coupled.
+        After the last answer the request is closed. If both drivers have switched torque on, they first hold the arms
+        for `HELD_S`, before the arms are coupled.
+
+        Args:
+            question: the request that was answered.
+            refusal: reason for which the driver refuses; "" if it agrees.
         """
         if question is not self._question:
             return

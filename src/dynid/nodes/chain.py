@@ -54,23 +54,24 @@ class ChainOptions:
         seed: seed of the simulated arm's noise.
         friction: friction model of the simulated arm's gears, see `dynid.simulation.plant.gear_friction`; None is
             robot.yaml's choice.
-        link: path of a link to the simulated arm's port; None creates no link.
+        link: path of a symbolic link to the simulated arm's port; None creates no link.
         trace: new file for the true states of the simulated arm; None writes none.
         identification: whether the identification node is started.
         driver: full name of the hardware node's module.
-        layout: places every process that is started, and has parameters for the driver; None sets neither processors
-            nor priorities.
-        wire_time: whether simulated servos take the time of a real line. The simulation computes on the same
-            processors, and both together may exceed a cycle.
+        layout: assignment of the started processes to processors and priorities; None changes neither.
+        wire_time: whether simulated servos take as long to answer as on a real line. The simulation computes on the
+            same processors, so transmission and computation together may exceed a cycle.
         paused_clock: whether a simulated arm's clock pauses while a busy host delays the driver or the commander.
-            Otherwise the arm moves on, as a real one does.
+            Without it the simulated arm moves on meanwhile, as a real one does.
         adapter: adapter between the simulated servos and the driver, see `dynid.simulation.bus.adapter`; any but uart
             implies `wire_time`.
         motor: effects of the simulated arm's motors, see `dynid.simulation.plant.motor`.
         rate_hz: rate of the control cycle [Hz]; 0 lets the driver find the highest rate that line and machine sustain.
-        lead: trajectory along which a simulated hand guides the arm, see `dynid.simulation.plant.hand`; None: no hand.
-        held_kg: mass of a body that the simulated arm picks up on SIGUSR1 and puts down on SIGUSR2 [kg]; None: no body.
-        scene: free space of all motions: a file, "" for the robot's own, or "none".
+        lead: trajectory along which a simulated hand guides the arm, see `dynid.simulation.plant.hand`; None simulates
+            no hand.
+        held_kg: mass of a body that the simulated arm picks up on SIGUSR1 and puts down on SIGUSR2 [kg]; None simulates
+            no body.
+        scene: free space of all motions: path of a file, "" for the robot's own file, or "none" for no limits.
         consented: whether there is consent to move the real arm on `real_port`. Without it the driver refuses a line
             that does not prove to be simulated.
     """
@@ -103,12 +104,15 @@ class ChainOptions:
 
 
 def _interrupt(number: int, _: FrameType | None) -> None:
-    """Treat the end of the terminal or a termination signal like Ctrl-C, so that the arm comes to rest first."""
+    """Handle SIGTERM and SIGHUP like Ctrl-C, by KeyboardInterrupt, so that the arm comes to rest before the end."""
     raise KeyboardInterrupt
 
 
 def refuse_running_nodes(domain: str) -> None:
-    """Raise NodeError if nodes of another arm run in a ROS domain, for instance those of a launch file."""
+    """Raise NodeError if nodes with the names of a chain run in this process's ROS domain, such as a launch file's.
+
+    They would command the same arm. `domain` is the number of the domain, for the message.
+    """
     with Supervisor() as call:
         end_s = call.now() + DISCOVERY_S
         call.wait(lambda: call.now() >= end_s or bool(_running_nodes(call)), 10 * DISCOVERY_S, "the passing of time")
@@ -123,7 +127,24 @@ def _running_nodes(call: Supervisor) -> list[str]:
 
 
 class Chain:
-    """Running processes of a chain, as a context manager: leaving it ends them all, the hardware node first."""
+    """Context manager that runs an arm and its nodes: simulated arm, hardware, executor, recorder, identification.
+
+    Leaving it ends all processes. A simulated arm ends last, after the hardware node has brought it to rest.
+
+    Args:
+        robot: robot of the arm.
+        options: options of the arm and its nodes.
+        logs: folder for the log files of the processes.
+
+    Attributes:
+        arm: process of the simulated arm; None for a real arm, and before the start.
+        hardware: process of the hardware node; None before the start.
+        executor: process of the executor node; None before the start.
+        recorder: process of the recorder node; None before the start.
+
+    Raises:
+        NodeError: another chain runs in the same ROS domain, or no domain is free.
+    """
 
     def __init__(self, robot: Robot, options: ChainOptions, logs: Path) -> None:
         self.robot, self.options = robot, options
@@ -146,7 +167,7 @@ class Chain:
 
     @property
     def supervisor(self) -> Supervisor:
-        """Client that calls the chain's nodes."""
+        """Client for the services and parameters of the running nodes."""
         assert self._supervisor is not None, "the chain is not started"
         return self._supervisor
 
@@ -235,11 +256,17 @@ class Chain:
         return self._port_file.read_text(encoding="utf-8").strip()
 
     def add_node(self, module: str, name: str, parameters: Mapping[str, str]) -> Process:
-        """Start another node of dynid.nodes, which ends with the chain."""
+        """Start another node, which ends with the chain, and return its process.
+
+        Args:
+            module: name of the node's module in dynid.nodes.
+            name: name of the process and its log file.
+            parameters: ROS parameters by name, in addition to `robot`.
+        """
         return self._group.start_node(module, name, {"robot": self.options.robot, **parameters})
 
     def kill(self, process: Process) -> None:
-        """Kill one process immediately; the rest of the chain continues."""
+        """Kill one process of the chain immediately; the other processes continue."""
         self._group.kill(process)
 
     def bring_up(self) -> None:
@@ -271,7 +298,15 @@ class Chain:
         return next((p.last_error() for p in self._group.processes if p.name == name), "")
 
     def run_trajectory(self, name: str, profile: str, bag: Path, report: Report) -> float:
-        """Execute one trajectory, from approach to rest posture, and record it into its own bag; torque stays on.
+        """Execute one trajectory, from the approach to the return to rest, and record it into a bag.
+
+        Torque must be on, and stays on.
+
+        Args:
+            name: name of the trajectory, or path of its file.
+            profile: name of the excitation profile.
+            bag: folder of the new bag.
+            report: function that receives the progress.
 
         Returns:
             The trajectory's duration [s].

@@ -34,9 +34,16 @@ def silent(text: str, done: float, total: float) -> None:
 
 
 def collect(call: Supervisor, name: str, profile: str, bag: Path, report: Report = silent) -> float:
-    """Execute one trajectory and record it into a new bag; return the trajectory's duration [s].
+    """Switch torque on, execute one trajectory and record it into a new bag; return the trajectory's duration [s].
 
     Torque is switched off at the end, also after an error.
+
+    Args:
+        call: client of the running nodes.
+        name: name of the trajectory, or path of its file.
+        profile: name of the excitation profile.
+        bag: folder of the new bag.
+        report: function that receives the progress.
 
     Raises:
         NodeError: a node refused, the motion was cancelled or took too long; the message gives the reason.
@@ -61,6 +68,12 @@ def begin_recording(call: Supervisor, name: str, profile: str, bag: Path) -> Non
 
     Discovery takes a second or two. If the motion started earlier, the bag would lack its start and the first commands.
 
+    Args:
+        call: client of the running nodes.
+        name: trajectory that the executor will execute: a name or the path of a file.
+        profile: name of the excitation profile.
+        bag: folder of the new bag.
+
     Raises:
         NodeError: a node refused, is not connected to the others, or the recorder has given up.
     """
@@ -81,7 +94,9 @@ def begin_recording(call: Supervisor, name: str, profile: str, bag: Path) -> Non
 
 
 def _unmatched(call: Supervisor, bag: Path) -> str:
-    """Return which connection of recorder or arm is missing, with a possible cause; '' if all are connected.
+    """Return a message about a missing connection of recorder or hardware node, with a possible cause.
+
+    Return '' if all connections exist. `bag` is the folder of the bag being recorded.
 
     Raises:
         NodeError: the recorder has given up.
@@ -104,7 +119,12 @@ def _unmatched(call: Supervisor, bag: Path) -> str:
 
 
 def execute(call: Supervisor, name: str, report: Report = silent) -> float:
-    """Execute the prepared motion and wait for its end; return the trajectory's duration [s].
+    """Execute the trajectory that the executor's parameters name, and wait for its end; return its duration [s].
+
+    Args:
+        call: client of the running nodes.
+        name: name of the motion in messages, until the executor reports its own.
+        report: function that receives the progress.
 
     Raises:
         NodeError: the motion was refused, cancelled, or not done in time.
@@ -144,13 +164,16 @@ def execute(call: Supervisor, name: str, report: Report = silent) -> float:
 
 
 def _counters(call: Supervisor) -> tuple[float, float]:
-    """Return the numbers of cycles that the driver has missed and planned so far; NaN if it does not report them."""
+    """Return the numbers of cycles that the driver has missed, and has planned, so far; NaN if it reports none."""
     cycles, skipped, missed = (number(call.reported(LOOP, key)) for key in ("cycles", "skipped", "missed"))
     return missed, cycles + skipped
 
 
 def _missed(call: Supervisor, before: tuple[float, float]) -> str:
-    """Return a prefix for an error message that gives the cycles missed since `before`; "" if the share is small."""
+    """Return a clause about the cycles that the driver missed during a motion, to precede an error message.
+
+    Return "" if the missed fraction is small. `before` is the result of `_counters` at the start of the motion.
+    """
     missed, planned = (now - then for now, then in zip(_counters(call), before, strict=True))
     if not missed > MISSING_SHARE * planned:
         return ""
@@ -158,7 +181,7 @@ def _missed(call: Supervisor, before: tuple[float, float]) -> str:
 
 
 def end_recording(call: Supervisor) -> None:
-    """Close the bag of a completed motion once the recorder, which may lag behind, has received all of it.
+    """Close the bag of a completed motion as soon as the recorder, which may lag behind, has received the whole motion.
 
     Raises:
         NodeError: the bag is incomplete because the recorder lags too far or has given up, or it cannot be closed.
@@ -172,7 +195,7 @@ def wait_for_arm(call: Supervisor) -> None:
     A change of rate while a bag is recorded would make the bag unusable.
 
     Raises:
-        NodeError: either did not happen in time.
+        NodeError: no states arrived in time, or the driver did not decide in time.
     """
     call.wait(lambda: states_arrive(call), STATES_TIMEOUT_S, "the arrival of joint_states at the executor")
     call.wait(
@@ -189,7 +212,7 @@ def states_arrive(call: Supervisor) -> bool:
 
 
 def _undecided(call: Supervisor) -> str:
-    """Return a message why the driver's cycle rate is not decided yet; '' if it is."""
+    """Return why the driver has not decided on its cycle rate yet; '' if it has decided."""
     if not call.reported(LOOP, COMMANDERS):
         return SILENT_DRIVER
     rate = call.reported(LOOP, RATE)
@@ -197,7 +220,7 @@ def _undecided(call: Supervisor) -> str:
 
 
 def collect_one(call: Supervisor) -> str:
-    """Record the experiment that the node's parameters define; return a summary as text."""
+    """Record the experiment that the client's ROS parameters define; return a summary as text."""
     name = declare(call.node, "trajectory", "", "name of the trajectory")
     profile = declare(call.node, "profile", "limited", "excitation profile")
     output = declare(call.node, "output", "", "folder of the new bag; it must not exist")

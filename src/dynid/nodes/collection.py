@@ -98,7 +98,7 @@ class Collection:
 
     @property
     def done(self) -> dict[str, dict[str, Any]]:
-        """Stored facts of every completed trajectory: its duration [s] and the completeness of its bag."""
+        """Stored facts of every completed trajectory by name: its duration [s] and the completeness of its bag."""
         found = {name: self._done(name) for name in self.options.names}
         return {name: read_json(path) for name, path in found.items() if path.is_file()}
 
@@ -121,6 +121,8 @@ class Collection:
 
 def cool_down(call: Supervisor, limit_deg_c: float, report: Report) -> None:
     """Wait, while the arm is held, until the warmest servo has cooled down to the limit [deg C].
+
+    `report` receives the present temperature as progress.
 
     Raises:
         NodeError: the driver reports no temperatures, or cooling takes more than an hour.
@@ -154,7 +156,7 @@ def run_collection(
         report: receives the progress of the motion under way.
         tell: receives a sentence for every unfinished bag that is renamed, and for every motion that starts, with the
             remaining time.
-        make: creates the chain.
+        make: creates the chain of nodes from the robot, its options and a folder for logs.
 
     Raises:
         ConfigurationError: the folder holds a collection with other settings.

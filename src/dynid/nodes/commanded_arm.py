@@ -52,7 +52,7 @@ class CommandedArm:
     Attributes:
         at: posture of the reference, (n,) [rad].
         moved_s: total time of the segments and return motions so far [s].
-        along_s: time along the last segment at which it ended or was stopped [s].
+        along_s: executed time of the last segment [s]; less than its duration if it was stopped on the way.
         pauses_for_planning: whether the arm's time stops while a segment is planned; always False for this arm.
     """
 
@@ -77,7 +77,7 @@ class CommandedArm:
         self._earlier_parameters = dict(zip(OWN_PARAMETERS, values, strict=True))
 
     def leave(self) -> None:
-        """Restore the executor's earlier parameters.
+        """Restore the parameters that the executor had before this object was created.
 
         Raises:
             NodeError: the executor refuses them.
@@ -86,13 +86,13 @@ class CommandedArm:
 
     @property
     def load(self) -> FloatArray:
-        """Used share of each servo's overload limit, at which it switches itself off, (n,)."""
+        """Used fraction of each servo's overload capacity, (n,) [-]; at 1 the servo switches itself off."""
         return self._stream.load
 
     def to_start(self, feedforward: Feedforward) -> None:
         """Move to the rest posture without the limits of the scene, then start a series of motions.
 
-        All motions of the series are one recording in the bag.
+        All motions of the series form one recording in the bag. The motion gets the torques of `feedforward`.
 
         Raises:
             SafetyError: the motion was stopped, or the arm must not be moved any more.
@@ -106,8 +106,12 @@ class CommandedArm:
     ) -> None:
         """Start a segment, and return as soon as the executor has accepted it.
 
-        The segment stops if a tracking error exceeds the tube (n,) [rad], or a servo uses more than the share
-        `most_load` (n,) of its overload limit.
+        Args:
+            motion: motion of the segment.
+            feedforward: torques of the segment.
+            tube: largest tracking errors, (n,) [rad]. Beyond them the segment is stopped.
+            most_load: largest used fractions of the servos' overload capacity, (n,) [-]. Above them the segment is
+                stopped.
 
         Raises:
             RefusedError: the executor refuses the segment.
@@ -120,10 +124,10 @@ class CommandedArm:
         self._begun = motion, feedforward
 
     def finish(self) -> FloatArray:
-        """Wait until the arm stands; return the largest tracking errors of the segment, (n,) [rad].
+        """Wait until the segment has ended and the arm stands; return its largest tracking errors, (n,) [rad].
 
         Raises:
-            SafetyError: the segment was stopped for another reason than its tube or overload limit.
+            SafetyError: the segment was stopped for another reason than its tracking error or a servo's overload.
         """
         assert self._begun is not None
         motion, feedforward = self._begun
@@ -140,15 +144,24 @@ class CommandedArm:
         return errors
 
     def retrace(self, motion: PolynomialTrajectory, along_s: float, feedforward: Feedforward) -> None:
-        """Return to the start of a segment that was executed for `along_s` [s]."""
+        """Move back along a segment to its start, from the point at which it was stopped.
+
+        Args:
+            motion: motion of the segment.
+            along_s: executed time of the segment [s].
+            feedforward: torques of the return motion.
+        """
         return_path = return_motion(motion, along_s, self.at, self.robot.joint_names)
         self.follow(return_path, feedforward)
         self.moved_s += return_path.duration
 
     def follow(self, motion: PolynomialTrajectory, feedforward: Feedforward, tube: FloatArray | None = None) -> None:
-        """Follow a motion that is not part of the identification, then hold.
+        """Follow a motion that is not a segment of the identification, such as a return motion, then hold.
 
-        The tube (n,) [rad] is the maximum tracking error of each joint; None is the executor's maximum.
+        Args:
+            motion: the motion.
+            feedforward: torques of the motion, and of holding the arm at its end.
+            tube: maximum tracking error of each joint, (n,) [rad]; None is the executor's maximum.
 
         Raises:
             SafetyError: the motion was stopped.
@@ -162,6 +175,8 @@ class CommandedArm:
 
     def hold(self, feedforward: Feedforward, duration_s: float = HOLD_S) -> None:
         """Hold the arm at its present posture for a duration [s], measured by the timestamps of its states.
+
+        `feedforward` gives the holding torques.
 
         Raises:
             SafetyError: holding was stopped.
@@ -179,13 +194,13 @@ class CommandedArm:
         )
 
     def source(self, name: str) -> Recording:
-        """Return all data recorded since the start as a recording with this name."""
+        """Return all messages received since the start as a recording with this name, the input of identification."""
         return recording_of_driver(self._stream.recording.recording(name, self.robot), self.robot)
 
     # -- motions -----------------------------------------------------------------------------------------------------
 
     def _tolerate(self, tube: FloatArray | None) -> None:
-        """Set the maximum tracking error of each joint, (n,) [rad]; None is the executor's maximum."""
+        """Set the executor's maximum tracking errors of the joints, (n,) [rad]; None is `MAX_TRACKING_ERROR_RAD`."""
         limits = np.full(self.robot.size, MAX_TRACKING_ERROR_RAD) if tube is None else tube
         self._call.set_parameters("executor", {"path_tolerance_rad": limits.tolist()})
 
@@ -215,7 +230,11 @@ class CommandedArm:
         return self._stream.status(self._identifier)
 
     def _message(self, motion: PolynomialTrajectory, torques: Torques) -> JointTrajectory:
-        """Return the motion as a message; its efforts are the torques less the control law's own feed-forward."""
+        """Return a motion as JointTrajectory.
+
+        Its efforts are the torques of the function `torques` minus the feed-forward torques that the control law adds
+        itself, limited to the joints' torque limits.
+        """
         steps = math.ceil(motion.duration / POINT_S)
         # whole nanoseconds, as in the message, so that no two points have equal times
         grid = np.linspace(0.0, motion.duration, steps + 1)
@@ -259,10 +278,10 @@ class CommandedArm:
         return error
 
     def _stopped_at(self) -> float:
-        """Wait until the arm stands after its tube or overload limit stopped a motion; return the time along it [s].
+        """Wait until the arm stands after a motion was stopped; return the executed time of the motion [s].
 
         Raises:
-            SafetyError: the motion was stopped for another reason.
+            SafetyError: the motion was stopped for another reason than its tracking error or a servo's overload.
         """
 
         def refuse_others() -> None:
@@ -284,7 +303,10 @@ class CommandedArm:
     # -- what was recorded -------------------------------------------------------------------------------------------
 
     def _errors(self, motion: Motion, span: tuple[int, int]) -> FloatArray:
-        """Return the largest tracking errors (n,) [rad] of a motion; `span` has its start and end timestamps [ns]."""
+        """Return the largest tracking errors (n,) [rad] of a recorded motion.
+
+        `span` has the timestamps of the motion's start and end [ns].
+        """
         recording = self._stream.recording
         count = round(DURATION_FACTOR * (motion.duration + SEARCH_MARGIN_S) / self.robot.file.bus.cycle_s)
         states = recording.since(JOINT_STATES, max(0, recording.count(JOINT_STATES) - count))

@@ -68,7 +68,10 @@ class ManagedNode(LifecycleNode):
 
 
 def declare(node: Node, name: str, default: Any, description: str, *, fixed: bool = False) -> Any:
-    """Declare a parameter with a description and return its value; a `fixed` parameter can be set at the start only."""
+    """Declare a ROS parameter of a node with its default and description, and return its value.
+
+    A `fixed` parameter can be set only when the node starts.
+    """
     return node.declare_parameter(name, default, ParameterDescriptor(description=description, read_only=fixed)).value
 
 
@@ -86,9 +89,10 @@ def serve_trigger(node: Node, name: str, serve: Callable[[], str]) -> None:
 
 
 def check_parameters(node: Node, check: Callable[[list[Parameter]], None]) -> None:
-    """Register `check` to accept or refuse new parameter values; any exception refuses them all and is the reason.
+    """Register a function that checks new parameter values of a node before they are set.
 
-    Unexpected exceptions refuse as well: no call from outside may end a node.
+    If `check` raises an exception, all values of the call are refused, with the exception's text as the reason. That
+    includes unexpected exceptions, because no call from outside may end a node.
     """
 
     def answer(parameters: list[Parameter]) -> SetParametersResult:
@@ -104,7 +108,7 @@ def check_parameters(node: Node, check: Callable[[list[Parameter]], None]) -> No
 
 
 def in_words(error: Exception) -> str:
-    """Return an error as one line; the class is named unless it is a DynidError."""
+    """Return the message of an error as one line, preceded by its class name unless it is a DynidError."""
     return str(error) if isinstance(error, DynidError) else f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
@@ -126,12 +130,18 @@ def end_with_expected_parent() -> None:
 
 
 def set_middleware_defaults() -> None:
-    """Set the middleware's defaults for this process and its children, except those that the user has set."""
+    """Set environment variables with dynid's settings of the ROS middleware, for this process and its children.
+
+    A setting that the user has chosen is kept.
+    """
     os.environ.update(middleware_defaults(os.environ, rclpy.get_rmw_implementation_identifier()))
 
 
 class StopFlag:
-    """Flag that SIGINT, SIGTERM or SIGHUP sets; the ROS context stays valid, so that a node can finish its work."""
+    """Handler of SIGINT, SIGTERM and SIGHUP that only sets the flag `stopped`.
+
+    The ROS context stays valid, so that a node can finish its work.
+    """
 
     def __init__(self) -> None:
         self.stopped = False
@@ -143,7 +153,10 @@ class StopFlag:
 
 
 def compile_first(node: Node, robot: Robot, mount: str | None = None) -> None:
-    """Compile the functions that nodes of this robot run, unless they are cached; the log reports it."""
+    """Compile the functions that nodes of this robot run, unless they are cached; the node's log reports it.
+
+    `mount` is the name of the arm's mount; None is the robot's default.
+    """
     ensure_compiled(robot, mount or None, node.get_logger().info)
 
 
@@ -163,7 +176,7 @@ def spin_until(node: Node, stop: Callable[[], bool], *, events: bool = False) ->
     executor.add_node(node)
 
     def spin_a_while() -> None:
-        """Process events within one call, since returning to Python after each message costs more time."""
+        """Process events for up to `WAKE_S`; with `events`, in one call, since one call per message is slower."""
         if events:
             executor.spin_until_future_complete(Future(), WAKE_S)
         else:
@@ -194,10 +207,10 @@ def _report_failure(node: Node, error: Exception) -> None:
 
 
 def refuse_unknown_parameters(node: Node) -> None:
-    """Check for parameters that were given to a node at the start but are not declared; ROS ignores them silently.
+    """Look for parameters that a node was given at its start but does not declare; ROS would ignore them silently.
 
-    A name similar to a declared one is refused as a typing error. Any other is logged as a warning, since it may belong
-    to another node.
+    A name that is similar to a declared one is refused as a typing error. Any other name is logged as a warning, since
+    the parameter may belong to another node.
 
     Raises:
         UnknownNameError: an unknown name resembles a declared one.
@@ -212,10 +225,10 @@ def refuse_unknown_parameters(node: Node) -> None:
 
 
 def leave(code: int = 0) -> NoReturn:
-    """End a process whose work is done, and ignore further signals meanwhile.
+    """End this process with the exit code `code`, and ignore further signals meanwhile.
 
-    While Python exits it handles no signals, so a second one would kill the process, and launch would report a node
-    that died. The final garbage collection is skipped; it would take seconds on a busy host.
+    While Python exits it handles no signals. A second signal would then kill the process, and ROS launch would report
+    a crashed node. The final garbage collection is skipped; it would take seconds on a busy host.
     """
     for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
@@ -224,9 +237,10 @@ def leave(code: int = 0) -> NoReturn:
 
 
 def log_lost_answers(node: Node) -> None:
-    """Log a service answer that did not reach its client as information, instead of ROS's Python warning.
+    """Replace the Python warning that rclpy issues for an undelivered service answer by a line in the node's log.
 
-    It is not a fault: the node had not discovered the client yet, and the client asks again (see `Supervisor`).
+    An undelivered answer is not a fault: the node had not discovered the client yet, and the client repeats its request
+    (see `Supervisor`).
     """
     original = warnings.showwarning
 
@@ -240,11 +254,15 @@ def log_lost_answers(node: Node) -> None:
 
 
 def run_node(create: Callable[[], Any], *, events: bool = False) -> None:
-    """Run a node process: initialise, create, rehearse and spin the node; leave cleanly on SIGINT, SIGTERM or SIGHUP.
+    """Run this process as a ROS node until SIGINT, SIGTERM or SIGHUP, then shut the node down and exit.
 
-    A node must have a method `shut_down`. A node in a control cycle also has `rehearse`, which compiles, loads and
-    imports everything the cycle needs; services are answered after that. If the node cannot be created, the process
-    prints one sentence and ends with exit code 1.
+    The node must have a method `shut_down`. If it has a method `rehearse`, that is called first, to compile, load and
+    import everything that the node needs; services are answered afterwards. If the node cannot be created, the process
+    prints one sentence and exits with code 1.
+
+    Args:
+        create: function that returns the node; rclpy is initialised when it is called.
+        events: whether to use the events executor, see `spin_until`.
     """
     end_at_once()
     end_with_expected_parent()

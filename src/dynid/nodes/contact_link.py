@@ -1,4 +1,4 @@
-"""Contact handling of the executor: it shares its model and payload, and is stopped by detected contact.
+"""Contact handling of the executor: it publishes its model and payload, and contact may stop its motions.
 
 Parameter `contact` sets the reaction: "stop" stops the arm, see `dynid.contact.stop`; "report" or "" does not.
 """
@@ -52,7 +52,13 @@ class ContactLink:
         self._stop.enabled = policy == STOP
 
     def share(self, arm: ArmModel, model: ControlModel | None, payload: FloatArray) -> None:
-        """Publish the model without payload, and the payload's parameters (10,) in SI units, if either has changed."""
+        """Publish the executor's model and payload for contact detection if either has changed.
+
+        Args:
+            arm: geometry and structure of the model.
+            model: model of the arm without payload; None if there is no model.
+            payload: standard parameters of the payload, (10,) in SI units; zeros without payload.
+        """
         text = SharedModel.of(arm, model, payload).model_dump_json()
         if text != self._last_shared:
             self._last_shared = text

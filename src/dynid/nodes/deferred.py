@@ -25,7 +25,7 @@ class Answer:
         self._response: Any = None
 
     def give(self, success: bool, message: str) -> None:
-        """Send the answer, or store it until the caller is known; call it only once."""
+        """Send success and message to the caller, or store them until the caller is known; call this only once."""
         assert self._response is None, "a call is answered once"
         self._response = self._kind(success=success, message=message)
         if self._header is not None:

@@ -49,7 +49,7 @@ class PrivateDomain:
         )
 
     def release(self) -> None:
-        """Release the domain for other processes."""
+        """End the reservation of the ROS domain and unset ROS_DOMAIN_ID; a domain that the user chose is kept."""
         if self._reservation is not None:
             del os.environ[DOMAIN_VARIABLE]
             self._reservation.close()
@@ -63,7 +63,9 @@ class PrivateDomain:
 
 
 def reserve_chain(domain: str) -> socket.socket:
-    """Reserve a domain for one chain until the socket is closed; two chains would command each other's arm.
+    """Reserve a ROS domain for one chain of nodes, until the returned socket is closed.
+
+    Two chains in one domain would command each other's arm. `domain` is the number of the domain.
 
     Raises:
         NodeError: another chain runs in the domain.
@@ -78,7 +80,7 @@ def reserve_chain(domain: str) -> socket.socket:
 
 
 def _reserved(name: str) -> socket.socket | None:
-    """Return a socket bound to an abstract name (see man 7 unix); None if another process holds that name."""
+    """Return a Unix socket bound to an abstract name (see man 7 unix); None if another process has bound it."""
     reservation = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         reservation.bind(f"\0dynid-ros-{name}")

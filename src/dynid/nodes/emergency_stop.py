@@ -40,7 +40,7 @@ class PressedPublishers:
 
     Attributes:
         pressed: identifiers of publishers still present that may have pressed.
-        unknown: whether a publisher may have pressed that has left or was never identified.
+        unknown: whether the stop may have been pressed by a publisher that has left, or that was never identified.
         present: identifiers of the publishers at the last check.
     """
 
@@ -58,9 +58,12 @@ class PressedPublishers:
         return bool(self.pressed) or self.unknown
 
     def update_publishers(self, present: frozenset[bytes], matched: int, now_s: float) -> None:
-        """Update the publishers that are present, and the number of matched ones, at time `now_s` [s].
+        """Update the publishers of the topic.
 
-        A publisher may be matched before its identifier is known.
+        Args:
+            present: identifiers of the publishers that are present.
+            matched: number of publishers that are matched; it is larger while an identifier is not known yet.
+            now_s: monotonic time of this check [s].
         """
         alone = len(present) == 1 and matched <= 1
         if not alone:
@@ -73,14 +76,21 @@ class PressedPublishers:
             self.unknown = True
 
     def has_sole_publisher(self, now_s: float) -> bool:
-        """Return whether one publisher has been the only one so long that every message must come from it."""
+        """Return whether one publisher has been alone on the topic for at least `DELIVERY_S`.
+
+        Every message that arrives now must then come from it. `now_s` is the monotonic time [s].
+        """
         return now_s - self._alone_since_s >= DELIVERY_S
 
     def press(self, subscription: int, now_s: float) -> None:
-        """Process a `true` from a subscription, given by its number: any publisher present may have sent it.
+        """Process a message `true`: all publishers that are present count as pressed, since any may have sent it.
 
         Each subscription receives the same message. The repeats are ignored, because publishers that joined meanwhile
         did not send it.
+
+        Args:
+            subscription: index of the subscription in `QUALITIES` that received the message.
+            now_s: monotonic time of the receipt [s].
         """
         if subscription in self._repeats and now_s - self._pressed_s <= REPEATED_S:
             self._repeats.discard(subscription)
@@ -90,7 +100,10 @@ class PressedPublishers:
         self.unknown |= not self.present or self._matched > len(self.present)
 
     def release(self, now_s: float) -> bool:
-        """Process a `false`; return whether it counts, which requires that its publisher has long been the only one."""
+        """Process a message `false` at the monotonic time `now_s` [s]; return whether it counts as a release.
+
+        It counts only if its publisher has been alone on the topic for at least `DELIVERY_S`.
+        """
         if self.has_sole_publisher(now_s):
             self.pressed -= self.present
             return True
@@ -121,7 +134,7 @@ class EmergencyStop:
         return self._node.create_subscription(Bool, ESTOP_TOPIC, receive, quality, event_callbacks=events)
 
     def _update_publishers(self) -> float:
-        """Update the publishers that are present; return the time of the check [s]."""
+        """Determine which publishers of the topic are present; return the monotonic time of this check [s]."""
         now_s = time.monotonic()
         present = frozenset(bytes(one.endpoint_gid) for one in self._node.get_publishers_info_by_topic(ESTOP_TOPIC))
         self._presses.update_publishers(present, max(one.get_publisher_count() for one in self._subscriptions), now_s)
@@ -132,10 +145,9 @@ class EmergencyStop:
         self._update_publishers()
 
     def _request_latched(self) -> None:
-        """Request the latched message of a publisher that has been the only one for long enough.
+        """Receive the latched message of a publisher again, once it has been alone on the topic for long enough.
 
-        It may already have published `false` before, while other publishers were present and this did not release the
-        stop.
+        The publisher may have published `false` while other publishers were present, which did not release the stop.
         """
         alone = self._presses.has_sole_publisher(self._update_publishers())
         if alone and not self._resubscribed and self._presses.pressed:
@@ -173,12 +185,12 @@ class EmergencyStop:
 
     @property
     def text(self) -> str:
-        """Text of the fault, with the publishers of the topic."""
+        """Message of the fault that the emergency stop causes; it names the publishers of the topic."""
         return f"emergency stop: true on topic {ESTOP_TOPIC} ({publishers(self._node, ESTOP_TOPIC)})"
 
     @property
     def refusal(self) -> str:
-        """Reason why torque cannot be switched on; '' if it can."""
+        """Reason why the emergency stop forbids switching torque on; '' if it does not."""
         self._update_publishers()
         if self._presses.pressed or not self._presses.unknown:
             return self.clear_refusal
@@ -189,7 +201,10 @@ class EmergencyStop:
 
     @property
     def clear_refusal(self) -> str:
-        """Reason why the fault cannot be cleared: a publisher that pressed is present and has not released; else ''."""
+        """Reason why the emergency stop forbids clearing the fault; '' if it does not.
+
+        It does while a publisher that pressed the stop is present and has not released it.
+        """
         self._update_publishers()
         if not self._presses.pressed:
             return ""
@@ -200,5 +215,5 @@ class EmergencyStop:
         )
 
     def forget_absent(self) -> None:
-        """Ignore presses by publishers that have left; call it when the fault is cleared."""
+        """Discard presses by publishers that have left or were never identified; call it when the fault is cleared."""
         self._presses.unknown = False

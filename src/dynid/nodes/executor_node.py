@@ -141,7 +141,7 @@ class ExecutorNode(Node):
         self.create_timer(1.0, self._publish_diagnostics)
 
     def rehearse(self) -> None:
-        """Run a short motion with every control law on artificial states, so that nothing compiles or loads later."""
+        """Run a short motion with every control law on artificial states; later nothing is compiled or loaded."""
         mount = self._selection.mount
         compile_first(self, self.robot, mount)
         self._selection.prepare()
@@ -155,7 +155,7 @@ class ExecutorNode(Node):
         self._output.end()
 
     def _declare_motions(self) -> None:
-        """Declare and apply the parameters of motions that come as messages."""
+        """Declare the parameters of motions (path tolerance, distance of the start, series) and apply their values."""
         tolerance = self._motion.tolerance.tolist()
         tolerance = declare(self, "path_tolerance_rad", tolerance, "error of each joint that brakes a trajectory [rad]")
         self._motion.tolerance = self._tolerance(tolerance)
@@ -186,7 +186,7 @@ class ExecutorNode(Node):
         check_parameters(self, self._on_set)
 
     def _keep_payload(self) -> None:
-        """Keep the payload that was set last, and publish it with the model for contact detection."""
+        """Make the model and payload that were set last the active ones, and publish them for contact detection."""
         self._payload.keep()
         self._contact.share(self._selection.arm_model, *self._payload.kept)
 
@@ -202,7 +202,7 @@ class ExecutorNode(Node):
         return from_model_file(read_model_file(Path(path)), self._selection.arm_model)
 
     def _on_set(self, parameters: list[Parameter]) -> None:
-        """Apply all parameters of one call from the next cycle on, or refuse all of them by raising an error."""
+        """Apply all parameter values of one call from the next cycle on, or refuse all of them by raising an error."""
         given = {one.name: one.value for one in parameters}
         tolerance = self._tolerance(given.get("path_tolerance_rad"))
         box = (box_of(self.robot, str(given["scene"])),) if "scene" in given else None
@@ -231,7 +231,7 @@ class ExecutorNode(Node):
         self._report.series = str(given.get("series", self._report.series))
 
     def _tolerance(self, given: Sequence[float] | None) -> FloatArray:
-        """Return a checked tolerance for all joints, (n,) [rad]; None returns the present one.
+        """Return the given path tolerances of all joints after a check, (n,) [rad]; for None the present ones.
 
         Raises:
             ConfigurationError: the tolerance is not one positive angle for each joint.
@@ -258,7 +258,10 @@ class ExecutorNode(Node):
             self.get_logger().info(f"controller {law.name}{' with a new model' if model else ''}")
 
     def _check(self) -> MotionCheck:
-        """Return the check of motions, with the present model or else with the robot's nominal parameters."""
+        """Return the check that every motion must pass.
+
+        It predicts torques with the present model or, if there is none, with the robot's nominal parameters.
+        """
         model, mount = self._selection.model, self._selection.mount
         if model is None:
             try:
@@ -300,7 +303,7 @@ class ExecutorNode(Node):
     # -- states ----------------------------------------------------------------------------------------------------
 
     def callback_failed(self, text: str) -> None:
-        """Cancel the motion because a callback of this node failed."""
+        """Cancel the present motion because a callback of this node failed; `text` describes the error."""
         self._motion.cancel(self._stamp_ns)
         self._report.update(text)
 
@@ -364,11 +367,14 @@ class ExecutorNode(Node):
             self._poll()
 
     def _complaint(self) -> str:
-        """Return a prefix for the message of an aborted motion that reports missing cycles; "" if there were few."""
+        """Return a clause about the missing joint states of an aborted motion, to precede the reason of the abort.
+
+        Return "" if few states were missing, or if the driver's cycle time is unknown.
+        """
         return self._missing.complaint(self._cycle_s, self._driver.incomplete) if self._cycle_s else ""
 
     def _log_push(self) -> None:
-        """Log that a held arm was pushed, once a later report of the driver shows that the driver did not move it."""
+        """Log that a held arm was pushed, once a later report shows that the driver itself did not move the arm."""
         if self._pushed is None or 0 < self._driver.reports <= self._pushed[1]:
             return
         if not (self._driver.off or self._driver.drives):
@@ -376,7 +382,7 @@ class ExecutorNode(Node):
         self._pushed = None
 
     def _on_driver_stop(self, text: str) -> None:
-        """End the present motion because the driver brakes, holds and lowers the arm."""
+        """End the present motion because the driver brakes, holds and lowers the arm; `text` is its status message."""
         if not self._motion.moving:
             return
         not_cancelled = self._motion.phase != "cancelled"
@@ -409,7 +415,10 @@ class ExecutorNode(Node):
         self._report.update(reason)
 
     def _look(self) -> None:
-        """Do the periodic work that needs no new state, and report a changed condition."""
+        """Do the work that does not need a new joint state, and publish diagnostics if the node's condition changed.
+
+        A timer calls this.
+        """
         try:
             self._poll()
         finally:
@@ -483,7 +492,13 @@ class ExecutorNode(Node):
             raise SafetyError(f"a motion is running (phase {self._motion.phase}); cancel it first")
 
     def _begin(self, plan: MotionPlan | DynidError, origin: str, identifier: str) -> str:
-        """Begin a checked motion; return the reason for a refusal, or '' if it began."""
+        """Begin a motion that was planned and checked; return the reason for a refusal, or '' if it began.
+
+        Args:
+            plan: the plan, or the error of planning and checking.
+            origin: excitation profile of the motion, or where it comes from, for the report.
+            identifier: identifier that the client chose for the motion; "" without one.
+        """
         if isinstance(plan, DynidError):
             return str(plan)
         try:

@@ -18,7 +18,14 @@ LONGEST_IDENTIFIER = 200
 
 
 class Tracking(Strict):
-    """Tracking error of a motion [deg]; the errors are None if no states were received."""
+    """Tracking error of a motion.
+
+    Attributes:
+        states: number of joint states from which the errors were computed; if it is 0, the errors are None.
+        rms_deg: root mean square of the error over all states and joints [deg].
+        largest_deg: largest error [deg].
+        largest_at: name of the joint with the largest error.
+    """
 
     states: Annotated[int, Field(ge=0)] = 0
     rms_deg: float | None = None
@@ -50,7 +57,7 @@ def read_status(text: str) -> MotionStatus:
     """Return the validated content of a `motion_status` message, which any program may have sent.
 
     Raises:
-        DataError: not valid; names the field, the value and what was expected.
+        DataError: the message is not valid; the error names the field, its value and what was expected.
     """
     return parse_settings(MOTION_STATUS, text, MotionStatus)
 
@@ -59,7 +66,7 @@ class ExperimentReport:
     """Publisher of the settings and the status of each motion, updated at every new phase.
 
     Attributes:
-        series: series name for the motions that begin from now on, see `ExperimentSettings`.
+        series: series name of the motions that begin from now on; all motions of a series form one recording in a bag.
     """
 
     def __init__(self, node: Node, motion: MotionExecutor) -> None:
@@ -72,7 +79,15 @@ class ExperimentReport:
         self._statuses = node.create_publisher(String, MOTION_STATUS, LATCHED)
 
     def begin(self, name: str, profile: str, duration_s: float, law: TorqueLaw, identifier: str) -> None:
-        """Publish the settings of a motion that has begun; `identifier` is the one that its client chose."""
+        """Publish the settings and the status of a motion that has begun.
+
+        Args:
+            name: name of the motion.
+            profile: name of the excitation profile, or the motion's origin.
+            duration_s: duration of the motion [s].
+            law: control law of the motion.
+            identifier: identifier that the client chose for the motion; "" without one.
+        """
         self._identifier = identifier
         self._settings = ExperimentSettings(
             trajectory=name,
@@ -85,19 +100,22 @@ class ExperimentReport:
         self._publish()
 
     def refused(self, name: str, reason: str, identifier: str) -> None:
-        """Publish the status of a motion that was refused before it began."""
+        """Publish the status of a motion that was refused, with its name, the reason and the client's identifier."""
         status = MotionStatus(id=identifier, trajectory=name, state="refused", reason=reason)
         self._statuses.publish(String(data=status.model_dump_json(exclude_none=True)))
 
     def law_changed(self, law: TorqueLaw) -> None:
-        """Publish that another control law or model took over; the gains are removed, since they cover only a part."""
+        """Publish that another control law or model took over during a motion.
+
+        The gains are removed from the published settings, since one set would describe only a part of the motion.
+        """
         if self._settings is not None and self._motion.moving:
             both = f"{self._settings.controller} then {law.name}"
             self._settings = self._settings.model_copy(update={"controller": both, "gains": {}})
             self._publish()
 
     def update(self, reason: str = "") -> None:
-        """Publish if the motion entered a new phase since the last call, or if it was given up for a reason."""
+        """Publish settings and status if the motion has entered a new phase, or if it was given up for this reason."""
         if reason or len(self._motion.phases) != self._published:
             self._publish(reason)
 

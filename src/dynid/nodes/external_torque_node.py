@@ -1,4 +1,4 @@
-"""Node that detects contact without a sensor: joint_states and applied_commands in, external torques and forces out.
+"""Node that detects contact without a force sensor, from the topics joint_states and applied_commands.
 
 `external_torque` (JointState) holds the external torque on every joint, `tool_force` (WrenchStamped, in the base link)
 the force at the tool. `contact` (String, JSON) reports whether the arm is in contact. An executor whose parameter
@@ -69,9 +69,10 @@ class ExternalTorqueNode(SensingNode):
         """
 
     def _made(self) -> ContactSense:
-        """Return a contact detector with the executor's model and payload, or with model_file before it shares any.
+        """Return a contact detector with the model and payload that the executor shares.
 
-        The standard deviations of the torque residuals are always those stated in model_file.
+        While the executor shares no model, the detector uses the model of parameter `model_file`. The standard
+        deviations of the torque residuals are always those stated in that file.
         """
         arm, model = arm_of(self.robot, self._content, self._mount)
         if self._shared is not None:
@@ -81,7 +82,10 @@ class ExternalTorqueNode(SensingNode):
         return ContactSense(self.robot, arm, model, self._content.torque_deviations)
 
     def _on_settings(self, message: String) -> None:
-        """Use the transmission delay of the reported line and the direction of gravity of the reported mount."""
+        """Apply the settings that the driver reports.
+
+        The delay from command to torque depends on whether the servo line is simulated, gravity on the arm's mount.
+        """
         try:
             reported = reported_settings(message.data, self.robot)
             self._take_line(simulated=reported.simulated)
@@ -92,7 +96,7 @@ class ExternalTorqueNode(SensingNode):
             self._on_trouble(str(error))
 
     def _on_model(self, message: String) -> None:
-        """Use the new model or payload that the executor shares; report it as a problem if it is not valid."""
+        """Use the new model or payload that the executor shares; log it as an error if it is not valid."""
         try:
             self._shared = parse_settings("control_model", message.data, SharedModel)
             self._sense.follow(self._made())
@@ -122,7 +126,10 @@ class ExternalTorqueNode(SensingNode):
             self._reports.publish(String(data=self._contact_report(contact).model_dump_json()))
 
     def _contact_report(self, felt: bool) -> ContactReport:
-        """Return the report about the newest state for which contact could be judged."""
+        """Return the message about the newest state for which contact could be judged.
+
+        `felt` is whether the arm is in contact.
+        """
         sense = self._sense.sense
         torque, threshold = sense.observer.torque, sense.bars.threshold
         joint = int(np.argmax(np.abs(torque) / threshold))
@@ -145,7 +152,10 @@ class ExternalTorqueNode(SensingNode):
         self._forces.publish(message)
 
     def _note_contact(self) -> None:
-        """Count a new contact, and log the joint whose external torque is largest relative to its threshold."""
+        """Count a contact, and log the joint whose external torque is largest relative to its threshold.
+
+        A contact that was also detected within the last `CONTACT_INTERVAL_S` is the same contact, and does not count.
+        """
         last, self._last_contact_s = self._last_contact_s, time.monotonic()
         if self._last_contact_s - last < CONTACT_INTERVAL_S:
             return

@@ -1,4 +1,4 @@
-"""Tolerances of a FollowJointTrajectory goal, and their check against the messages of driver and executor.
+"""Tolerances of a FollowJointTrajectory goal, and their check with the messages of driver and executor.
 
 Values have the meaning that ros2_controllers gives them: 0 leaves the limit to the arm, -1 allows every deviation, and
 all other values are limits [rad, rad/s].
@@ -23,12 +23,13 @@ UNITS = {"position": "rad", "velocity": "rad/s"}
 
 @dataclass(frozen=True)
 class Tolerances:
-    """Tolerances of a goal by quantity and joint, along the path and at its end [rad, rad/s].
+    """Tolerances of a FollowJointTrajectory goal, along its path and at its end.
 
     Attributes:
-        path: limits along the path, by (quantity, joint).
-        goal: limits at the end of the path, by (quantity, joint).
-        goal_time_s: time by which the arm may reach the goal late [s].
+        path: limits along the path by quantity ("position" [rad] or "velocity" [rad/s]) and joint name.
+        goal: limits at the end of the path, by quantity and joint name likewise.
+        goal_time_s: time after the end of the trajectory within which the arm must reach the goal [s]; 0 leaves it to
+            the node.
     """
 
     path: Mapping[tuple[str, str], float]
@@ -41,7 +42,7 @@ class Tolerances:
 
         Raises:
             ConfigurationError: a tolerance is for a joint that the trajectory does not move, for an acceleration, which
-                is not measured, or has a value that is not a limit.
+                is not measured, or has a value that is neither a positive limit nor 0 nor -1.
         """
         joints = tuple(request.trajectory.joint_names)
         return cls(
@@ -73,7 +74,13 @@ def _limits(given: Sequence[Any], kind: str, joints: Sequence[str]) -> dict[tupl
 
 @dataclass(frozen=True)
 class Moment:
-    """Reference and measurement of one cycle by quantity, each (n,) in the order of `joints` [rad, rad/s]."""
+    """Reference and measured state of one control cycle.
+
+    Attributes:
+        joints: names of the n joints.
+        desired: reference by quantity, "position" [rad] and "velocity" [rad/s], (n,) each in the order of `joints`.
+        actual: measured state by quantity, like `desired`.
+    """
 
     joints: tuple[str, ...]
     desired: Mapping[str, FloatArray]
@@ -101,30 +108,30 @@ class GoalMonitor:
         self._reference = b""
 
     def on_state(self, raw: bytes) -> None:
-        """Store a serialized `joint_states` message; the oldest is dropped beyond `KEPT_STATES`."""
+        """Store a serialized `joint_states` message; of more than `KEPT_STATES` messages the oldest is dropped."""
         self._states[header_stamp_ns(raw)] = raw
         if len(self._states) > KEPT_STATES:
             del self._states[next(iter(self._states))]
 
     def on_reference(self, raw: bytes) -> None:
-        """Store a serialized `reference` message; its timestamp is that of the state from which it was computed."""
+        """Store a serialized `reference` message, whose timestamp is that of the state from which it was computed."""
         self._reference = raw
 
     def unknown_joints(self) -> tuple[str, ...]:
-        """Return the joints of the goal that the last state does not contain; () before the first state."""
+        """Return the names of the goal's joints that the last `joint_states` does not contain; () before the first."""
         if not self._states:
             return ()
         names = decode(next(reversed(self._states.values())), JOINT_STATE).name
         return tuple(one for one in self._joints if one not in names)
 
     def braking(self) -> bool:
-        """Return whether the last reference still has a velocity other than zero."""
+        """Return whether the last reference of the executor still has a velocity other than zero."""
         if not self._reference:
             return False
         return bool(np.abs(decode(self._reference, JOINT_TRAJECTORY).points[0].velocities).max() > STANDSTILL_RAD_S)
 
     def moment(self) -> Moment | None:
-        """Return the last reference together with its state; None if either has not been received."""
+        """Return the last reference with the state from which it was computed; None if one was not received."""
         state = self._states.get(header_stamp_ns(self._reference)) if self._reference else None
         if state is None:
             return None
@@ -137,16 +144,28 @@ class GoalMonitor:
         )
 
     def _of(self, names: Sequence[str], values: Sequence[float]) -> FloatArray:
-        """Return the values in the order of the goal's joints, (n,) in any unit; NaN for missing values."""
+        """Return values in the order of the goal's joints, (n,) in any unit; NaN for a joint without a value.
+
+        Args:
+            names: names of the joints in the order of `values`.
+            values: one value per joint.
+        """
         by_name = dict(zip(names, values, strict=False))
         return np.array([by_name.get(one, np.nan) for one in self._joints])
 
     def off_path(self, moment: Moment | None) -> str:
-        """Return a sentence about the first violated path tolerance, or "" if all are kept."""
+        """Return a sentence about the first path tolerance that the arm violates; "" if it keeps all.
+
+        `moment` is the present reference and state; None, before the first, violates none.
+        """
         return "" if moment is None else _first_beyond(self.tolerances.path, moment, moment.desired, "path")
 
     def off_goal(self, moment: Moment | None) -> str:
-        """Return a sentence about the first violated goal tolerance (last point, at rest), or "" if all are kept."""
+        """Return a sentence about the first goal tolerance that the arm violates; "" if it keeps all.
+
+        The goal is the last point of the trajectory with zero velocity. `moment` is the present reference and state;
+        None, before the first, violates the goal if it has tolerances.
+        """
         if moment is None:
             return "no state of the arm was received" if self.tolerances.goal else ""
         end = {"position": self._end, "velocity": np.zeros(len(self._joints))}

@@ -1,4 +1,4 @@
-"""Lifecycle node that owns the servo bus: joint_states out and joint_commands in, current mode.
+"""Lifecycle node that owns the servo bus: it publishes joint_states and executes joint_commands in current mode.
 
 The transition configure opens the port, checks every servo and finds the cycle rate that the line allows. The
 transition activate starts the cycle: states are published, torque is off. The service `~/enable` switches torque on and
@@ -134,13 +134,13 @@ class HardwareNode(ManagedNode):
         self.create_timer(STATE_POLL_S, self._look)
 
     def rehearse(self) -> None:
-        """Drive a simulated arm in this process for some cycles, so that nothing is compiled or loaded later."""
+        """Drive a simulated arm in this process for some cycles; later nothing is compiled or loaded."""
         compile_first(self, self.robot, string(self, "mount"))
         rehearse_arm(self.robot)
         rehearse_messages(self.robot)
 
     def _on_set(self, parameters: list[Parameter]) -> None:
-        """Raise SafetyError for a change of parameters while the port is open: they take effect at configure only."""
+        """Raise SafetyError if parameters change while the port is open; they take effect only at configure."""
         late = [one.name for one in parameters if self._arm is not None]
         if late:
             raise SafetyError(f"{', '.join(late)}: takes effect at configure; clean the node up first")
@@ -227,7 +227,10 @@ class HardwareNode(ManagedNode):
             self._close_arm()
 
     def _start_options(self) -> StartOptions:
-        """Return the actions that the parameters allow at the start; a simulated EEPROM may always be written."""
+        """Return the start options that the parameters allow: writing EEPROM, a start with torque on, and reboots.
+
+        The EEPROM of simulated servos may always be written.
+        """
         names = ("write_eeprom", "take_over", "reboot_servos")
         write, take_over, reboot = (bool(self.get_parameter(name).value) for name in names)
         return StartOptions(write_eeprom=write or None, take_over=take_over, reboot_servos=reboot)
@@ -238,7 +241,10 @@ class HardwareNode(ManagedNode):
         return self._paused_clock or SYSTEM_CLOCK
 
     def _restore_history(self, arm: DynamixelArm, port: str) -> None:
-        """Load the servos' load history, unless it is loaded for this port; a simulated arm starts without one."""
+        """Load the history of the servos' overload for this port, unless that is done already.
+
+        A simulated arm starts without a history.
+        """
         if self._history is None or self._history_port != port:
             self._history = LoadHistory(arm.robot, None if arm.simulated else history_file(arm.robot, port))
             self._history_port = port
@@ -299,7 +305,10 @@ class HardwareNode(ManagedNode):
     # -- the cycle's thread ------------------------------------------------------------------------------------
 
     def _publish(self, sample: ArmSample, applied_a: FloatArray) -> None:
-        """Publish a sample and the applied currents (n,) [A]; called while the next request is on the wire."""
+        """Publish a state of the arm, and the applied currents (n,) [A] as torques.
+
+        The control loop calls this in its own thread while the next request is on the wire.
+        """
         if not sample.complete:  # counted as missed; old values must not be published as new ones
             return
         self._states.publish(
@@ -323,7 +332,7 @@ class HardwareNode(ManagedNode):
     # -- topics and services -----------------------------------------------------------------------------------
 
     def _take_commands(self) -> None:
-        """Pass the commands that have arrived to the loop, in its thread; a message never ends the loop."""
+        """Pass the received joint commands to the control loop, in the loop's thread; no message can end the loop."""
         try:
             self._commander.take(self._sent[1])
         except Exception as error:
@@ -356,10 +365,10 @@ class HardwareNode(ManagedNode):
             self.get_logger().warning(text, throttle_duration_sec=1.0)
 
     def _command_time(self, loop: ControlLoop, stamp_ns: int, received_ns: int) -> float:
-        """Return when a command was made [s], on the monotonic clock: the timestamp of the state that it answers.
+        """Return the time of a command on the arm's monotonic clock [s]: the time of the state that it answers.
 
         A command that waited in a queue is thus as old as its state. The time of receipt counts instead if the
-        timestamp is not on the arm's clock: zero, in the future, or from another machine's clock.
+        timestamp cannot be of the arm's clock: zero, in the future, or from another machine's clock.
 
         Args:
             loop: loop that gets the command.
@@ -373,13 +382,16 @@ class HardwareNode(ManagedNode):
         return now_s - max(0, time.time_ns() - received_ns) * 1e-9
 
     def _stop_arm(self, text: str) -> None:
-        """Report a fault from outside the driver to the control loop, in every state of the arm."""
+        """Report a fault that arose outside the driver to the control loop, with this text, in any state of the arm."""
         self.get_logger().error(text)
         if self._loop is not None:
             self._loop.fault(text)
 
     def _stop_enabled_arm(self, text: str) -> None:
-        """Report a fault if torque is on; otherwise only log a warning, since the caller then refuses enable."""
+        """Report a fault with this text to the control loop if torque is on; otherwise only log a warning.
+
+        Without torque nothing has to be stopped, and `~/enable` is refused while the cause persists.
+        """
         if self._loop is not None and self._loop.guard.state is not GuardState.DISABLED:
             self._stop_arm(text)
         else:
@@ -406,7 +418,10 @@ class HardwareNode(ManagedNode):
         answer.give(True, "torque is off")
 
     def _switch_on(self) -> None:
-        """Answer the pending enable requests (torque on, or refused) once the cycle rate is decided."""
+        """Switch torque on and answer the pending enable requests, once the cycle rate is decided.
+
+        If torque must not be switched on, all requests are refused.
+        """
         if not self._waiting:
             return
         success, text = False, ""
@@ -429,14 +444,18 @@ class HardwareNode(ManagedNode):
             one.give(success, text)
 
     def _room_warning(self, loop: ControlLoop) -> str:
-        """Return a warning if the kernel's limit leaves other real-time programs too little time, else ""."""
+        """Return a warning if the driver leaves too little time for other real-time programs, else ""."""
         return room_warning(self._share.share, len(os.sched_getaffinity(0)), read_limit()) if loop.fifo else ""
 
     def _lower_rate(self, loop: ControlLoop, pace: CyclePace) -> None:
-        """Continue at a lower cycle rate if the present rate is not kept; torque is off.
+        """Restart the control loop at a lower cycle rate if the machine does not keep the present rate.
 
-        Before there is a commander, other programs are still being started. The rate is then lowered only if a request
-        for torque is pending.
+        Torque must be off. While no node publishes commands, other programs are still being started, so the rate is
+        then lowered only if an enable request is pending.
+
+        Args:
+            loop: running control loop.
+            pace: trial of the cycle rate.
 
         Raises:
             SafetyError: the loop at the former rate does not end.
@@ -460,13 +479,13 @@ class HardwareNode(ManagedNode):
         return "no fault"
 
     def _reboot(self) -> str:
-        """Restart the servos that report a hardware error, and return a report; torque must be off."""
+        """Restart the servos that report a hardware error, and return a message about them; torque must be off."""
         loop, lines = self._active_loop(), list[str]()
         loop.between_cycles(lambda: lines.extend(loop.arm.reboot_servos()), REBOOT_TIMEOUT_S)
         return "; ".join(lines) or "no servo reports a hardware error"
 
     def _reopen(self) -> str:
-        """Open a lost port again, check all servos, start the cycle and return a report; torque stays off."""
+        """Open a lost port again, check all servos, start the control loop and return a message; torque stays off."""
         loop = self._active_loop()
         if loop.running:
             raise SafetyError("nothing to reopen: the port is open and the cycle runs")
@@ -482,7 +501,10 @@ class HardwareNode(ManagedNode):
         return "the port is open again; torque is off"
 
     def _look(self) -> None:
-        """Check the cycle rate while torque is off, answer pending enable requests, and report a new state."""
+        """Judge the cycle rate while torque is off, answer pending enable requests, and report a new state.
+
+        A timer calls this.
+        """
         loop, pace = self._loop, self._pace
         if loop is not None and pace is not None and loop.running:
             if loop.guard.state is GuardState.DISABLED:
@@ -496,7 +518,7 @@ class HardwareNode(ManagedNode):
         self._report_change()
 
     def _report_change(self) -> None:
-        """Publish diagnostics immediately if the state of the loop has changed."""
+        """Publish diagnostics immediately if the state of the control loop has changed."""
         if self._loop is not None and state_text(self._loop) != self._reported:
             self._publish_diagnostics()
 

@@ -46,7 +46,7 @@ AFTER_STOP_S = 1.0  # time after an aborted motion in which states are checked
 
 
 class States:
-    """Recorded states of the arm: rows of q, dq and tau with their timestamps."""
+    """Record of the arm's states with their timestamps: positions [rad], velocities [rad/s] and torques [N m]."""
 
     def __init__(self, robot: Robot) -> None:
         self._decoder = JointStateDecoder(robot.joint_names)
@@ -59,14 +59,19 @@ class States:
         return self._stamps[-1] if self._stamps else 0
 
     def take(self, raw: bytes) -> None:
-        """Store a serialized state; a malformed message is ignored."""
+        """Store a serialized `joint_states` message; a malformed message is ignored."""
         with contextlib.suppress(DataError):
             if (state := self._decoder.decode(raw)) is not None:
                 self._stamps.append(state[0])
                 self._rows.append((state[1]["position"], state[1]["velocity"], state[1]["effort"]))
 
     def holding_torques(self, model: Model, begin_ns: int, end_ns: int) -> HeldTorques:
-        """Return the torques with which the joints held the arm between two timestamps [ns].
+        """Return the torques with which the joints held the arm between two timestamps, and those of a model.
+
+        Args:
+            model: model of the arm as it is mounted.
+            begin_ns: timestamp of the first state to use [ns].
+            end_ns: end of the time span, which excludes a state with this timestamp [ns].
 
         Raises:
             DataError: there are too few states in between.
@@ -79,7 +84,9 @@ class States:
 
 
 def check_motions(model: Model, scene: str = "") -> tuple[Trajectory, Trajectory]:
-    """Return both motions of the check: about the rest posture, and about a posture that reveals more model errors.
+    """Return the two motions with which the model is checked: to and fro about two postures.
+
+    The first posture is the rest posture. The second one is chosen so that it reveals further model errors.
 
     Args:
         model: model of the arm as it is mounted.
@@ -110,18 +117,18 @@ def check_motions(model: Model, scene: str = "") -> tuple[Trajectory, Trajectory
 
 
 def check_holding(call: Supervisor, model: Model, motions: tuple[Trajectory, ...], report: Report = silent) -> Verdict:
-    """Move the enabled arm about both postures, return it to rest, and return a verdict with one check per joint.
+    """Move the arm about two postures, return it to rest, and compare its torques with a model; one check per joint.
 
-    The second motion begins only if the first one agreed with the model.
+    The second motion begins only if the torques of the first agree with the model.
 
     Args:
-        call: supervisor of running nodes; the arm is held.
+        call: client of the running nodes; torque must be on, and the arm held.
         model: model of the arm as it is mounted.
         motions: motions from `check_motions`.
         report: function that receives the progress.
 
     Raises:
-        SafetyError: the measured torques contradict the model; names joints and the likely reason.
+        SafetyError: the measured torques contradict the model; the error names joints and the likely reason.
         NodeError: a motion was refused, or aborted although the torques measured until then agree.
     """
     shown: list[HeldTorques] = []
@@ -140,6 +147,13 @@ def _swayed(call: Supervisor, model: Model, name: str, report: Report, before: l
     """Execute one motion and return the torques with which the joints held the arm meanwhile.
 
     If the motion is aborted, the torques measured after the stop are checked.
+
+    Args:
+        call: client of the running nodes.
+        model: model of the arm as it is mounted.
+        name: name of the motion, which the executor's parameters already give.
+        report: function that receives the progress.
+        before: holding torques of the earlier motions.
 
     Raises:
         SafetyError: the motion was aborted, and the torques after the stop contradict the model.
@@ -167,7 +181,7 @@ def _swayed(call: Supervisor, model: Model, name: str, report: Report, before: l
 
 
 def _trajectory(call: Supervisor) -> tuple[int, int]:
-    """Return the timestamps at which the executed trajectory began and ended [ns]."""
+    """Return the timestamps at which the executed trajectory began and ended [ns], as the executor reports them."""
     span = call.experiment.trajectory_span_ns() if call.experiment else None
     if span is None:
         raise DataError("the executor does not report when the motion began and ended: is it another version?")
@@ -176,7 +190,7 @@ def _trajectory(call: Supervisor) -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class GuidingResult:
-    """Result of hand guiding: its duration [s] and the largest displacement of each joint, (n,) [rad].
+    """Result of hand guiding.
 
     Attributes:
         seconds: duration of hand guiding [s].
@@ -188,7 +202,15 @@ class GuidingResult:
 
 
 def compensate_gravity(call: Supervisor, robot: Robot, path: Path, over: Callable[[], bool]) -> GuidingResult:
-    """Run gravity compensation with the model of this path until `over()`; the arm must have passed `check_holding`.
+    """Run gravity compensation, so that the arm can be guided by hand, until `over()` returns true.
+
+    The arm must have passed `check_holding`.
+
+    Args:
+        call: client of the running nodes; torque must be on.
+        robot: robot of the arm.
+        path: model.yaml for the executor.
+        over: returns whether hand guiding is over.
 
     Raises:
         NodeError: the executor refuses the model or the arm, or no states arrive.
@@ -216,7 +238,10 @@ def compensate_gravity(call: Supervisor, robot: Robot, path: Path, over: Callabl
 
 
 def hold_one(call: Supervisor) -> str:
-    """Check the arm that the parameters name, compensate its gravity, and return a sentence about it."""
+    """Check the arm with its model, then compensate gravity for hand guiding, as the client's ROS parameters say.
+
+    Return a sentence with the duration of hand guiding.
+    """
     name, path = declare(call.node, "robot", "crane_x7", "robot name or folder"), _model_file(call)
     mount = declare(call.node, "mount", "", "how the arm is mounted; '' takes robot.yaml's default")
     seconds = float(

@@ -1,9 +1,9 @@
-"""Node that identifies from bags and hands the accepted model over as ROS parameters and as a robot description.
+"""Node that identifies a model from bags and publishes it, once accepted, as ROS parameters and robot description.
 
 The service `~/identify` reads the bags of parameter `bags`, identifies by parameter `method` and writes the result to
-parameter `output`. It then sets the model (see `model_parameters`) on this node and on the running nodes of parameter
-`controllers`, in ONE atomic parameter call each. A model that was not accepted is written to disk with its verdict, but
-never handed over.
+the folder of parameter `output`. It then sets the model (see `model_parameters`) on this node and on the running nodes
+of parameter `controllers`, in ONE atomic parameter call each. A model that was not accepted is written to disk with its
+verdict, but never set on a node.
 """
 
 import multiprocessing
@@ -81,7 +81,7 @@ class IdentificationNode(Node):
             process.terminate()
 
     def _on_set(self, parameters: list[Parameter]) -> None:
-        """Raise an error at once for parameter values that would fail only later in an identification."""
+        """Raise an error for parameter values that would otherwise fail only later, in an identification."""
         for parameter in parameters:
             if parameter.name.startswith(PREFIX) and not self._handing_over:
                 raise ConfigurationError(f"{parameter.name} is an output of ~/identify")
@@ -97,7 +97,7 @@ class IdentificationNode(Node):
                 raise OutputExistsError(f"output {parameter.value} exists; choose another")
 
     def _create_clients(self, controllers: list[str]) -> None:
-        """Create the clients of the nodes that may receive a model.
+        """Create the service clients of the nodes with these names, which may receive a model.
 
         This is done early, because discovery takes longer than a service call may wait.
         """
@@ -172,7 +172,10 @@ class IdentificationNode(Node):
         self._stage = stage
 
     def _hand_over(self, result: Identification) -> list[str]:
-        """Set values, friction, hash and verdict in one atomic call, publish the description, return the errors."""
+        """Publish an accepted model: set its parameters on this node in one atomic call, and publish its URDF.
+
+        Return the reason if the parameters are refused, as a list of one sentence, else [].
+        """
         values = as_values(control_model(result))
         self._handing_over = True
         try:
@@ -185,7 +188,15 @@ class IdentificationNode(Node):
         return []
 
     async def _feed_controllers(self, values: dict[str, object]) -> tuple[list[str], list[str]]:
-        """Set the model on every running controller, in one atomic call each; return notes and refusals."""
+        """Set a model on every running node of parameter `controllers`, in one atomic call each.
+
+        Args:
+            values: ROS parameters of the model by name.
+
+        Returns:
+            Phrases about nodes that accepted the model or are not running, and phrases about nodes that refused it or
+                did not answer.
+        """
         notes, refused = [], []
         request = SetParametersAtomically.Request()
         request.parameters = [Parameter(key, value=value).to_parameter_msg() for key, value in values.items()]
@@ -212,7 +223,7 @@ class IdentificationNode(Node):
 
 
 def _of_campaign(result: Identification) -> str:
-    """Return notes about a campaign in addition to the model's verdict: unusable bags and failed checks."""
+    """Return text about unusable bags and failed checks of a campaign, to follow a message; "" without a campaign."""
     if result.campaign is None:
         return ""
     failures, failed = result.campaign.summary["failures"], result.campaign.processing.failed

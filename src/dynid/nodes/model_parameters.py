@@ -24,7 +24,7 @@ NOT_A_MODEL = float("nan")
 
 
 def friction_names(axes: int) -> list[str]:
-    """Return the names FV1 ... FVn, FC1 ... FCn and so on, in the order of the friction law's values."""
+    """Return the names of the friction terms of all axes, ordered by term: FV1 ... FVn, FC1 ... FCn and so on."""
     return [f"{term.prefix}{axis + 1}" for term in TERMS for axis in range(axes)]
 
 
@@ -62,6 +62,10 @@ def as_values(content: ControlModel) -> dict[str, object]:
 
 def from_parameters(parameters: Iterable[Parameter], model: ArmModel) -> ControlModel | None:
     """Return the model that one call of parameters contains, or None if the call contains no model parameter.
+
+    Args:
+        parameters: parameters of the call; those of other names are ignored.
+        model: geometry and structure of the arm's model.
 
     Raises:
         SafetyError: the call contains only a part of a model, or values that are not finite numbers.

@@ -33,17 +33,18 @@ Outcome = Callable[[MotionPlan | DynidError], None]
 
 
 class MotionRequests:
-    """Builder of checked plans from requests; one request at a time.
+    """Planner of requested motions: it plans and checks one motion at a time in a separate thread.
 
     Args:
         excitation: the robot's named trajectories.
         motion: executor that provides the check and the posture at which a motion begins.
-        controller: settings whose M_hat and D_hat size the excitation of a joint.
+        controller: controller settings; their inertia M_hat and damping D_hat size the excitation of a joint.
         limits: limits for the excitation of a joint.
-        loads: estimate of the servos' overload, with which every check begins.
+        loads: estimate of the servos' used overload capacity, with which every check begins.
 
     Attributes:
-        approach_rad: largest distance from the arm at which a motion that comes as a message may begin [rad].
+        preparation: thread that plans and checks a motion.
+        approach_rad: largest distance of each joint from the arm at which a received motion may begin [rad].
     """
 
     def __init__(
@@ -60,11 +61,11 @@ class MotionRequests:
         self.approach_rad = APPROACH_RAD
 
     def by_name(self, name: str, profile: str, q: FloatArray, done: Outcome, *, to_rest: bool = True) -> None:
-        """Start to plan a trajectory of excitation.yaml or of a file, or joint_excitation_<number>.
+        """Start to plan and check a motion that is given by its name or by a file.
 
         Args:
-            name: name of the trajectory, path of its file, or joint_excitation_<number>.
-            profile: name of the speed profile.
+            name: name of a trajectory in excitation.yaml, path of a file, or joint_excitation_<number>.
+            profile: name of the excitation profile of a named trajectory.
             q: position of the arm, (n,) [rad].
             done: function that receives the plan or the error.
             to_rest: whether the arm returns to its rest posture in the end.
@@ -96,10 +97,14 @@ class MotionRequests:
         )
 
     def from_message(self, raw: bytes, q: FloatArray, done: Outcome) -> None:
-        """Start to plan a serialized JointTrajectory from position q (n,) [rad]; the arm is held at its end.
+        """Start to plan and check a motion that is given as a JointTrajectory; the arm is held at its end.
 
-        The message is decoded in the separate thread as well: that takes a second for many points. `done` receives the
-        plan or the error.
+        The message is decoded in the separate thread as well, since that takes a second for many points.
+
+        Args:
+            raw: serialized JointTrajectory.
+            q: position of the arm, (n,) [rad].
+            done: function that receives the plan or the error.
 
         Raises:
             NodeError: another motion is being checked.
@@ -128,9 +133,15 @@ class MotionRequests:
 
 
 def refuse_far_start(motion: Motion, reference: FloatArray, q: FloatArray, limit_rad: float) -> None:
-    """Raise SafetyError if a motion begins farther than `limit_rad` from the arm: the way there was not requested.
+    """Raise SafetyError if a motion begins too far from the arm: the way to its start was not requested.
 
-    A held arm sags, so the motion may begin near the reference (n,) [rad] or near the measured posture q (n,) [rad].
+    A held arm sags, so the motion may begin near the reference or near the measured posture.
+
+    Args:
+        motion: the motion.
+        reference: reference posture of a held arm, (n,) [rad].
+        q: measured posture, (n,) [rad].
+        limit_rad: largest distance of a joint [rad].
     """
     distance = min((motion.start - reference, motion.start - q), key=lambda one: float(np.abs(one).max()))
     joint = int(np.argmax(np.abs(distance)))
@@ -143,14 +154,17 @@ def refuse_far_start(motion: Motion, reference: FloatArray, q: FloatArray, limit
 
 
 def positive_angle(value: object) -> float:
-    """Return a parameter's angle [rad]; raise ConfigurationError if it is not positive and finite."""
+    """Return the value of parameter `approach_rad` [rad]; raise ConfigurationError unless it is positive and finite."""
     if not isinstance(value, (int, float)) or not 0.0 < value < np.inf:
         raise ConfigurationError(f"approach_rad is {value}; expected a positive angle [rad]")
     return float(value)
 
 
 def trajectory_name(raw: bytes) -> str:
-    """Return the frame of a serialized JointTrajectory as its name; "" if it is absent, unreadable or too long."""
+    """Return the frame_id of a serialized JointTrajectory, which serves as the motion's name.
+
+    Return "" if it is absent, unreadable or too long.
+    """
     size = int.from_bytes(raw[12:16], "little")
     if not 1 < size <= LONGEST_NAME:
         return ""
@@ -159,17 +173,23 @@ def trajectory_name(raw: bytes) -> str:
 
 
 def decoded_trajectory(raw: bytes) -> Any:
-    """Return the JointTrajectory in these bytes; raise DataError if they are malformed or longer than allowed."""
+    """Return the JointTrajectory that these bytes encode; raise DataError if they are malformed or too many."""
     if len(raw) > MOST_BYTES:
         raise DataError(f"a trajectory of {len(raw)} bytes was sent, expected at most {MOST_BYTES}: split it")
     return decode(raw, JOINT_TRAJECTORY, len(raw))  # the limit allows unread bytes: rclpy leaves some per point
 
 
 def message_motion(message: Any, joints: tuple[str, ...], hold: FloatArray) -> Motion:
-    """Return the motion of a JointTrajectory; joints that it does not name stay at `hold` (n,) [rad].
+    """Return the motion of a JointTrajectory.
+
+    Args:
+        message: the JointTrajectory.
+        joints: names of the robot's n joints.
+        hold: posture at which joints stay that the message does not name, (n,) [rad].
 
     Raises:
-        ConfigurationError: no points, points of different widths, or points that `spread_points` refuses.
+        ConfigurationError: there are no points, points have different numbers of joints, or `spread_points` refuses
+            them.
     """
     name, times = _name(message), _times(message)
     positions, velocities, accelerations = (_rows(message, key) for key in ("positions", "velocities", "accelerations"))
@@ -178,9 +198,9 @@ def message_motion(message: Any, joints: tuple[str, ...], hold: FloatArray) -> M
 
 
 def message_torques(message: Any, joints: tuple[str, ...]) -> TorqueCurve | None:
-    """Return the efforts of a JointTrajectory as torques added to those of the control law; None without efforts.
+    """Return the efforts of a JointTrajectory, which are added to the control law's torques; None without efforts.
 
-    Joints that the message does not name get zero torque.
+    Joints that the message does not name get zero torque. `joints` are the names of the robot's joints.
 
     Raises:
         ConfigurationError: only some points have efforts, or efforts are not finite.
@@ -208,7 +228,15 @@ def _times(message: Any) -> FloatArray:
 
 
 def _rows(message: Any, key: str) -> FloatArray | None:
-    """Return one field of all points as (K, m), any unit, for the message's m joints; None if no point has it."""
+    """Return one field of all points of a JointTrajectory; None if no point has it.
+
+    Args:
+        message: the JointTrajectory, with K points for m joints.
+        key: name of the field, such as "velocities".
+
+    Returns:
+        Values of the field, (K, m) in any unit.
+    """
     lengths = {len(getattr(point, key)) for point in message.points}
     if lengths == {0} and key != "positions":
         return None

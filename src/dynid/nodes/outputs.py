@@ -31,9 +31,12 @@ class CommandOutput(Protocol):
     silence_s: float
 
     def send(self, stamp_ns: int, tau: FloatArray, held: FloatArray | None = None) -> None:
-        """Send torques tau (n,) [N m] that answer the state with this timestamp.
+        """Send the torques of one cycle.
 
-        If `held` (n,) [rad] is given, it is the posture at which the torques hold the arm.
+        Args:
+            stamp_ns: timestamp of the state that the torques answer [ns].
+            tau: torques, (n,) [N m].
+            held: posture at which the torques hold the arm, (n,) [rad]; None if they do not hold it.
         """
 
     def end(self) -> None:
@@ -58,7 +61,13 @@ class HardwareOutput:
         self._publisher = node.create_publisher(JointState, "joint_commands", STREAM)
 
     def send(self, stamp_ns: int, tau: FloatArray, held: FloatArray | None = None) -> None:
-        """Publish the torques tau (n,) [N m] with the timestamp of the state that they answer."""
+        """Publish the torques of one cycle.
+
+        Args:
+            stamp_ns: timestamp of the state that the torques answer [ns].
+            tau: torques, (n,) [N m].
+            held: posture at which the torques hold the arm, (n,) [rad]; None if they do not hold it.
+        """
         position = self._nowhere if held is None else held
         self._publisher.publish(self._encoder.encode(stamp_ns, position=position, effort=tau))
 
@@ -66,7 +75,7 @@ class HardwareOutput:
         """Do nothing: the hardware node detects that no more commands arrive."""
 
     def report(self) -> dict[str, str]:
-        """Return the names of the discovered subscribers of the commands; any other node does not receive them."""
+        """Return the names of the nodes that receive the commands, as an entry for the executor's diagnostics."""
         infos = self._node.get_subscriptions_info_by_topic(self._publisher.topic_name)
         return {COMMANDED: NAME_SEPARATOR.join(sorted({info.node_name for info in infos}))}
 
@@ -82,7 +91,7 @@ class EffortControllerOutput:
         self._size, self._sending = size, False
 
     def send(self, stamp_ns: int, tau: FloatArray, held: FloatArray | None = None) -> None:
-        """Publish torques tau (n,) [N m] in the robot's joint order, as the controller expects; ignores `held`."""
+        """Publish torques tau (n,) [N m] in the robot's joint order; the other arguments are ignored."""
         self._message.data = tau.tolist()
         self._publisher.publish(self._message)
         self._sending = True

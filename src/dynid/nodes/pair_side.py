@@ -1,4 +1,4 @@
-"""ROS interface to one arm of a coupled pair: driver states in; torque commands and external torques out.
+"""ROS interface to one arm of a coupled pair: it receives states and sends torque commands and external torques.
 
 All topic and service names are in the namespace of the arm's driver, `leader` or `follower`.
 """
@@ -148,7 +148,10 @@ class PairSide:
         self._holding = HoldingTorque(self._robot)
 
     def refuse_contradiction(self, law: GravityCompensation) -> None:
-        """Raise SafetyError if the holding torques contradict the model: wrong joint sign, mount or model."""
+        """Raise SafetyError if the arm's holding torques contradict a model: wrong joint sign, mount or model.
+
+        `law` is gravity compensation with that model. The holding torques are those since `watch_holding`.
+        """
         holding, self._holding = self._holding, None
         if holding is None:
             return
@@ -158,7 +161,12 @@ class PairSide:
             raise SafetyError(f"the {self.name}: {error}; check the joint's sign, too") from None
 
     def set_enabled(self, enabled: bool, answered: Answered) -> None:
-        """Request torque on or off from the driver; `answered` receives "" or the reason for a refusal."""
+        """Request the driver to switch torque on or off, without waiting for its answer.
+
+        Args:
+            enabled: whether torque is to be on.
+            answered: called later with "" if the driver has agreed, or with the reason why the request failed.
+        """
 
         def done(future: Future) -> None:
             if self._request is not None and self._request[0] is future:
@@ -176,10 +184,10 @@ class PairSide:
 
     @property
     def overdue(self) -> str:
-        """Sentence about a request that its driver should have answered by now, else "".
+        """Sentence about a request that the driver has not answered within `ANSWER_S`; "" if there is none.
 
-        Time counts on the arm's clock while its states arrive, since a simulated arm pauses while its host is busy, and
-        on this host's clock without states.
+        While states arrive, time is measured by the arm's clock, because a simulated arm pauses while its host is busy.
+        Without states it is measured by the clock of this host.
         """
         if self._request is None:
             return ""
@@ -190,6 +198,11 @@ class PairSide:
         return f"the {self.name}'s driver did not answer within {ANSWER_S:g} s"
 
     def command(self, tau: FloatArray, external: FloatArray) -> None:
-        """Publish torque commands that answer the newest state, and the external torques, (n,) each [N m]."""
+        """Publish torque commands in answer to the newest state, and the estimated external torques.
+
+        Args:
+            tau: torque commands, (n,) [N m].
+            external: external torques, (n,) [N m].
+        """
         self._commands.publish(self._messages.answer(tau))
         self._felt.publish(self._messages.answer(external))

@@ -1,9 +1,9 @@
-"""Node that estimates the payload of a moving arm: joint_states and applied_commands in, mass and centre of mass out.
+"""Node that estimates the payload of a moving arm from the topics joint_states and applied_commands.
 
-`payload` (InertiaStamped, in the last link's frame) is the newest estimate; its standard deviations are in the
-diagnostics. With the value "report", the parameter `policy` has no further effect. With "apply", a payload that fits
-the data and differs significantly from the previous one is sent to the executor, whose control law changes over without
-a jump. The payload is not estimated while the arm may be hand-guided, because a steady hand force looks like a weight.
+The topic `payload` (InertiaStamped, in the last link's frame) has the newest estimate; its standard deviations are in
+the diagnostics. If parameter `policy` is "report", nothing else is done. If it is "apply", a payload that fits the data
+and differs significantly from the previous one is sent to the executor, whose control law changes over without a jump.
+The payload is not estimated while the arm may be hand-guided, because a steady hand force looks like a weight.
 The node runs in its own process, so that the estimation does not delay control.
 """
 
@@ -86,7 +86,10 @@ class PayloadNode(SensingNode):
         self._live = live_payload_of(self.robot, self._content, mount)
 
     def _on_settings(self, message: String) -> None:
-        """Use the transmission delay of the reported line and the direction of gravity of the reported mount."""
+        """Apply the settings that the driver reports.
+
+        The delay from command to torque depends on whether the servo line is simulated, gravity on the arm's mount.
+        """
         try:
             reported = reported_settings(message.data, self.robot)
             self._take_line(simulated=reported.simulated)
@@ -96,7 +99,10 @@ class PayloadNode(SensingNode):
             self._on_trouble(str(error))
 
     def _on_report(self, message: DiagnosticArray) -> None:
-        """Note whether the executor runs gravity compensation, under which the arm may be hand-guided."""
+        """Note whether the executor runs gravity compensation, since the arm may then be hand-guided.
+
+        The payload is not estimated meanwhile, and each change of this restarts the estimation.
+        """
         for status in message.status:
             if status.name == self._executor:
                 law = next((pair.value for pair in status.values if pair.key == "controller"), "")

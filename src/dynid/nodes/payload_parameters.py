@@ -30,12 +30,17 @@ ROUNDING = 1e-9  # tolerance for rounding of a pseudo-inertia's least eigenvalue
 
 
 def payload_values(body: FloatArray, structure_hash: str) -> dict[str, object]:
-    """Return names and values of all ROS parameters of a certain payload with standard parameters (10,) in SI."""
+    """Return the executor's ROS parameters, by name, that set a payload.
+
+    Args:
+        body: standard parameters of the payload, (10,) in SI units.
+        structure_hash: hash of the structure of the model with which the payload was estimated.
+    """
     return {BODY: body.tolist(), STRUCTURE: structure_hash, CERTAIN: True}
 
 
 class PayloadOnModel:
-    """Accepted model of an arm together with its payload.
+    """Accepted model of an arm and the payload that is added to it, both set by ROS parameters.
 
     Args:
         node: node that declares the parameters.
@@ -52,7 +57,7 @@ class PayloadOnModel:
 
     @property
     def kept(self) -> Kept:
-        """Active model without payload (None if there is no model), and the active payload (10,) in SI."""
+        """Active model without payload (None if there is none), and standard parameters (10,) [SI] of the payload."""
         return self._active
 
     @property
@@ -63,18 +68,18 @@ class PayloadOnModel:
     def taken(
         self, parameters: Sequence[Parameter], model: ControlModel | None, arm: ArmModel
     ) -> tuple[ControlModel | None, bool]:
-        """Return the model with payload that follows from a parameter call, and whether only the payload is new.
+        """Return the model including payload that a call of parameters requests, and whether only the payload is new.
 
-        The model is None if the call changes neither model nor payload. It becomes active only with `keep`.
+        The model is None if the call changes neither model nor payload. It becomes active only by a call of `keep`.
 
         Args:
             parameters: parameters of the call.
-            model: model in the same call; None keeps the present one.
+            model: new model in the same call, which removes the payload; None keeps the present model.
             arm: geometry and structure of the models.
 
         Raises:
-            SafetyError: the payload is incomplete, of another structure, not certain, physically impossible or too
-                heavy; or it is set without a model or together with a new model.
+            SafetyError: the payload is incomplete, was estimated with another structure, is not certain, is physically
+                impossible or too heavy. Or it is set without a model, or together with a new model.
         """
         self._next = self._active
         body = self._body({one.name: one.value for one in parameters if one.name in NAMES}, arm)
@@ -92,7 +97,7 @@ class PayloadOnModel:
         return with_payload(arm, without_payload, body) if body.any() else without_payload, True
 
     def keep(self) -> None:
-        """Make the result of the last call of `taken` the active model and payload."""
+        """Make the model and payload that the last call of `taken` has checked the active ones."""
         self._active = self._next
 
     def _body(self, given: dict[str, object], arm: ArmModel) -> FloatArray | None:

@@ -1,7 +1,7 @@
-"""Subscription whose owner takes the messages itself, for a thread with a cycle of its own.
+"""Subscription whose messages are fetched by polling, for a thread with a control cycle of its own.
 
 A subscription of an executor wakes the executor's thread for each message, and that thread then competes with the
-cycle for Python's interpreter lock. A polled subscription wakes no thread of Python: messages wait in its queue.
+cycle for Python's interpreter lock. A polled subscription wakes no Python thread: messages wait in its queue.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,9 @@ from rclpy.type_support import check_is_valid_msg_type
 
 
 class PolledSubscription:
-    """Subscription to serialized messages, which `messages` returns; its events are served by the node's executor.
+    """Subscription to serialized messages, which wait until `messages` is called.
+
+    The node's executor serves only the events of the subscription, such as a new publisher.
 
     Args:
         node: node that owns the subscription.
@@ -39,16 +41,16 @@ class PolledSubscription:
             node.add_waitable(event)
 
     def messages(self) -> Iterator[tuple[bytes, int]]:
-        """Take the waiting messages, the oldest first; yield each with its time of receipt on the wall clock [ns].
+        """Yield the waiting serialized messages, the oldest first, each with its wall-clock time of receipt [ns].
 
-        Messages that the caller leaves are taken by the next call.
+        If the caller stops early, the next call yields the remaining messages.
         """
         with self._handle:
             while (taken := self._handle.take_message(self._type, True)) is not None:
                 yield taken[0], taken[1]["received_timestamp"]
 
     def destroy(self) -> None:
-        """Destroy the subscription and its events."""
+        """Destroy the subscription and its event handlers."""
         for event in self._events:
             self._node.remove_waitable(event)
             event.destroy()

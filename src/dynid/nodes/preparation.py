@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 class Preparation(Generic[Result]):
-    """Thread that runs one job at a time; `poll` hands the outcome over in the thread of its caller."""
+    """Runner of one job at a time in a separate thread; `poll` passes the outcome on in the thread of its caller."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
@@ -25,7 +25,11 @@ class Preparation(Generic[Result]):
         return self._thread is not None
 
     def start(self, job: Callable[[], Result], done: Callable[[Result | DynidError], None]) -> None:
-        """Run `job` in a thread; `done` receives its result, or the error that ended it.
+        """Start to run a job in a separate thread.
+
+        Args:
+            job: function that returns the result.
+            done: function that receives the result, or the error that ended the job; a later `poll` calls it.
 
         Raises:
             NodeError: another job is running.
@@ -46,11 +50,11 @@ class Preparation(Generic[Result]):
             self._outcome = NodeError(f"internal error: {error!r}")
 
     def withdraw(self, reason: DynidError) -> None:
-        """Replace the outcome of the running job by this error; no effect without a job."""
+        """Discard the outcome of the running job: `done` receives this error instead; no effect without a job."""
         self._withdrawn = reason if self.busy else None
 
     def poll(self) -> None:
-        """Pass the outcome of a finished job to its `done` function; returns at once if no job has finished."""
+        """Pass the outcome of a finished job to its function `done`; do nothing if no job has finished."""
         if self._thread is None or self._thread.is_alive():
             return
         self._thread = None

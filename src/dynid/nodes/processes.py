@@ -20,10 +20,16 @@ Handler = Callable[[int, FrameType | None], object] | int
 
 
 class Process:
-    """Child process of this package.
+    """Python program that runs as a child process, with a log file.
 
     It has its own session, so that Ctrl-C reaches only the parent, which then ends its children in a safe order. If the
     parent dies without ending them, the kernel ends the child.
+
+    Args:
+        name: name of the process in messages.
+        arguments: arguments of the Python interpreter.
+        log: file to which the output is appended.
+        environment: variables added to the environment of this process.
     """
 
     def __init__(self, name: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
@@ -64,13 +70,13 @@ class Process:
         return ""
 
     def check(self) -> None:
-        """Raise NodeError if the process has ended."""
+        """Raise NodeError with the last error of the log if the process has ended."""
         if not self.running:
             reason = self.last_error() or self.last_lines()
             raise NodeError(f"{self.name} ended with code {self._child.returncode}: {reason}")
 
     def stop(self) -> int:
-        """End the process by SIGTERM, then SIGINT, then SIGKILL, and return its exit code.
+        """End the process by SIGTERM or, if it continues, SIGINT and finally SIGKILL; return its exit code.
 
         A node handles SIGTERM and SIGINT alike. SIGTERM comes first because a node that is still loading then ends
         without a traceback.
@@ -98,7 +104,7 @@ class Process:
 
 @contextlib.contextmanager
 def signals_handled(handlers: Mapping[int, Handler]) -> Iterator[None]:
-    """Install these signal handlers, by signal number, while the block runs; then restore the former ones.
+    """Install signal handlers, given by signal number, while the `with` block runs; then restore the former ones.
 
     Only the main thread may install handlers. In another thread the block runs with the present handlers.
     """
@@ -116,7 +122,10 @@ def signals_handled(handlers: Mapping[int, Handler]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Defer signals that end the process until the block has ended; a child started in it handles them as usual."""
+    """Defer signals that end this process until the `with` block has ended.
+
+    A child process that is started in the block handles them as usual.
+    """
     received: list[int] = []
     try:
         with signals_handled({number: lambda n, _: received.append(n) for number in ENDING}):
@@ -127,12 +136,15 @@ def _interrupts_held() -> Iterator[None]:
 
 
 class ProcessGroup:
-    """Group of processes that end together: the process that was started first ends last.
+    """Context manager for a group of child processes that end together: the process that was started first ends last.
 
     Args:
-        logs: folder of their logs.
+        logs: folder of the processes' log files.
         environment: variables added to the environment of this process.
-        place: called with name and process id of each started process.
+        place: called with name and process id of each started process, for example to set its processors.
+
+    Attributes:
+        processes: processes of the group in the order of their start.
     """
 
     def __init__(
@@ -142,7 +154,7 @@ class ProcessGroup:
         self.processes: list[Process] = []
 
     def start(self, name: str, arguments: Sequence[str]) -> Process:
-        """Start a Python process with these command-line arguments, and return it."""
+        """Start a Python process with these arguments of the interpreter; `name` is the name of its log file."""
         with _interrupts_held():  # an interrupt before the process is in the list would leave it running
             process = Process(name, arguments, self._logs / f"{name}.log", self._environment)
             self.processes.append(process)
@@ -151,11 +163,23 @@ class ProcessGroup:
         return process
 
     def start_node(self, module: str, name: str, parameters: Mapping[str, str] | None = None) -> Process:
-        """Start a node of dynid.nodes under its name with these ROS parameters, and return its process."""
+        """Start a node of dynid.nodes, and return its process.
+
+        Args:
+            module: name of its module in dynid.nodes.
+            name: name of the process and of its log file.
+            parameters: ROS parameters of the node by name.
+        """
         return self.start_module(f"dynid.nodes.{module}", name, parameters)
 
     def start_module(self, module: str, name: str, parameters: Mapping[str, str] | None = None) -> Process:
-        """Start a node by the full name of its module with these ROS parameters, and return its process."""
+        """Start a node that may be outside dynid.nodes, and return its process.
+
+        Args:
+            module: full name of its module.
+            name: name of the process and of its log file.
+            parameters: ROS parameters of the node by name.
+        """
         pairs = [text for key, value in (parameters or {}).items() for text in ("-p", f"{key}:={value}")]
         ros = ["--ros-args", *pairs] if pairs else []
         return self.start(name, ["-m", module, *ros])
@@ -166,14 +190,14 @@ class ProcessGroup:
             process.check()
 
     def kill(self, process: Process) -> None:
-        """End one process at once and remove it from the group; the others continue."""
+        """Kill one process and remove it from the group; the other processes continue."""
         self.processes.remove(process)
         process.kill()
 
     def stop(self) -> None:
-        """End all processes of the group; the first one ends last.
+        """End all processes of the group: the process that was started first ends last, the others at the same time.
 
-        The others end at the same time. The first process may be a simulated arm, which the others bring to rest.
+        The first process may be a simulated arm, which the other processes bring to rest.
         """
         for process in self.processes[:0:-1]:
             process.request_stop()

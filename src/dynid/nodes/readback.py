@@ -17,10 +17,18 @@ PREFIX = "model.phi."
 
 
 def read_back(node: str, names: list[str]) -> dict[str, object]:
-    """Return the model that a node publishes: phi by name, hash, acceptance, and the latched robot description.
+    """Return the model that a node publishes, read from its ROS parameters and the topic `robot_description`.
+
+    Args:
+        node: name of the node.
+        names: names of the base parameters.
+
+    Returns:
+        Dict with the keys phi (values of the base parameters by name), structure_hash, accepted, and robot_description
+            (text of the URDF).
 
     Raises:
-        NodeError: the node does not answer, or a parameter is not set.
+        NodeError: the node does not answer, or a base parameter is not set.
     """
     with Supervisor() as client:
         values = client.get_parameters(node, [PREFIX + name for name in names])

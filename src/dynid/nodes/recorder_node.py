@@ -103,7 +103,7 @@ class RecorderNode(ManagedNode):
         self.create_timer(1.0, self._publish_diagnostics)
 
     def rehearse(self) -> None:
-        """Write a bag into a temporary folder and load every message type, so that nothing is loaded later."""
+        """Write a bag into a temporary folder and load every message type; later nothing is loaded."""
         rehearse_recording()
         for message, _, _ in TOPICS.values():
             message.__class__.__import_type_support__()
@@ -125,9 +125,9 @@ class RecorderNode(ManagedNode):
         )
 
     def _on_limited(self, name: str, raw: bytes) -> None:
-        """Record a message if it is within the limits of its topic; otherwise pause the subscription.
+        """Record a serialized message of a topic if it is within the topic's limits; otherwise drop it.
 
-        The topics of `STAMPED`, such as the arm's states, are not paused.
+        The subscription of such a topic then pauses for a while, except those of `STAMPED`, such as the arm's states.
         """
         budget = self._budgets[name]
         if budget.take(len(raw), time.monotonic()):
@@ -172,7 +172,10 @@ class RecorderNode(ManagedNode):
         self._recorded, self._paused, self._discovery = {}, {}, Discovery(ARM_TOPICS, ARM_REPORTS)
 
     def _close(self, problem: str = "") -> None:
-        """Close the bag, if one is open, and answer all stop requests; `problem` is why the bag is incomplete."""
+        """Close the bag, if one is open, and answer all stop requests.
+
+        `problem` is the reason why the bag is incomplete; "" leaves the judgement to this function.
+        """
         (writer, self._writer), (stops, self._stops) = (self._writer, None), (self._stops, [])
         if writer is None:
             return
@@ -199,7 +202,10 @@ class RecorderNode(ManagedNode):
         self._close(reason)
 
     def _stop_if_complete(self) -> None:
-        """Close the bag if a stop was requested and its motion is complete or the time limit has passed."""
+        """Close the bag if a stop was requested, and it contains the whole motion or the time limit has passed.
+
+        A second stop request closes it in any case.
+        """
         waiting = self._completion.missing and len(self._stops) == 1 and time.monotonic() < self._stop_until_s
         if self._stops and not waiting:
             self._close()
@@ -276,7 +282,12 @@ class RecorderNode(ManagedNode):
         return float(self.get_parameter("completion_timeout_s").value or 0.0)
 
     def _disk_refusal(self, folder: Path, share: float) -> str:
-        """Return why the disk lacks free space for a bag, or ""; `share` multiplies the parameter minimum_free_mib."""
+        """Return a message if the disk has too little free space for a bag, else "".
+
+        Args:
+            folder: folder of the bag.
+            share: factor on the parameter minimum_free_mib.
+        """
         minimum_mib = share * float(self.get_parameter("minimum_free_mib").value or 0)
         try:
             existing = next(parent for parent in folder.absolute().parents if parent.is_dir())

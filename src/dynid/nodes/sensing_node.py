@@ -19,11 +19,11 @@ from dynid.robot import FloatArray, load_robot
 
 
 class SensingNode(Node):
-    """Node with a robot, an accepted model, and the torques that acted between states.
+    """Base class of nodes that need a robot, its accepted model, and the torques that acted between joint states.
 
-    The torques are those that the driver reports as written (`applied_commands`). If the driver does not report them,
-    the last command is used instead. It may differ from the applied torque by a cycle or more, so payloads and forces
-    are then less certain.
+    The torques are those that the driver reports as applied (topic `applied_commands`). If the driver does not report
+    them, the last command is used instead. It may lead or lag the applied torque by a cycle or more, so payloads and
+    forces are then less certain.
 
     Args:
         name: name of the node.
@@ -62,11 +62,14 @@ class SensingNode(Node):
         self.get_logger().error(text)
 
     def _take_line(self, *, simulated: bool) -> None:
-        """Set the delay from command to motor torque, which depends on whether the servo line is simulated."""
+        """Set the delay from a commanded to the acting torque, which depends on whether the servo line is simulated."""
         self._in_force.delay_s = load_identification(self.robot).transmission(self.robot, simulated=simulated)
 
     def torque_until(self, stamp_ns: int) -> FloatArray:
-        """Return the torque (n,) [N m] that acted from the previous state to this one; call it once per state."""
+        """Return the mean torque (n,) [N m] that acted between the previous state and this one.
+
+        Call it once for each state, with its timestamp [ns].
+        """
         begin_ns, self._previous_stamp_ns = self._previous_stamp_ns, stamp_ns
         silent_s = (stamp_ns - self._in_force.newest_ns) * 1e-9
         if self.torques_from == APPLIED_COMMANDS and silent_s > LONGEST_STEP_S:
@@ -75,7 +78,7 @@ class SensingNode(Node):
         return self._in_force.between(begin_ns, stamp_ns) if self.torques_from == APPLIED_COMMANDS else self._commanded
 
     def torque_report(self) -> dict[str, str]:
-        """Return diagnostics entries: the source of the torques, and the number of states without a known answer."""
+        """Return diagnostics entries: the topic of the torques, and the number of states without a reported torque."""
         return {"torques_from": self.torques_from, "states_without_answer": str(self._in_force.missing)}
 
     def _on_command(self, raw: bytes) -> None:
@@ -90,7 +93,11 @@ class SensingNode(Node):
             self.torques_from = APPLIED_COMMANDS
 
     def _decoded(self, topic: str, raw: bytes) -> tuple[int, FloatArray] | None:
-        """Return timestamp [ns] and torques (n,) [N m] of this arm's joints; None if the message is unusable."""
+        """Return timestamp [ns] and torques (n,) [N m] of a serialized JointState; None if it is unusable.
+
+        A message is unusable if it is malformed, has a torque that is not finite, or lacks a joint of this arm. `topic`
+        is its topic, for the log.
+        """
         try:
             given = self._decode_torques.decode(raw)
         except DataError as error:

@@ -36,7 +36,13 @@ QUESTION_S = 0.5
 
 
 class Supervisor:
-    """Context manager that controls the nodes from outside, through the same interfaces as a user's program."""
+    """Client that controls running nodes through the same ROS interfaces as a user's program; a context manager.
+
+    Attributes:
+        node: ROS node of this client.
+        experiment: latest report about a motion on topic `experiment`; None before the first.
+        reports: latest diagnostics by status name.
+    """
 
     def __init__(self, watch: Callable[[], None] = lambda: None) -> None:
         """Create the client's ROS node.
@@ -85,7 +91,12 @@ class Supervisor:
         self.reports.update({status.name: status for status in message.status})
 
     def reported(self, name: str, key: str) -> str:
-        """Return one value from a node's last diagnostics; "" if the node has not reported it yet."""
+        """Return one value from the latest diagnostics; "" if it was not reported yet.
+
+        Args:
+            name: name of the diagnostics status, such as that of a node.
+            key: key of the value.
+        """
         status = self.reports.get(name)
         return next((pair.value for pair in status.values if pair.key == key), "") if status else ""
 
@@ -97,8 +108,8 @@ class Supervisor:
         Args:
             condition: function that returns whether the wait is over.
             timeout_s: time limit [s].
-            what: awaited event, for the error message.
-            why: function that returns the whole error message instead.
+            what: name of the awaited event, from which the error message is built.
+            why: function that returns the whole error message; None builds it from `what`.
 
         Raises:
             NodeError: the condition does not hold within the time limit.
@@ -111,7 +122,7 @@ class Supervisor:
             self._executor.spin_once(timeout_sec=0.05)
 
     def _introduce(self, node: str) -> None:
-        """Wait until a node has discovered every client that was created here before.
+        """Wait until a node has discovered all service clients that this object has created so far.
 
         The middleware announces clients in the order of their creation. So once the node has answered a newer client,
         an answer to any older one arrives, too.
@@ -143,6 +154,12 @@ class Supervisor:
     def call(self, kind: Any, service: str, request: Any, timeout_s: float = CALL_TIMEOUT_S) -> Any:
         """Call a service and return its response.
 
+        Args:
+            kind: type of the service.
+            service: name of the service.
+            request: the request.
+            timeout_s: time limit of the answer [s].
+
         Raises:
             NodeError: the service does not appear, does not answer in time, or its node ends meanwhile.
         """
@@ -160,15 +177,19 @@ class Supervisor:
         return future.result()
 
     def trigger(self, service: str, timeout_s: float = CALL_TIMEOUT_S) -> str:
-        """Call a Trigger service and return its message.
+        """Call a Trigger service and return the message of its response.
 
         Raises:
-            NodeError: the service reports a failure; the message says why.
+            NodeError: the service reports a failure or does not answer; the error gives the reason.
         """
         return self._agreed(service, self.call(Trigger, service, Trigger.Request(), timeout_s))
 
     def set_enabled(self, node: str, enabled: bool) -> str:
-        """Switch a node's torque on or off by its service `~/enable`; raise NodeError if it refuses."""
+        """Switch torque on or off by the service `~/enable` of a node, and return its message.
+
+        Raises:
+            NodeError: the node refuses or does not answer.
+        """
         service = f"{node}/enable"
         return self._agreed(service, self.call(SetBool, service, SetBool.Request(data=enabled), ENABLE_TIMEOUT_S))
 
@@ -186,7 +207,7 @@ class Supervisor:
             raise NodeError(f"{node} refused to {name}; see its log")
 
     def set_parameters(self, node: str, values: Mapping[str, object]) -> None:
-        """Set parameters of a node in one atomic call; raise NodeError if it refuses."""
+        """Set ROS parameters of a node, given by name, in one atomic call; raise NodeError if it refuses them."""
         strings = Parameter.Type.STRING_ARRAY  # rclpy cannot infer the type of an empty list
         parameters = [Parameter(key, strings if value == [] else None, value) for key, value in values.items()]
         request = SetParametersAtomically.Request(parameters=[one.to_parameter_msg() for one in parameters])
@@ -214,7 +235,7 @@ class Supervisor:
 
 
 def number(text: str) -> float:
-    """Return a reported text as a number in any unit; NaN if it is not a number."""
+    """Convert a text from diagnostics to a number in any unit; NaN if it is not a number."""
     try:
         return float(text)
     except ValueError:
@@ -222,7 +243,12 @@ def number(text: str) -> float:
 
 
 def run_client(name: str, work: Callable[[Supervisor], str]) -> None:
-    """Run a client and log the sentence that `work` returns; on an error, log it and exit with code 1."""
+    """Run this process as a client of the nodes, then exit: with code 0, or after a DynidError with code 1.
+
+    Args:
+        name: name of the client in the log.
+        work: function that does the work with the given client and returns a sentence for the log.
+    """
     end_with_expected_parent()
     stop = StopFlag()
 

@@ -48,7 +48,7 @@ class RestDetector:
 
     @property
     def stands(self) -> bool:
-        """Whether the initial time has passed in which the arm must stand by itself, before it is hand-guided."""
+        """Whether the initial time `STANDSTILL_S` has passed, in which the arm must not be guided yet."""
         return bool(self._began_ns) and (self.now_ns - self._began_ns) * 1e-9 >= STANDSTILL_S
 
     @property
@@ -58,11 +58,11 @@ class RestDetector:
 
     @property
     def over(self) -> bool:
-        """Whether the arm was moved and has then been at rest for long enough."""
+        """Whether hand guiding is over: the arm was moved, and has then been at rest for `rest_s`."""
         return self.moved and self.rested_s >= self._rest_s
 
     def take(self, raw: bytes) -> None:
-        """Update the detector with a serialized state; a malformed message is ignored."""
+        """Update the detector with a serialized `joint_states` message; a malformed message is ignored."""
         try:
             state = self._decoder.decode(raw)
         except DataError:
@@ -80,9 +80,9 @@ class RestDetector:
 
 
 def record_guided_motion(chain: Chain, model: Path, bag: Path, report: Report, rest_s: float = REST_S) -> None:
-    """Record the arm during hand guiding, until it has been at rest for `rest_s` [s].
+    """Record a motion in which a person guides the arm by hand, until the arm has been at rest for `rest_s` [s].
 
-    Torque stays on, and the arm is held afterwards.
+    Torque is switched on and stays on, and the arm is held afterwards.
 
     Args:
         chain: active chain, see `Chain.activate`.
@@ -130,7 +130,7 @@ class ReplayResult:
     Attributes:
         duration_s: duration of the motion [s].
         error_rad: largest deviation from the replay's reference [rad].
-        shown_error_rad: largest deviation from the hand-guided motion [rad]; None if that motion is not known.
+        shown_error_rad: largest deviation from the original hand-guided motion [rad]; None if it is not known.
     """
 
     duration_s: float
@@ -152,7 +152,7 @@ def replay_recorded(
         shown: hand-guided motion from which the file was made; None if it is not known.
 
     Raises:
-        NodeError: the motion was refused, cancelled, or not finished in time; says why.
+        NodeError: the motion was refused, cancelled, or not finished in time; the error gives the reason.
     """
     chain.supervisor.set_parameters("executor", {"model_file": str(model), "controller": ComputedTorque.name})
     duration = chain.run_trajectory(str(motion), "limited", bag, report)

@@ -40,10 +40,20 @@ LONGEST_WAIT_S = 10.0  # longest time from a goal to the start of its trajectory
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of a goal, and the reason for it.
+    """Outcome of a FollowJointTrajectory goal.
 
-    "lost" is a motion that began and was given up, "missed" a motion that ended outside the goal tolerance, "doubtful"
-    a motion that is stopped because its progress is not known.
+    Attributes:
+        end: one of the following.
+            "reached": the motion was completed, within the goal tolerance.
+            "refused": the motion did not begin.
+            "unknown": it did not begin because the arm has no joint of a name in the goal.
+            "cancelled": the client or another program cancelled the motion.
+            "replaced": a newer goal replaced this one.
+            "lost": the motion began and was given up.
+            "missed": the motion ended outside the goal tolerance.
+            "late": the trajectory was to be over before the goal arrived.
+            "doubtful": the motion is stopped because its progress is not known.
+        reason: sentence with the reason.
     """
 
     end: Literal["reached", "refused", "unknown", "cancelled", "replaced", "lost", "missed", "late", "doubtful"]
@@ -51,7 +61,10 @@ class Outcome:
 
 
 def outcome_of(status: MotionStatus, identifier: str) -> Outcome | None:
-    """Return the outcome of a goal from a `motion_status`; None while it runs, and for other motions."""
+    """Return the outcome of a goal according to a status of the executor.
+
+    Return None while the motion runs, and for a status of a motion with another identifier.
+    """
     if status.id != identifier:
         return None
     if status.state == "refused":
@@ -64,7 +77,16 @@ def outcome_of(status: MotionStatus, identifier: str) -> Outcome | None:
 
 
 class GoalWatch:
-    """Observer that determines the outcome of one goal; `now` is a monotonic clock [s]."""
+    """Observer of the executor's messages that determines the outcome of one goal.
+
+    Args:
+        identifier: identifier of the goal's motion in `motion_status`.
+        now: function that returns the time of a monotonic clock [s].
+
+    Attributes:
+        identifier: identifier of the goal's motion.
+        outcome: outcome of the goal; None while it is open.
+    """
 
     def __init__(self, identifier: str, now: Callable[[], float] = time.monotonic) -> None:
         self.identifier, self._now = identifier, now
@@ -77,11 +99,11 @@ class GoalWatch:
         self._begin_s = self._last_sign_s = self._now()
 
     def on_reference(self) -> None:
-        """Note that a reference of the executor has arrived, which shows that the executor is running."""
+        """Note that a message of the executor has arrived, which shows that the executor is running."""
         self._last_sign_s = self._now()
 
     def on_status(self, text: str) -> None:
-        """Update the outcome from a `motion_status` message."""
+        """Update the outcome with the text of a `motion_status` message."""
         try:
             status = read_status(text)
         except DataError as error:
@@ -102,7 +124,10 @@ class GoalWatch:
         return self._known_to_executor
 
     def tick(self) -> None:
-        """Set the outcome "refused" or "lost" if the executor has not answered in time or sends no references."""
+        """Set the outcome "refused" if the executor has not answered in time, "lost" if it sends no messages any more.
+
+        Call this periodically.
+        """
         if not self._known_to_executor and self.outcome is None and self._now() - self._begin_s > ANSWER_TIMEOUT_S:
             self.outcome = Outcome(
                 "refused", f"the executor did not answer within {ANSWER_TIMEOUT_S:.0f} s: is it running?"
@@ -113,7 +138,7 @@ class GoalWatch:
 
 
 class TrajectoryActionNode(Node):
-    """Node that offers the action FollowJointTrajectory; see the module.
+    """Node that offers the action FollowJointTrajectory in front of the executor.
 
     Raises:
         NodeError: control_msgs is not installed.
@@ -164,7 +189,10 @@ class TrajectoryActionNode(Node):
             self._watch.mark_doubtful(text)
 
     async def _on_goal(self, goal: Any) -> Any:
-        """Run one goal and return its result; an invalid goal is refused before it replaces the running goal."""
+        """Run one goal and return its result.
+
+        A valid goal replaces a goal that is running; an invalid one is refused and has no effect on it.
+        """
         watch = GoalWatch(bytes(goal.goal_id.uuid).hex())
         if self._statuses.refusal:
             return self._result(goal, Outcome("refused", self._statuses.refusal))
@@ -186,7 +214,7 @@ class TrajectoryActionNode(Node):
 
     @contextmanager
     def _streams(self, watch: "GoalWatch", monitor: GoalMonitor) -> Iterator[None]:
-        """Subscribe to the arm's states and the executor's references while the block, and thus the goal, runs."""
+        """Subscribe to the arm's states and the executor's references while the `with` block runs the goal."""
         topics: dict[str, tuple[Any, Callable[[Any], None]]] = {
             "joint_states": (JointState, monitor.on_state),
             "reference": (JointTrajectory, partial(_note, watch, monitor)),
@@ -203,7 +231,7 @@ class TrajectoryActionNode(Node):
                 stream.close()
 
     def _start_refusal(self, trajectory: Any) -> Outcome | None:
-        """Return why a trajectory cannot start at its requested time, or None if it can."""
+        """Return the outcome of a goal whose trajectory cannot start at its requested time; None if it can."""
         wait = self._seconds_until(trajectory)
         last = trajectory.points[-1].time_from_start if trajectory.points else Duration()
         if wait + seconds(last) < 0.0:
@@ -213,20 +241,23 @@ class TrajectoryActionNode(Node):
         return None
 
     def _seconds_until(self, trajectory: Any) -> float:
-        """Return the time until the trajectory starts [s]; negative if it is past, 0 for a start at once."""
+        """Return the time until the requested start of a trajectory [s].
+
+        It is negative if that time has passed, and 0 for a trajectory that is to start at once (stamp 0).
+        """
         stamp = trajectory.header.stamp
         if not (stamp.sec or stamp.nanosec):
             return 0.0
         return seconds(stamp) - 1e-9 * float(self.get_clock().now().nanoseconds)
 
     def _withdrawn(self, goal: Any, watch: "GoalWatch") -> Outcome | None:
-        """Return the outcome of a goal that was replaced or cancelled; None for any other goal."""
+        """Return the outcome of a goal that a newer goal replaced or its client cancelled; None for any other goal."""
         if self._newest is not watch:
             return Outcome("replaced", "a newer goal replaced it")
         return Outcome("cancelled", "cancelled") if goal.is_cancel_requested else None
 
     async def _follow(self, goal: Any, watch: "GoalWatch", monitor: GoalMonitor) -> Outcome:
-        """Wait until the goal's start time, run the motion, and return its outcome."""
+        """Wait until the goal's start time, run its motion until the arm stands, and return the outcome."""
         while self._seconds_until(goal.request.trajectory) > 0.0:
             if ended := self._withdrawn(goal, watch):
                 return replace(ended, reason=f"{ended.reason} before its start")
@@ -270,7 +301,11 @@ class TrajectoryActionNode(Node):
         return watch.outcome
 
     async def _settled(self, outcome: Outcome, monitor: GoalMonitor, goal: Any, watch: "GoalWatch") -> Outcome:
-        """Wait until a finished motion is within the goal tolerance, and return its outcome; "missed" if it is late."""
+        """Wait until the arm is within the goal tolerance after its motion, and return the outcome of the goal.
+
+        It is `outcome` if the arm comes within the tolerance in time, else "missed", or "replaced" or "cancelled" if
+        that happens first.
+        """
         deadline_s = time.monotonic() + (monitor.tolerances.goal_time_s or SETTLE_S)
         while violation := monitor.off_goal(moment := monitor.moment()):
             if ended := self._withdrawn(goal, watch):
@@ -325,7 +360,10 @@ def _note(watch: GoalWatch, monitor: GoalMonitor, raw: bytes) -> None:
 
 
 def _reached(tracking: Tracking) -> str:
-    """Return the message for a goal that was reached; a motion of one point has no tracking error."""
+    """Return the message for a goal that was reached, with the tracking error if there is one.
+
+    A motion of one point has no tracking error.
+    """
     if not tracking.states or tracking.rms_deg is None or tracking.largest_deg is None:
         return "goal reached"
     return (
