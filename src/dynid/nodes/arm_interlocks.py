@@ -187,7 +187,7 @@ class SinglePublisherSubscription:
 
     @property
     def text(self) -> str:
-        """Error message that lists the publishers of the topic, with the fix."""
+        """Error message for a topic with several publishers, which lists them and says how to fix this."""
         return (
             f"{self.count} publishers send {self._topic} ({publishers(self._node, self._topic)}), and nothing says "
             "which of them is the arm's: end all but one (a killed publisher disappears after about 20 s)"
@@ -195,7 +195,7 @@ class SinglePublisherSubscription:
 
     @property
     def refusal(self) -> str:
-        """Reason why nothing may be commanded; '' while there is at most one publisher."""
+        """Error message if the topic has several publishers, so that nothing may be commanded; '' if it has not."""
         return self.text if self.count > 1 else ""
 
 
@@ -239,7 +239,7 @@ class SingleCommander(SinglePublisherSubscription):
 
     @property
     def text(self) -> str:
-        """Error message that lists the publishers of joint commands, with the fix."""
+        """Error message for joint commands from several publishers, which lists them and says how to fix this."""
         return (
             f"{self.count} publishers command the arm on topic {COMMAND_TOPIC} "
             f"({publishers(self._node, COMMAND_TOPIC)}), an arm has one commander: end all but one (a killed publisher "

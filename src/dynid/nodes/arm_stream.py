@@ -103,7 +103,7 @@ class ArmStream:
         """Send a motion to the executor.
 
         Raises:
-            SafetyError: the arm must not be moved any more.
+            SafetyError: the arm must not be moved any more, see `refuse_failure`.
         """
         self.refuse_failure()
         self._motions.publish(message)

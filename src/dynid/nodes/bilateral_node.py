@@ -120,7 +120,7 @@ class BilateralNode(Node):
         return [models[path] for path in paths.values()]
 
     def _pair(self) -> ArmPair:
-        """Return the coupled pair with the models of both arms and the present mount."""
+        """Return a new bilateral control of leader and follower, with their models, the present mount and settings."""
         dynamics = compile_single(ArmModel.of(self.robot, mount=self._mount))
         leader, follower = self._models
         self._expected = [GravityCompensation(one, dynamics) for one in self._models]

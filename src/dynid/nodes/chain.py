@@ -109,9 +109,9 @@ def _interrupt(number: int, _: FrameType | None) -> None:
 
 
 def refuse_running_nodes(domain: str) -> None:
-    """Raise NodeError if nodes with the names of a chain run in this process's ROS domain, such as a launch file's.
+    """Raise NodeError if nodes of a chain, for example from a launch file, already run in this process's ROS domain.
 
-    They would command the same arm. `domain` is the number of the domain, for the message.
+    Two chains would command each other's arm. `domain` is the number of the domain, for the message.
     """
     with Supervisor() as call:
         end_s = call.now() + DISCOVERY_S

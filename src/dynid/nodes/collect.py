@@ -64,7 +64,7 @@ def collect(call: Supervisor, name: str, profile: str, bag: Path, report: Report
 
 
 def begin_recording(call: Supervisor, name: str, profile: str, bag: Path) -> None:
-    """Prepare recorder and executor, open the bag, and return once all nodes have discovered each other.
+    """Set the parameters of recorder and executor, open a bag, and wait until all nodes have discovered each other.
 
     Discovery takes a second or two. If the motion started earlier, the bag would lack its start and the first commands.
 
@@ -164,7 +164,7 @@ def execute(call: Supervisor, name: str, report: Report = silent) -> float:
 
 
 def _counters(call: Supervisor) -> tuple[float, float]:
-    """Return the numbers of cycles that the driver has missed, and has planned, so far; NaN if it reports none."""
+    """Return the driver's numbers of missed cycles and of planned cycles so far; NaN if they are not reported."""
     cycles, skipped, missed = (number(call.reported(LOOP, key)) for key in ("cycles", "skipped", "missed"))
     return missed, cycles + skipped
 

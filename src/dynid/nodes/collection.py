@@ -30,7 +30,7 @@ BETWEEN_S = 15.0  # approximate time between two trajectories, for the remaining
 
 @dataclass(frozen=True)
 class CollectionOptions:
-    """Options of a collection: its trajectories, chain, folder and servo temperature limit.
+    """Options of a collection of recordings.
 
     Attributes:
         names: trajectories in the order in which they run.
@@ -61,7 +61,7 @@ class CollectionOptions:
 
 
 class Collection:
-    """Settings and completed motions of a collection, stored in its folder.
+    """Collection of recordings, one bag per trajectory, with its settings and completed motions stored in a folder.
 
     Raises:
         ConfigurationError: the folder holds a collection with other settings.

@@ -50,7 +50,7 @@ class CommandedArm:
         scene: free space of the arm, which the executor checks as well; None is the robot's own.
 
     Attributes:
-        at: posture of the reference, (n,) [rad].
+        at: reference posture after the last motion, (n,) [rad].
         moved_s: total time of the segments and return motions so far [s].
         along_s: executed time of the last segment [s]; less than its duration if it was stopped on the way.
         pauses_for_planning: whether the arm's time stops while a segment is planned; always False for this arm.
@@ -208,7 +208,7 @@ class CommandedArm:
         return rest_to_rest("start", self.robot.joint_names, self.at, posture)
 
     def _send(self, motion: PolynomialTrajectory, torques: Torques) -> None:
-        """Send a motion, and wait until the executor has accepted it.
+        """Send a motion with the torques of the function `torques`, and wait until the executor has accepted it.
 
         Raises:
             RefusedError: the executor refuses the motion.
@@ -258,7 +258,7 @@ class CommandedArm:
         return message
 
     def _wait_for_end(self, duration: float) -> bool:
-        """Wait for the end of a motion; return True if it was completed, False if it was cancelled."""
+        """Wait for the end of a motion of this duration [s]; return True if it was completed, False if cancelled."""
 
         def state() -> str | None:
             status = self._status()

@@ -76,7 +76,11 @@ def declare(node: Node, name: str, default: Any, description: str, *, fixed: boo
 
 
 def serve_trigger(node: Node, name: str, serve: Callable[[], str]) -> None:
-    """Create a Trigger service that answers with the message `serve` returns, or with the DynidError it raises."""
+    """Create a Trigger service of a node.
+
+    It answers with success and the message that `serve` returns, or with failure and the text of the DynidError that
+    `serve` raises.
+    """
 
     def answer(_: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         try:
@@ -176,7 +180,10 @@ def spin_until(node: Node, stop: Callable[[], bool], *, events: bool = False) ->
     executor.add_node(node)
 
     def spin_a_while() -> None:
-        """Process events for up to `WAKE_S`; with `events`, in one call, since one call per message is slower."""
+        """Process events for up to `WAKE_S`.
+
+        The events executor does so within one call, since a return to Python after each message would cost more time.
+        """
         if events:
             executor.spin_until_future_complete(Future(), WAKE_S)
         else:

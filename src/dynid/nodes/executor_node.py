@@ -167,7 +167,7 @@ class ExecutorNode(Node):
     # -- controller and model ------------------------------------------------------------------------------------
 
     def _declare_controller(self) -> None:
-        """Declare the parameters of control law, model and payload; apply their initial values as if set later."""
+        """Declare the parameters of control law, model and payload; check and apply their initial values."""
         declare(self, "controller", CONTROLLERS[0], f"active control law: {', '.join(CONTROLLERS)}")
         declare(self, "model_file", "", "model.yaml of an accepted model, for laws that need one")
         share = self._selection.friction_share
@@ -547,7 +547,7 @@ class ExecutorNode(Node):
         answer.give(True, "torque commands have stopped")
 
     def _report_change(self) -> None:
-        """Publish diagnostics immediately if the condition changed, so that clients do not wait for the next second."""
+        """Publish diagnostics at once if the node's condition changed, so that clients need not wait up to a second."""
         if self._condition() != self._last_condition:
             held_before = self._last_condition[-1] if self._last_condition else ""
             self._publish_diagnostics()
@@ -556,11 +556,12 @@ class ExecutorNode(Node):
                 self.get_logger().warning(f"hand guiding ended, the arm is held until executor/hold is called: {held}")
 
     def _condition(self) -> tuple[str, bool, bool, str, bool, str]:
-        """Return the condition that diagnostics report.
+        """Return the node's condition for the diagnostics.
 
         Returns:
-            Phase of the motion, whether the arm moves, whether states are missing during a motion, a doubt about the
-                arm's publishers or settings, whether states arrive, and why hand guiding ended.
+            Phase of the motion or "idle", whether the arm moves, whether states are missing although torque is
+                commanded, a problem with the arm's publishers or settings ("" without one), whether states arrive, and
+                why hand guiding ended ("" if it did not).
         """
         lost = self._motion.active and not self._fresh()
         doubt = next((source.refusal for source in self._sources if source.refusal), self._settings_refusal)

@@ -33,7 +33,7 @@ CONTACT_INTERVAL_S = 1.0  # shortest time between two contacts that are counted 
 
 
 class ExternalTorqueNode(SensingNode):
-    """Node that estimates external torques and detects contact; see the module."""
+    """Node that estimates external torques and detects contact without a force sensor."""
 
     def __init__(self) -> None:
         super().__init__("external_torque")

@@ -90,7 +90,7 @@ def check_motions(model: Model, scene: str = "") -> tuple[Trajectory, Trajectory
 
     Args:
         model: model of the arm as it is mounted.
-        scene: free space of all motions, in the executor's format.
+        scene: free space of all motions: path of a file, "" for the robot's own file, or "none" for no limits.
 
     Raises:
         SafetyError: the model must not move an arm, see `ControlledModel.refuse_unfit`; or joint limits, contact of

@@ -43,7 +43,7 @@ CONTROLLER_TIMEOUT_S = 5.0
 
 
 class IdentificationNode(Node):
-    """Node that offers the identification pipeline; see the module."""
+    """Node that identifies a model from bags on request, and publishes it if it is accepted."""
 
     def __init__(self) -> None:
         super().__init__("identification")
@@ -147,7 +147,7 @@ class IdentificationNode(Node):
 
     @staticmethod
     def _work(job: Callable[[], Identification], done: Future) -> None:
-        """Run a job and put its result or error into `done`; called in a thread, so that the executor stays free."""
+        """Run a job and put its result or error into `done`; a separate thread calls this to keep the node free."""
         try:
             done.set_result(job())
         except DynidError as error:
@@ -233,7 +233,7 @@ def _of_campaign(result: Identification) -> str:
 
 
 def control_model(result: Identification) -> ControlModel:
-    """Return the part of an identification that controllers use: phi, friction, structure hash and acceptance."""
+    """Return the part of an identification that controllers use: base parameters, friction, hash and acceptance."""
     friction = friction_or_zero(result.friction, result.model.axes)
     return ControlModel(result.robot.name, result.model.structure_hash, result.base, friction, result.verdict.accepted)
 

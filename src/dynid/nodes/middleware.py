@@ -18,11 +18,11 @@ LOCALHOST_PROFILE = Path(__file__).with_name("localhost_udp.xml")
 def middleware_defaults(environment: Mapping[str, str], rmw: str) -> dict[str, str]:
     """Return the environment variables to set for a process, so that the ROS middleware gets dynid's settings.
 
+    The function is idempotent: for an environment that already has these variables it returns the same ones.
+
     Args:
         environment: present environment variables of the process; settings that a user has made are kept.
         rmw: identifier of the middleware, such as rmw_fastrtps_cpp.
-
-    The function is idempotent: for an environment that already has these variables it returns the same ones.
     """
     requested = environment.get(RANGE) or "LOCALHOST"
     profiles = {environment.get(name) for name in PROFILE_FILES} - {None, ""}

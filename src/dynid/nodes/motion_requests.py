@@ -44,7 +44,7 @@ class MotionRequests:
 
     Attributes:
         preparation: thread that plans and checks a motion.
-        approach_rad: largest distance of each joint from the arm at which a received motion may begin [rad].
+        approach_rad: largest angle of a joint between the arm and the start of a motion received as a message [rad].
     """
 
     def __init__(
@@ -141,7 +141,7 @@ def refuse_far_start(motion: Motion, reference: FloatArray, q: FloatArray, limit
         motion: the motion.
         reference: reference posture of a held arm, (n,) [rad].
         q: measured posture, (n,) [rad].
-        limit_rad: largest distance of a joint [rad].
+        limit_rad: largest permitted distance of a joint from the motion's start [rad].
     """
     distance = min((motion.start - reference, motion.start - q), key=lambda one: float(np.abs(one).max()))
     joint = int(np.argmax(np.abs(distance)))
@@ -173,7 +173,7 @@ def trajectory_name(raw: bytes) -> str:
 
 
 def decoded_trajectory(raw: bytes) -> Any:
-    """Return the JointTrajectory that these bytes encode; raise DataError if they are malformed or too many."""
+    """Return the JointTrajectory that these bytes encode; raise DataError if it is malformed or too long."""
     if len(raw) > MOST_BYTES:
         raise DataError(f"a trajectory of {len(raw)} bytes was sent, expected at most {MOST_BYTES}: split it")
     return decode(raw, JOINT_TRAJECTORY, len(raw))  # the limit allows unread bytes: rclpy leaves some per point

@@ -116,7 +116,7 @@ class PairSide:
 
     @property
     def clock(self) -> str:
-        """Sentence for the diagnostics about whether the ages of states are known."""
+        """Phrase for the diagnostics: which clock stamps the states, and whether their ages are known."""
         known = self.settings is not None and self.settings.boot_id == self._boot_id != ""
         return "this host's: ages are known" if known else "another: a constant delay is not noticed"
 

@@ -38,7 +38,7 @@ REQUEST_INTERVAL_S = 1.0  # shortest time between two requests to the executor
 
 
 class PayloadNode(SensingNode):
-    """Node that estimates the payload of the arm; see the module."""
+    """Node that estimates the payload of a moving arm, and with policy "apply" sends it to the executor."""
 
     def __init__(self) -> None:
         super().__init__("payload")
@@ -142,7 +142,7 @@ class PayloadNode(SensingNode):
         self._payloads.publish(message)
 
     def _apply(self) -> None:
-        """Send the estimated payload to the executor in one atomic call; after a refusal, retry later."""
+        """Send the estimated payload to the executor as one atomic parameter call; after a refusal, retry later."""
         if time.monotonic() - self._request_s < REQUEST_INTERVAL_S or not self._set.service_is_ready():
             return
         self._request_s, self._requested = time.monotonic(), self._live.held

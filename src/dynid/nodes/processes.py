@@ -1,4 +1,4 @@
-"""Node processes: each runs in its own session, logs to a file and is ended by its id; no process is left running."""
+"""Child processes for nodes: each runs in its own session and logs to a file, and none is left running."""
 
 import contextlib
 import os

@@ -85,7 +85,7 @@ def record_guided_motion(chain: Chain, model: Path, bag: Path, report: Report, r
     Torque is switched on and stays on, and the arm is held afterwards.
 
     Args:
-        chain: active chain, see `Chain.activate`.
+        chain: running chain whose lifecycle nodes are active, see `Chain.activate`.
         model: accepted model.yaml for gravity compensation.
         bag: folder of the new bag.
         report: function that receives the progress.

@@ -46,12 +46,12 @@ class Outcome:
         end: one of the following.
             "reached": the motion was completed, within the goal tolerance.
             "refused": the motion did not begin.
-            "unknown": it did not begin because the arm has no joint of a name in the goal.
+            "unknown": it did not begin, because the goal names a joint that the arm does not have.
             "cancelled": the client or another program cancelled the motion.
             "replaced": a newer goal replaced this one.
             "lost": the motion began and was given up.
             "missed": the motion ended outside the goal tolerance.
-            "late": the trajectory was to be over before the goal arrived.
+            "late": the trajectory's requested time span was over when the goal arrived.
             "doubtful": the motion is stopped because its progress is not known.
         reason: sentence with the reason.
     """
@@ -257,7 +257,13 @@ class TrajectoryActionNode(Node):
         return Outcome("cancelled", "cancelled") if goal.is_cancel_requested else None
 
     async def _follow(self, goal: Any, watch: "GoalWatch", monitor: GoalMonitor) -> Outcome:
-        """Wait until the goal's start time, run its motion until the arm stands, and return the outcome."""
+        """Wait until a goal's start time, run its motion until the arm stands, and return the outcome.
+
+        Args:
+            goal: handle of the FollowJointTrajectory goal.
+            watch: observer that determines the outcome.
+            monitor: monitor of the goal's tolerances.
+        """
         while self._seconds_until(goal.request.trajectory) > 0.0:
             if ended := self._withdrawn(goal, watch):
                 return replace(ended, reason=f"{ended.reason} before its start")
@@ -347,7 +353,7 @@ class TrajectoryActionNode(Node):
         return result
 
     async def _sleep(self) -> None:
-        """Let the node do its other work for `POLL_S`."""
+        """Wait for `POLL_S`, during which the node does its other work."""
         done = Future(executor=self.executor)
         timer = self.create_timer(POLL_S, lambda: done.set_result(None))
         await done
