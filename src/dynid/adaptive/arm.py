@@ -1,4 +1,4 @@
-"""Interface of an arm that executes the segments of an adaptive run."""
+"""Interface of an arm that executes the segments of an adaptive run; a segment is a motion from rest to rest."""
 
 from typing import Protocol
 
@@ -10,17 +10,19 @@ from dynid.trajectory.polynomial import PolynomialTrajectory
 
 
 class RefusedError(SafetyError):
-    """Refusal of a segment that the arm's driver or executor considers unsafe."""
+    """Error for a segment that the arm's driver or executor refuses to execute because it considers it unsafe."""
 
 
 class Arm(Protocol):
-    """Interface of an arm that executes segments; a real arm moves while the next segment is planned.
+    """Interface of an arm that executes segments, which are motions from rest to rest.
+
+    A real arm moves while the next segment is planned.
 
     Attributes:
-        at: posture at rest, (n,) [rad].
-        moved_s: total time of motion [s].
-        along_s: executed time of the last segment [s]; less than its duration if the arm stopped on the way.
-        pauses_for_planning: whether the arm's clock stops while a segment is planned, as in lock-step.
+        at: reference posture at which the arm stands between motions, (n,) [rad].
+        moved_s: total duration of all segments and return motions so far [s].
+        along_s: executed time of the last segment [s]; less than its duration if the arm stopped before its end.
+        pauses_for_planning: whether the arm's clock stops while a segment is planned, as in a lock-step simulation.
     """
 
     at: FloatArray
@@ -30,31 +32,38 @@ class Arm(Protocol):
 
     @property
     def load(self) -> FloatArray:
-        """Overload state of each servo as a share of its limit, (n,) [-]; at 1 the servo switches itself off."""
+        """Used fraction of each servo's overload capacity, (n,) [-]; at 1 the servo switches itself off."""
         ...
 
     def begin(
         self, motion: PolynomialTrajectory, feedforward: Feedforward, tube: FloatArray, most_load: FloatArray
     ) -> None:
-        """Start a segment; the arm stops on the way if a tracking error exceeds `tube` (n,) [rad].
+        """Start the execution of a segment.
 
-        The arm also stops if a servo uses more than the share `most_load` (n,) of its overload limit.
+        The arm stops before the segment's end if a tracking error exceeds `tube`, or if the used fraction of a servo's
+        overload capacity exceeds `most_load`.
+
+        Args:
+            motion: the segment.
+            feedforward: feedforward torques.
+            tube: maximum tracking errors, (n,) [rad].
+            most_load: maximum used fraction of each servo's overload capacity, (n,) [-].
 
         Raises:
-            RefusedError: the segment was refused.
+            RefusedError: the driver or the executor refused the segment.
         """
         ...
 
     def finish(self) -> FloatArray:
-        """Wait until the arm stands; return the largest tracking errors of the segment, (n,) [rad]."""
+        """Wait until the arm stands still; return the segment's largest tracking error of each joint, (n,) [rad]."""
         ...
 
     def retrace(self, motion: PolynomialTrajectory, along_s: float, feedforward: Feedforward) -> None:
-        """Return to the start of a segment that was executed for `along_s` [s]."""
+        """Return to the start of a segment that was executed for its first `along_s` [s]."""
         ...
 
     def follow(self, motion: PolynomialTrajectory, feedforward: Feedforward, tube: FloatArray | None = None) -> None:
-        """Follow a motion that is not part of the identification.
+        """Execute a motion that does not serve the identification, such as a motion to the rest posture.
 
         Raises:
             SafetyError: a tracking error exceeds `tube` (n,) [rad].
@@ -62,9 +71,9 @@ class Arm(Protocol):
         ...
 
     def hold(self, feedforward: Feedforward, duration_s: float = 1.0) -> None:
-        """Stand still for `duration_s` [s]."""
+        """Hold the arm still at its present posture for `duration_s` [s]."""
         ...
 
     def source(self, name: str) -> Recording:
-        """Return the recording so far as input of the identification."""
+        """Return the data recorded so far as a recording for the identification; `name` becomes its name."""
         ...

@@ -1,4 +1,4 @@
-"""Course of one adaptive run: its segments, the judgements of the recording so far, and the return."""
+"""Course of one adaptive run: execution of its segments, judgements of the recording so far, and return motions."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ REFUSALS, OTHER_SEED = 3, 200  # consecutive refusals before the run ends; seed 
 
 
 class Course:
-    """State of one adaptive run: current model, executed segments and judgements."""
+    """State of one adaptive run: current model, executed segments, and judgements of the recording."""
 
     def __init__(self, parent: Planning, arm: Arm, name: str, seed: int) -> None:
         self.parent, self.arm, self.name, self.seed = parent, arm, name, seed
@@ -53,13 +53,13 @@ class Course:
         return self.parent.segment(name, start, shown, self.known, tube, load, seed, caution, length_s)
 
     def _standing(self) -> Segment:
-        """Return a segment planned from the present posture while the arm stands.
+        """Plan a segment from the present posture while the arm stands still, and return it.
 
-        If no segment is safe with the allowed tracking errors, smaller ones are tried. This is equally safe, because
-        the arm then stops at a smaller tracking error.
+        If no segment is safe with the allowed tracking errors, smaller allowed errors are tried. This is equally safe,
+        because the arm then stops at a smaller tracking error.
 
         Raises:
-            SafetyError: no segment is safe with any of `TUBE_SCALES`.
+            SafetyError: no segment is safe with any of `TUBE_SCALES`, the factors on the allowed tracking errors.
         """
         refusal: SafetyError | None = None
         length_s = self.parent.settings.segment_after(self.arm.moved_s)
@@ -72,7 +72,7 @@ class Course:
         raise refusal
 
     def plan_next(self, segment: Segment) -> Segment | None:
-        """Plan the next segment while the current one is executed; return None if none is safe."""
+        """Plan the segment after the given one, which is being executed, and return it; None if no segment is safe."""
         load = self.parent.loaded(segment.motion, self.known, self.load)
         length_s = self.parent.settings.segment_after(self.arm.moved_s + segment.motion.duration)
         try:
@@ -81,13 +81,13 @@ class Course:
             return None
 
     def wait_for_segment(self) -> Segment:
-        """Return a segment from the present posture.
+        """Return a safe segment from a posture at which the arm stands, and move the arm back or wait if necessary.
 
         If no segment is safe, the arm returns along the executed segments, because the present posture may overload its
         servos. At the start posture the arm waits until the servos have cooled.
 
         Raises:
-            SafetyError: no segment is safe, or no time is left.
+            SafetyError: no segment is safe, or no motion time is left.
         """
         rests = 0
         while True:
@@ -107,7 +107,7 @@ class Course:
                 self.arm.hold(self.known.feedforward, REST_S)
 
     def step_back(self, why: str) -> None:
-        """Move the arm back to the start of the last segment."""
+        """Move the arm back to the start of the last executed segment; `why` is the reason for the progress message."""
         motion, along = self.trail.pop()
         self.parent.progress(f"{self.arm.moved_s:5.1f} s  {why}: back along '{motion.name}'")
         # before the first complete segment, friction is hardly known, so return motions ignore it
@@ -118,7 +118,13 @@ class Course:
     def _rest_before(self, motion: PolynomialTrajectory, along: float, feedforward: Feedforward) -> None:
         """Wait until the servos are cool enough for a return motion, which is slow and may act against gravity.
 
-        If the driver limited the current of a warm servo during the motion, the joint would not follow the reference.
+        With a warm servo, the driver could limit the current during the motion, and the joint would not follow the
+        reference.
+
+        Args:
+            motion: the segment along which the arm returns.
+            along: executed time of this segment [s].
+            feedforward: feedforward torques, from which the servo currents are predicted.
         """
         robot, overload = self.parent.robot, OverloadModel.of(self.parent.robot)
         if overload is None:
@@ -134,10 +140,10 @@ class Course:
             self.arm.hold(feedforward)
 
     def to_rest(self) -> None:
-        """Move to the rest posture on a straight path in joint space, if this path is proven safe.
+        """Move the arm to its rest posture, on a straight path in joint space if this path is proven safe.
 
-        If not, the arm first returns along executed segments. They were proven safe and lead back to the start of the
-        run, near the rest posture.
+        Otherwise the arm first returns along the executed segments. Their paths were proven safe and lead back to the
+        start of the run, near the rest posture.
         """
         while True:
             motion = rest_to_rest("to rest", self.parent.robot.joint_names, self.arm.at, self.parent.robot.rest_posture)
@@ -153,9 +159,9 @@ class Course:
                 return
 
     def next_segment_or_look(self) -> tuple[Segment | None, bool]:
-        """Return a segment from the present posture (None at the end), and whether the model is precise enough.
+        """Return a segment from the present posture (None ends the run), and whether the model is precise enough.
 
-        If no segment is safe, the recording is judged, because a better model may make a segment safe.
+        If no segment is safe, the recording so far is judged, because a better model may make a segment safe.
         """
         for _ in range(2):
             try:
@@ -169,7 +175,7 @@ class Course:
         return None, False
 
     def begin(self, segment: Segment) -> bool:
-        """Start a segment; return whether the arm accepted it.
+        """Start the execution of a segment; return whether the arm accepted it.
 
         After a refusal, the caller plans another segment.
 
@@ -214,7 +220,10 @@ class Course:
         return whole
 
     def judge_precision(self) -> bool:
-        """Judge the recording so far; return whether the model is precise enough."""
+        """Identify a model from the recording so far; return whether it is accepted and precise enough.
+
+        If so, the run ends.
+        """
         parent = self.parent
         self.arm.hold(self.known.feedforward)
         look, result = parent.judge.judge_recording(self.arm.source(self.name), self.arm.moved_s)
@@ -228,7 +237,10 @@ class Course:
         return look.accepted and look.widest <= 1.0 and len(self.looks) <= parent.settings.looks
 
     def update_model(self) -> None:
-        """Replace the current model by that of the recording so far; unlike a judgement, this cannot end the run."""
+        """Replace the current model by one that is identified from the recording so far.
+
+        Unlike `judge_precision`, this cannot end the run.
+        """
         parent = self.parent
         self.updates += 1
         self.arm.hold(self.known.feedforward)

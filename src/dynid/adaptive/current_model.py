@@ -1,4 +1,4 @@
-"""Current model of an adaptive run."""
+"""Current model of an adaptive run, which predicts torques for feedforward and for the planning of segments."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,15 +19,17 @@ TRANSITION_RAD_S = 0.03  # transition velocity of friction's sign in the optimis
 
 @dataclass(frozen=True, eq=False)
 class CurrentModel:
-    """Current model: source of the feedforward and of the torques in planning.
+    """Current model of the arm during an adaptive run; it gives the feedforward torques and the torques in planning.
 
     Attributes:
-        model: geometry and structure.
+        model: geometry and structure of the arm.
         phi: base parameters, (p,).
         friction: friction law in addition to the base parameters.
-        sigma: residual size of each axis, (n,) [N m].
-        identified: whether the parameters were identified from data alone, without the nominal arm.
-        ratio: identified over planned standard deviations of base parameters, (p,) [-]; None before identification.
+        sigma: standard deviation of each axis's torque residuals, (n,) [N m].
+        identified: whether the model results from an identification of this run's recording. It is False for a nominal,
+            a previous or an online-estimated model.
+        ratio: standard deviations of the base parameters in the identification, divided by those that planning
+            expected, (p,) [-]; None without an identified model.
     """
 
     model: ArmModel
@@ -39,19 +41,22 @@ class CurrentModel:
 
     @cached_property
     def feedforward(self) -> Feedforward:
-        """Feedforward torques that this model predicts."""
+        """Feedforward torques in motion and at rest that this model predicts."""
         return feedforward(self.model, self.phi, self.friction)
 
     @cached_property
     def expected(self) -> Torques:
-        """Function from states (N, n) to expected torques (N, n) [N m], with friction smoothed for the optimiser."""
+        """Function from states q, dq, ddq (N, n) to expected torques (N, n) [N m].
+
+        Friction is smoothed for the optimiser.
+        """
         return smooth_friction_torques(self.model, self.phi, self.friction, TRANSITION_RAD_S)
 
     def uncertainty(self, information: Information, unknown: FloatArray) -> TorqueUncertainty:
-        """Return the uncertainty of predicted torques after the segments so far.
+        """Return the uncertainty of this model's predicted torques.
 
         Args:
-            information: information of the segments.
+            information: information about the parameters that the executed segments contain.
             unknown: bound of the unknown friction, (n,) [N m]; used until a model is identified.
         """
         covariance, size = np.array(information.covariance), len(self.phi.values)
@@ -62,7 +67,10 @@ class CurrentModel:
         return TorqueUncertainty(unknown_friction, vectors * np.sqrt(np.maximum(values, 0.0)), information.columns)
 
     def most(self, uncertainty: TorqueUncertainty) -> Torques:
-        """Return a function from states to the model's torques, increased in magnitude by their uncertainty."""
+        """Return a function from states q, dq, ddq (N, n) to the largest torques (N, n) [N m] that the model expects.
+
+        These are the predicted torques, increased in magnitude by their uncertainty.
+        """
         torques = model_torques(self.model, self.phi, self.friction)
 
         def most(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:

@@ -17,7 +17,12 @@ SINKING_RAD_S, CARRIED_SHARE = 0.01, 0.5
 
 @dataclass(frozen=True)
 class Feedforward:
-    """Functions from states q, dq and ddq to torques [N m]: `moving` along a reference, `holding` at rest."""
+    """Feedforward torques as functions from states q, dq, ddq (N, n) to torques (N, n) [N m].
+
+    Attributes:
+        moving: torques along a reference motion.
+        holding: torques at rest.
+    """
 
     moving: Torques
     holding: Torques
@@ -26,7 +31,16 @@ class Feedforward:
 def smooth_friction_torques(
     model: ArmModel, phi: BaseParameters, friction: FrictionLaw, transition_rad_s: float = TRANSITION_RAD_S
 ) -> Torques:
-    """Return a function from states to torques with friction smoothed by tanh of a transition velocity [rad/s]."""
+    """Return a function from states q, dq, ddq (N, n) to torques (N, n) [N m] with smoothed friction.
+
+    Friction is multiplied by |tanh(dq / transition_rad_s)|, so it vanishes at rest.
+
+    Args:
+        model: geometry and structure of the arm.
+        phi: base parameters.
+        friction: friction law in addition to the base parameters.
+        transition_rad_s: transition velocity [rad/s].
+    """
     sharp = model_torques(model, phi, friction)
     plain = model_torques(model, phi, FrictionLaw.of(model.axes, {}))
 
@@ -38,12 +52,21 @@ def smooth_friction_torques(
 
 
 def feedforward(model: ArmModel, phi: BaseParameters, friction: FrictionLaw) -> Feedforward:
-    """Return the feedforward torques of base parameters and additional friction."""
+    """Return the feedforward torques of an arm model, in motion and at rest.
+
+    Args:
+        model: geometry and structure of the arm.
+        phi: base parameters.
+        friction: friction law in addition to the base parameters.
+    """
     sharp = model_torques(model, phi, friction)
     plain = model_torques(model, phi, FrictionLaw.of(model.axes, {}))
 
     def holding(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """Return holding torques (N, n) [N m] below gravity: friction carries a part, so the motors stay cooler."""
+        """Return torques (N, n) [N m] that hold the arm at rest; velocities and accelerations are ignored.
+
+        They are lower than the gravity torques: friction carries a part of the load, so the motors stay cooler.
+        """
         still = np.zeros_like(q)
         weight = plain(q, still, still)
         sinking = sharp(q, -SINKING_RAD_S * np.sign(weight), still)

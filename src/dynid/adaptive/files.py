@@ -34,9 +34,9 @@ class AdaptiveResult:
 
     Attributes:
         run: course and outcome of the adaptive run.
-        bag: path of the bag.
+        bag: path of the recorded bag.
         report: path of the report.
-        changes: significant changes from the previous model; None without a previous model.
+        changes: significant changes of parameters from the previous model; None without a previous model.
     """
 
     run: AdaptiveRun
@@ -45,32 +45,34 @@ class AdaptiveResult:
     changes: tuple[Change, ...] | None
 
     def as_dict(self) -> dict[str, object]:
-        """Return the run and its changes as plain values."""
+        """Return the run's outcome and the changes from the previous model as plain values."""
         return _summary(self.run, self.changes)
 
 
 class AdaptiveFiles:
-    """One adaptive identification, from its inputs to its files.
+    """Inputs and output files of one adaptive identification.
 
     Args:
         robot: the arm.
         out: folder for the bag `adaptive`, adaptive.json and the result `model`, none of which may exist.
-        scene: free space as YAML; None is the robot's scene.yaml, if it has one.
+        scene: YAML file of the free space; None uses the robot's scene.yaml, if it has one.
         settings: settings of the run.
-        after: model.yaml of the arm's previous state; the run starts from it, and reports what changed.
+        after: model.yaml of the arm's previous state; the run starts from this model, and reports which parameters
+            changed.
         mount: mount of the arm.
         progress: function that is called with one line of text after each segment and judgement.
 
     Attributes:
         bag: path of the bag.
-        scene: free space as YAML, as given.
+        scene: YAML file of the free space, as given.
         mount: mount of the arm, as given.
-        settings: settings of the run; with a previous model, without the smallest segment and judged only at the end.
-        identification: the identification that runs.
+        settings: settings of the run. With a previous model, the smallest segment is left out, and the recording is
+            judged only at the end.
+        identification: planner and runner of the adaptive identification.
 
     Raises:
         OutputExistsError: one of the outputs exists.
-        DataError: the previous model was not accepted, has no deviations, or is of another robot or structure.
+        DataError: the previous model was not accepted, has no standard deviations, or is of another robot or structure.
     """
 
     def __init__(
@@ -113,11 +115,11 @@ class AdaptiveFiles:
                 )
 
     def write(self, run: AdaptiveRun, identification: Identification | None) -> AdaptiveResult:
-        """Write adaptive.json and the result; the bag exists already.
+        """Write adaptive.json and the result folder; the bag exists already.
 
         Args:
             run: the finished run.
-            identification: identification of the bag; None without a model.
+            identification: identification from the bag; None without a model.
 
         Raises:
             DataError: no judgement of the recording gave a model; bag and adaptive.json remain.
@@ -145,14 +147,14 @@ def _summary(run: AdaptiveRun, changes: tuple[Change, ...] | None) -> dict[str, 
 def run_adaptively(
     robot: Robot, files: AdaptiveFiles, *, held_kg: float = 0.0, seed: int = 0, friction: str | None = None
 ) -> AdaptiveResult:
-    """Identify a simulated arm while it moves, in lock-step.
+    """Run an adaptive identification of an arm that is simulated in lock-step, and write its files.
 
     Args:
         robot: the arm.
         files: inputs and output files of the identification.
         held_kg: payload mass of the simulated arm [kg].
-        seed: seed of the simulated arm.
-        friction: friction model of the simulated arm; None is that of robot.yaml.
+        seed: random seed of the simulated arm and of the planning.
+        friction: friction model of the simulated arm; None uses that of robot.yaml.
 
     Raises:
         SafetyError: no segment is safe.

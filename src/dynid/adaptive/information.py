@@ -1,12 +1,12 @@
 """Information that a motion is expected to give: covariance of least squares from planned states, and its gradient.
 
-With rows X = [C W] of friction and base parameters, samples weighted by the certainty that their joint slides, and
-residuals of size s_i on axis i,
+Each state gives one regression row per axis. With rows X = [C W] of m friction and p base parameters, weighted by the
+certainty that the joint slides, and torque residuals of standard deviation s_i on axis i,
 
     cov = A^-1 B A^-1,    A = A_0 + sum X'X,    B = B_0 + sum X' diag(s^2) X,
 
-where A_0 and B_0 contain the measurements so far and a wide prior. The objective is the mean square of the ratios
-of the base parameters' standard deviations to their limits (A-optimality). The widest intervals contribute most.
+where A_0 and B_0 contain the measurements so far and a wide prior. The objective is the sum of the squared ratios of
+the base parameters' standard deviations to their limits (A-optimality). The widest intervals contribute most.
 """
 
 from collections.abc import Callable
@@ -31,12 +31,13 @@ Torques = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 def torque_sizes(robot: Robot, model: ArmModel, torques: Torques) -> FloatArray:
     """Return the value (p,) [SI] at which each base parameter alone causes a torque as large as that of the whole arm.
 
-    The root mean square torques over random states are compared, joint by joint. The smallest value counts.
+    For each joint, the root mean square torques over random states are compared. Of a parameter's values for the
+    joints, the smallest is returned.
 
     Args:
         robot: the robot.
         model: model of the robot.
-        torques: torques of the nominal arm, a function of states (N, n) that returns (N, n) [N m].
+        torques: torques of the nominal arm, a function of states q, dq, ddq (N, n) that returns (N, n) [N m].
     """
     random = np.random.default_rng(STATES_SEED)
     lower, upper = np.maximum(robot.lower, -np.pi), np.minimum(robot.upper, np.pi)
@@ -51,15 +52,16 @@ def torque_sizes(robot: Robot, model: ArmModel, torques: Torques) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """Information about base parameters and m friction parameters from measured or planned states.
+    """Information about p base parameters and m friction parameters from measured or planned states.
 
     Attributes:
         model: the arm.
-        phi: base parameters at which loads are computed, (p,).
-        sigma: residual size of each axis, (n,) [N m].
+        phi: base parameters at which the loads of load-dependent friction are computed, (p,).
+        sigma: standard deviation of each axis's torque residuals, (n,) [N m].
         limits: limits of the base parameters' standard deviations, (p,).
         A, B: matrices of the covariance A^-1 B A^-1, (m + p, m + p).
-        sharpness: exponent of the squared ratios in the objective; above 1 it emphasises the widest intervals.
+        sharpness: exponent of the squared ratios of standard deviations to limits in the objective; above 1 it
+            emphasises the widest intervals.
     """
 
     model: ArmModel
@@ -74,7 +76,15 @@ class Information:
     def prior(
         cls, model: ArmModel, phi: FloatArray, sigma: FloatArray, limits: FloatArray, known: FloatArray
     ) -> "Information":
-        """Return the information before any data, with prior standard deviations (p,) of the base parameters."""
+        """Return the information before any data.
+
+        Args:
+            model: the arm.
+            phi: base parameters, (p,).
+            sigma: standard deviation of each axis's torque residuals, (n,) [N m].
+            limits: limits of the base parameters' standard deviations, (p,).
+            known: prior standard deviations of the base parameters, (p,).
+        """
         n, groups = model.axes, len(dict.fromkeys(model.gears))
         deviations = np.concatenate([np.full(n + 2 * groups, FRICTION_PRIOR), known])
         mean = float(np.mean(sigma**2))
@@ -82,15 +92,27 @@ class Information:
         return cls(model, phi, sigma, limits, A, mean * A)
 
     def rows(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """Return the weighted rows X of states (N, n), (N, n, m + p)."""
+        """Return the weighted regression rows X (N, n, m + p) of states q, dq and ddq, (N, n) each."""
         return self.weighed(self.model.regressor(q, dq, ddq), dq)
 
     def weighed(self, W: FloatArray, dq: FloatArray) -> FloatArray:
-        """Return the weighted rows X of a regressor (N, n, p) at velocities (N, n), (N, n, m + p)."""
+        """Return the weighted regression rows X (N, n, m + p) for a regressor (N, n, p).
+
+        Rows of slow joints, which may stick, get a lower weight.
+
+        Args:
+            W: regressor of the base parameters, (N, n, p).
+            dq: velocities, (N, n) [rad/s].
+        """
         return np.asarray(self.columns(W, dq) * np.tanh(dq / STICKING_RAD_S)[..., None] ** 2)
 
     def columns(self, W: FloatArray, dq: FloatArray) -> FloatArray:
-        """Return [C W] of a regressor (N, n, p) at velocities (N, n), friction first, (N, n, m + p)."""
+        """Return the regression rows [C W] (N, n, m + p) without weights: friction columns C, then the regressor.
+
+        Args:
+            W: regressor of the base parameters, (N, n, p).
+            dq: velocities, (N, n) [rad/s].
+        """
         sign, n = np.tanh(dq / STICKING_RAD_S), dq.shape[1]
         gears = list(dict.fromkeys(self.model.gears))
         C = np.zeros((len(dq), n, n + 2 * len(gears)))
@@ -102,7 +124,7 @@ class Information:
         return np.concatenate([C, W], axis=2)
 
     def with_states(self, states: Sample, count: float) -> "Information":
-        """Return the information with states q, dq and ddq (N, n) added, each counting for `count` samples."""
+        """Return the information with states q, dq and ddq (N, n) added; each state counts as `count` samples."""
         X = self.rows(*states)
         flat, by_axis = X.reshape(-1, X.shape[2]), (X * self.sigma[:, None]).reshape(-1, X.shape[2])
         return replace(self, A=self.A + count * flat.T @ flat, B=self.B + count * by_axis.T @ by_axis)
@@ -114,14 +136,19 @@ class Information:
 
     @property
     def covariance(self) -> FloatArray:
-        """Covariance of friction and base parameters, (m + p, m + p)."""
+        """Covariance of m friction and p base parameters, (m + p, m + p)."""
         inverse = np.linalg.inv(self.A)
         return np.asarray(inverse @ self.B @ inverse)
 
     def value(self, X: FloatArray, count: float) -> tuple[float, FloatArray]:
-        """Return the logarithm of the objective with rows X (N, n, k) added, and its gradient by X, (N, n, k).
+        """Return the logarithm of the objective after rows are added, and its gradient by the rows, (N, n, k).
 
-        Each state counts for `count` samples.
+        The objective sums the squared ratios of the base parameters' standard deviations to their limits, see
+        `sharpness`.
+
+        Args:
+            X: weighted regression rows of N states, (N, n, k) with k = m + p.
+            count: number of samples as which each state counts.
         """
         k, size = X.shape[2], len(self.limits)
         flat = X.reshape(-1, k)

@@ -21,14 +21,14 @@ from dynid.robot import FloatArray, Robot
 
 @dataclass(frozen=True, eq=False)
 class RecordingJudge:
-    """Judge of the recording of an adaptive run: identifies a model and compares its intervals with their limits.
+    """Judge of an adaptive run's recording: identifies a model and compares its confidence intervals with their limits.
 
     Attributes:
         robot: the robot.
-        model: geometry and structure.
+        model: geometry and structure of the arm.
         settings: settings of the identification.
         run: settings of the adaptive run.
-        limits: largest permitted half widths of the base parameters' intervals, (p,).
+        limits: largest permitted half widths of the base parameters' confidence intervals, (p,).
         free: mask of the base parameters whose intervals are not limited, (p,).
     """
 
@@ -40,7 +40,7 @@ class RecordingJudge:
     free: NDArray[np.bool_]
 
     def quantile(self, motion_s: float) -> float:
-        """Return the ratio of an interval's half width to the standard deviation after `motion_s` [s] of motion.
+        """Return the ratio of confidence intervals' half widths to standard deviations after `motion_s` [s] of motion.
 
         All intervals and all possible judgements share the confidence (Bonferroni). Standard deviations are estimated
         from sums over time windows of `MEMORY_S`, see `estimators.uncertainty`. Estimates from few windows are
@@ -51,10 +51,10 @@ class RecordingJudge:
         return float(stdtrit(max(motion_s / MEMORY_S - 1.0, 1.0), 1.0 - 0.5 * (1.0 - self.run.confidence) / tests))
 
     def half_widths(self, result: Identification, motion_s: float) -> FloatArray:
-        """Return the half widths of the base parameters' confidence intervals, (p,).
+        """Return the half widths of the base parameters' confidence intervals after `motion_s` [s] of motion, (p,).
 
-        They consist of the statistical error and of the difference to fits with other friction structures, because
-        several structures may explain the data of a short motion.
+        A half width is the statistical error plus the largest difference to fits with other friction structures,
+        because several structures may explain the data of a short motion.
         """
         joint_friction = result.estimate.regression.joint_friction
         rivals = (
@@ -66,7 +66,12 @@ class RecordingJudge:
         return np.asarray(self.quantile(motion_s) * deviations(result) + other)
 
     def judge_recording(self, source: Recording, moved: float) -> tuple[Look, Identification | None]:
-        """Return the judgement after `moved` [s] of motion, and the identified model; None if identification failed."""
+        """Identify a model from a recording; return its judgement and the identification, or None if that failed.
+
+        Args:
+            source: the recording.
+            moved: time of motion that the recording contains [s].
+        """
         began = time.perf_counter()
         try:
             result = identify(self.robot, [source], settings=self.settings)
@@ -82,8 +87,8 @@ class RecordingJudge:
     def _torque_share(self, result: Identification) -> float:
         """Return the largest relative standard deviation of a joint's predicted torque, divided by its limit [-].
 
-        The torques are those of the recorded states, including friction. Viscous friction has no limit of its own,
-        because its estimate depends strongly on the other friction terms.
+        The standard deviation is a root mean square over the recorded states, and includes friction. Viscous friction
+        has no limit of its own, because its estimate depends strongly on the other friction terms.
         """
         regression = result.estimate.regression
         covariance = regression.whole_spread(regression.solve())
@@ -98,7 +103,7 @@ class RecordingJudge:
 
 
 def deviations(result: Identification) -> FloatArray:
-    """Return the standard deviations of the base parameters, (p,)."""
+    """Return the standard deviations of an identification's base parameters, (p,)."""
     found = result.estimate.base.standard_deviations
     assert found is not None
     return found

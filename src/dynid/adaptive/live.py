@@ -1,6 +1,6 @@
-"""Online estimate while the recording grows, before there is enough data for a verdict.
+"""Online estimate of parameters while the recording grows, before there is enough data for an identification.
 
-Every parameter has a prior value: that of the nominal arm or, for friction, that in the robot's folder if it has one.
+Every parameter has a prior value: that of the nominal arm or, for friction, that in the robot's folder if there is one.
 The estimate keeps the prior value until the data determine the parameter. Friction is linearised at the prior values.
 """
 
@@ -31,9 +31,10 @@ class LiveEstimate:
 
     Attributes:
         settings: settings of the identification.
-        regression: regression of all samples that are final, because later data do not affect their filtered values.
-        taken: number of sampling intervals in `regression`.
-        latest: regression that also contains the last samples, whose filtered values are provisional.
+        regression: recursive regression of all samples whose filtered values are final, since later data do not affect
+            them.
+        taken: number of sampling intervals that `regression` contains.
+        latest: `regression` with the last samples added, whose filtered values are provisional.
     """
 
     settings: IdentificationSettings
@@ -55,9 +56,9 @@ class LiveEstimate:
         Args:
             model: the arm.
             settings: settings of the identification.
-            nominal: prior base parameters (p,) [SI], and the prior friction law; None if friction is unknown.
+            nominal: prior base parameters (p,) [SI], and the prior friction law or None if friction is unknown.
             deviations: standard deviations of the prior base parameters, (p,) [SI].
-            sigma: expected size of residuals of each axis, (n,) [N m].
+            sigma: expected standard deviation of each axis's torque residuals, (n,) [N m].
         """
         coulomb, (phi, law) = settings.coulomb_friction, nominal
         name = WITHOUT_GEAR_DATA if law is None else WITH_GEAR_DATA
@@ -74,9 +75,10 @@ class LiveEstimate:
         return cls(settings, regression, 0, regression)
 
     def updated(self, signals: Signals) -> "LiveEstimate":
-        """Return the estimate after the new part of a growing recording.
+        """Return the estimate after the new part of a growing recording is added.
 
-        The signals are the whole recording so far; their window must start at the same time in every call.
+        `signals` contains the whole recording so far, not only the new part. Its window must start at the same time in
+        every call.
 
         Raises:
             DataError: the signals cannot be used.
@@ -95,6 +97,6 @@ class LiveEstimate:
         return LiveEstimate(self.settings, regression, taken, regression.updated(tail))
 
     def model(self) -> tuple[FloatArray, FrictionLaw]:
-        """Return the estimated base parameters (p,) [SI], and the friction law in addition to them."""
+        """Return the estimated base parameters (p,) [SI], and the law of the friction that they do not contain."""
         solution = self.latest.solve()
         return solution.phi, self.latest.law(solution)

@@ -1,4 +1,4 @@
-"""Outcome of an adaptive run: its judgements (looks), its segments, and the reason for its end."""
+"""Outcome of an adaptive run: its segments, the judgements of its recording ("looks"), and the reason for its end."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,15 +12,15 @@ from dynid.robot import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """One judgement of the recording of an adaptive run.
+    """One judgement of an adaptive run's recording: the precision and acceptance of the model identified from it.
 
     Attributes:
         motion_s: time of motion before the judgement [s].
-        widest: largest ratio of an interval's half width to its limit; infinite without a model.
-        parameter: name of the parameter with this ratio, or "torque".
-        accepted: whether the verdict accepted the model.
+        widest: largest ratio of a confidence interval's half width to its limit; infinite without a model.
+        parameter: name of the parameter with this ratio, or "torque" if it is a predicted torque.
+        accepted: whether the identification's verdict accepted the model.
         seconds: duration of the judgement [s].
-        reason: why there is no model; "" if there is one.
+        reason: reason why there is no model; "" if there is one.
     """
 
     motion_s: float
@@ -37,18 +37,19 @@ class Look:
 
 @dataclass(frozen=True, eq=False)
 class AdaptiveRun:
-    """An adaptive run and its model.
+    """Outcome of an adaptive run, with its model.
 
     Attributes:
         identification: identification of the last judgement with a model; None if no judgement gave a model.
-        precise: whether all intervals are within their limits.
+        precise: whether the model was accepted with all confidence intervals within their limits.
         segments: planned segments, in order.
         looks: judgements of the recording, in order.
         tracking: largest tracking errors of each segment, (segments, n) [rad].
-        limits: largest permitted half widths of the base parameters' intervals, (p,).
+        limits: largest permitted half widths of the base parameters' confidence intervals, (p,).
         motion_s: total time of motion [s].
         stopped: number of segments that the arm stopped before their end.
-        quantile: ratio of an interval's half width to the standard deviation, at the end of the longest possible run.
+        quantile: ratio of a confidence interval's half width to the standard deviation, at the end of the longest
+            possible run.
         out_of_time: whether there was no time for another segment.
     """
 
@@ -87,7 +88,7 @@ class AdaptiveRun:
         return f"ended after {self.motion_s:.1f} s of motion: {why}; {verdict}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return segments, judgements and the end as plain values."""
+        """Return the segments, the judgements and the end of the run as plain values."""
         looks = [one.as_dict() for one in self.looks]
         segments = [
             {"expected": self.quantile * one.widest, "planning_s": one.seconds, "waited": one.waited}
@@ -105,7 +106,7 @@ class AdaptiveRun:
 
 
 def look_line(look: Look) -> str:
-    """Return one line of text about a judgement of the recording."""
+    """Return one line of text that describes a judgement of the recording."""
     if look.reason:
         return f"{look.motion_s:5.1f} s  no model yet: {look.reason}"
     verdict = "accepted" if look.accepted else "not accepted"

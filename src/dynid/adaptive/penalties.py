@@ -12,7 +12,10 @@ POSITION_MARGIN = 0.005  # margin to both position limits [share of the range]
 
 
 def spans(limits: MotionLimits) -> tuple[tuple[FloatArray, FloatArray], ...]:
-    """Return lower and upper bounds of positions [rad], velocities [rad/s] and accelerations [rad/s^2], (n,) each."""
+    """Return lower and upper bounds of positions [rad], velocities [rad/s] and accelerations [rad/s^2], (n,) each.
+
+    The bounds are narrower than the limits by a small margin, because penalties permit small violations.
+    """
     edge = POSITION_MARGIN * (limits.upper - limits.lower)
     return (
         (limits.lower + edge, limits.upper - edge),
@@ -22,10 +25,10 @@ def spans(limits: MotionLimits) -> tuple[tuple[FloatArray, FloatArray], ...]:
 
 
 def torque_excess(tau: FloatArray, frame: SegmentConstraints) -> tuple[float, FloatArray]:
-    """Return a penalty [-] on torques (N, n) [N m], and its gradient (N, n).
+    """Return a penalty [-] on torques tau (N, n) [N m] of successive states, and its gradient by tau (N, n).
 
-    Torques beyond the limit, a mean square beyond what servos bear permanently, and a last torque beyond the same
-    bound are penalised: the arm may have to stand at the end of a segment.
+    Penalised are torques beyond the torque limits, and a root mean square beyond the torque that servos sustain
+    permanently. The same bound applies to the last torques, because the arm may have to stand at the segment's end.
     """
     more, push = excess(tau, -LIMIT_SHARE * frame.limits.torque, LIMIT_SHARE * frame.limits.torque)
     hot = np.maximum(np.mean(tau**2, axis=0) / frame.lasting**2 - 1.0, 0.0)
@@ -37,7 +40,16 @@ def torque_excess(tau: FloatArray, frame: SegmentConstraints) -> tuple[float, Fl
 
 
 def excess(values: FloatArray, lower: FloatArray, upper: FloatArray) -> tuple[float, FloatArray]:
-    """Return the mean squared excess of values (N, n) over bounds (n,), relative to their width, and its gradient."""
+    """Return the squared excess of values (N, n) over bounds, and its gradient by the values (N, n), any unit.
+
+    The excess is relative to the distance of the bounds. Its square is averaged over the N rows and summed over the n
+    columns.
+
+    Args:
+        values: values, (N, n).
+        lower: lower bounds, (n,).
+        upper: upper bounds, (n,).
+    """
     width = upper - lower
     over = (np.maximum(values - upper, 0.0) + np.minimum(values - lower, 0.0)) / width
     return float(np.sum(over**2)) / len(values), 2.0 * over / width / len(values)

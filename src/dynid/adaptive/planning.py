@@ -53,8 +53,16 @@ LOAD_RESERVE = 0.15  # reserve that planning adds to the present use of a servo'
 class Planning:
     """Planner of the segments of one robot with the current model; `session.AdaptiveIdentification` executes them.
 
+    Args:
+        robot: prior knowledge of the arm.
+        settings: settings of the run.
+        box: free space; None if the surroundings of the arm are unknown.
+        mount: mount of the arm.
+        before: previous model of the arm; None plans with the nominal arm at first.
+        progress: function that is called with one line of text about the progress.
+
     Attributes:
-        report: function that is called with the progress as plain values.
+        report: function that is called with the progress as a dictionary.
 
     Raises:
         DataError: the previous model is of another robot or structure.
@@ -100,17 +108,19 @@ class Planning:
         return CurrentModel(self.model, self.model.base_parameters(standard), friction, sigma)
 
     def tube(self, done: list[FloatArray], known: CurrentModel) -> FloatArray:
-        """Return the allowed tracking errors (n,) [rad] of the next segment, from those of the last two segments.
+        """Return the maximum tracking errors (n,) [rad] of the next segment.
+
+        They are the largest tracking errors of the last two segments, times a factor and limited to a range.
 
         Args:
             done: largest tracking errors of each finished segment, (n,) [rad] each.
-            known: current model; without an identified model, the errors may be larger.
+            known: current model; while no model is identified, the lower end of the range is higher.
         """
         least = LEAST_TUBE_RAD if known.identified else np.maximum(LEAST_TUBE_RAD, UNIDENTIFIED_SHARE * self.first_tube)
         return np.asarray(np.clip(TUBE_FACTOR * np.max(done[-2:], axis=0), least, MOST_TUBE_RAD))
 
     def live(self, known: CurrentModel) -> LiveEstimate:
-        """Return the online estimate at the start of a run, without samples."""
+        """Return the online estimate at the start of a run, before any samples, from the current model `known`."""
         nominal, sigma = (known.phi.values, self._gears), LIVE_SIGMA * self.robot.torque_limits
         viscous = np.clip(VISCOUS_SHARE * known.phi.values, LEAST_VISCOUS * self._prior, self._prior)
         deviations = np.where(self._viscous, viscous, self._prior)
@@ -119,19 +129,30 @@ class Planning:
     def update_estimate(
         self, live: LiveEstimate, source: Recording, known: CurrentModel
     ) -> tuple[LiveEstimate, CurrentModel]:
-        """Return the online estimate updated with a segment, and the resulting current model."""
+        """Return the online estimate after another segment, and the current model with its parameters and friction.
+
+        Args:
+            live: online estimate before the segment.
+            source: recording so far, which includes the segment.
+            known: current model before the segment.
+        """
         live = live.updated(source.signals(self.identification))
         phi, friction = live.model()
         return live, replace(known, phi=BaseParameters(self.model.names, phi), friction=friction)
 
     def model_of(self, result: Identification, shown: list[Segment]) -> CurrentModel:
-        """Return an identification of the recorded segments `shown` as the current model."""
+        """Return an identification as the current model, with the ratio of found to expected standard deviations.
+
+        Args:
+            result: the identification.
+            shown: completed segments in its recording, from which the expected standard deviations are computed.
+        """
         friction = result.friction or FrictionLaw.of(self.robot.size, {})
         known = CurrentModel(self.model, result.base, friction, np.asarray(result.estimate.residual_sigma), True)
         return replace(known, ratio=deviations(result) / self.information(shown, known).deviations)
 
     def information(self, planned: list[Segment], known: CurrentModel) -> Information:
-        """Return the expected information of planned segments, computed with the current model.
+        """Return the information that planned segments are expected to give, computed with the current model `known`.
 
         The parameters' limits are divided by the ratio of identified to planned standard deviations, so that planning
         aims at what an identification will find.
@@ -157,18 +178,18 @@ class Planning:
         caution: float = 1.0,
         length_s: float | None = None,
     ) -> Segment:
-        """Return the next segment from the posture `start` (n,) [rad].
+        """Plan and return the next segment from the posture `start`.
 
         Args:
             name: first part of the segment's name.
             start: posture from which the segment starts, (n,) [rad].
-            shown: completed segments, which the current model contains.
+            shown: completed segments, whose information planning includes.
             known: current model.
-            tube: allowed tracking errors, (n,) [rad].
-            load: used share of each servo's overload limit at the start, (n,) [-].
-            seed: seed of the random starts.
+            tube: maximum tracking errors, (n,) [rad].
+            load: used fraction of each servo's overload capacity at the start, (n,) [-].
+            seed: seed of the random initial guesses.
             caution: factor on ranges, speeds and accelerations [-].
-            length_s: duration of the segment [s]; None is that of the settings.
+            length_s: duration of the segment [s]; None uses that of the settings.
 
         Raises:
             SafetyError: no segment is safe.
@@ -193,20 +214,26 @@ class Planning:
         return planner.plan(f"{name} {k + 1}", start, frame, information, interval, 1000 * seed + k)
 
     def check_way(self, motion: PolynomialTrajectory, known: CurrentModel, tube: FloatArray, load: FloatArray) -> None:
-        """Raise SafetyError if a motion that is not part of the identification is unsafe.
+        """Raise SafetyError if a motion that does not serve the identification is unsafe.
 
         Args:
             motion: the motion.
             known: current model, which predicts the torques.
-            tube: allowed tracking errors, (n,) [rad].
-            load: used share of each servo's overload limit at the start, (n,) [-].
+            tube: maximum tracking errors, (n,) [rad].
+            load: used fraction of each servo's overload capacity at the start, (n,) [-].
         """
         moving = known.feedforward.moving
         limits = robot_limits(self.robot, self._full.acceleration)
         self.planner.check(motion, SegmentConstraints(limits, moving, moving, tube, load, self._lasting))
 
     def loaded(self, motion: PolynomialTrajectory, known: CurrentModel, load: FloatArray) -> FloatArray:
-        """Return the used share of each servo's overload limit (n,) [-] after a motion, from that before it, `load`."""
+        """Return the used fraction of each servo's overload capacity after a motion, (n,) [-].
+
+        Args:
+            motion: the motion.
+            known: current model, which predicts the motor currents.
+            load: used fraction of each servo's overload capacity before the motion, (n,) [-].
+        """
         if self._overload is None:
             return load
         times = np.arange(0.0, motion.duration, LOAD_STEP_S)

@@ -1,4 +1,4 @@
-"""Prior knowledge of an arm: motion limits, initial tracking tube, gear friction, and permanent torques."""
+"""Prior knowledge of an arm: motion limits, initial tracking tolerance, gear friction, and sustainable torques."""
 
 import numpy as np
 
@@ -20,7 +20,12 @@ CONTINUOUS_SHARE = 0.9  # permitted lasting current [share of a servo's continuo
 
 
 def motion_limits(robot: Robot, profile: str) -> MotionLimits:
-    """Return the limits of a segment's positions, speeds and accelerations, from a profile of excitation.yaml."""
+    """Return a segment's limits of position, speed, acceleration, torque and tool speed.
+
+    Args:
+        robot: the robot.
+        profile: profile of excitation.yaml, which gives the limits of position, speed and acceleration.
+    """
     excitation = load_excitation(robot)
     file = excitation.file
     fastest = file.profiles[profile].speed_scale * max((max(row) for row in file.speed_factors.values()), default=1.0)
@@ -31,7 +36,7 @@ def motion_limits(robot: Robot, profile: str) -> MotionLimits:
 
 
 def first_tube(robot: Robot) -> FloatArray:
-    """Return the allowed tracking errors (n,) [rad] before the first segment, while friction is unknown."""
+    """Return the maximum tracking errors (n,) [rad] of the first segment, while friction is unknown."""
     gains = load_controller(robot)
     stiffness = np.array(gains.proportional_gain_1_s2) * np.array(gains.inertia_kg_m2)
     bent = UNKNOWN_SHARE * robot.torque_limits / stiffness
@@ -39,7 +44,7 @@ def first_tube(robot: Robot) -> FloatArray:
 
 
 def gear_figures(robot: Robot, before: ModelFile | None) -> FrictionLaw | None:
-    """Return the prior friction law: from the previous model, else from the robot folder, else None."""
+    """Return the prior friction law: from the previous model `before`, else from the robot folder, else None."""
     has_figures = (robot.folder / "friction.yaml").is_file()
     gears = gear_friction(robot, FRICTION_MODEL).with_values({"fv": 0.0}) if has_figures else None
     law = None if before is None else before.friction()
@@ -50,6 +55,11 @@ def gear_figures(robot: Robot, before: ModelFile | None) -> FrictionLaw | None:
 
 
 def lasting_torques(robot: Robot, overload: OverloadModel | None) -> FloatArray:
-    """Return the root mean square of the torques that servos bear permanently, (n,) [N m]."""
+    """Return the largest root mean square torque that each servo sustains permanently, (n,) [N m].
+
+    Args:
+        robot: the robot.
+        overload: overload protection of the servos; None means no limit.
+    """
     nominal = np.full(robot.size, np.inf) if overload is None else np.sqrt(overload.nominal)
     return np.asarray(CONTINUOUS_SHARE * nominal * robot.joint_constants)

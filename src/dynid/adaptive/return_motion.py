@@ -1,4 +1,4 @@
-"""Return motion along an executed segment, whose path was proven free and did not overload the servos."""
+"""Return motion along an executed segment, whose path is proven to be free and did not overload the servos."""
 
 import numpy as np
 
@@ -16,12 +16,13 @@ def return_duration_s(along_s: float) -> float:
 
 
 def return_motion(motion: Motion, along_s: float, at: FloatArray, joints: tuple[str, ...]) -> PolynomialTrajectory:
-    """Return the motion from the present posture to the start of a segment that was executed for `along_s` [s].
+    """Return the motion from the present posture back to the start of an executed segment.
 
-    The path is that of the segment in reverse. The initial offset from the path decreases to zero on the way.
+    It follows the executed part of the segment's path in reverse, more slowly. The initial offset from this path
+    decreases to zero on the way.
 
     Args:
-        motion: the executed segment.
+        motion: the segment.
         along_s: executed time of the segment [s].
         at: present posture, (n,) [rad].
         joints: names of the joints, (n,).

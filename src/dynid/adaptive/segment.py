@@ -32,18 +32,20 @@ LATER_DIVISOR = 3  # divisor of the number of iterations for all candidates afte
 
 
 class SegmentPlanner:
-    """Planner of the segments of one robot.
+    """Planner of the segments of one robot, each a spline from rest to rest.
 
     Args:
         robot: the robot.
         duration: duration of a segment [s].
         box: free space; None if the surroundings of the arm are unknown.
-        draws: number of random starts.
-        candidates: number of best starts that may be optimised, in order, until one passes all checks.
-        iterations: number of iterations of the first optimisation; later ones have `LATER_DIVISOR` times fewer.
+        draws: number of random initial guesses.
+        candidates: maximum number of best guesses that are optimised, in order, until one passes all checks.
+        iterations: maximum number of iterations of the first optimisation; later ones have `LATER_DIVISOR` times fewer.
+        planning_s: time from the start of planning after which optimisations end [s]; initial guesses and checks are
+            not interrupted.
 
     Attributes:
-        planning_s: time limit of an optimisation [s], excluding the steps before and after it.
+        planning_s: time limit of the optimisations, as given [s].
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class SegmentPlanner:
         self._shapes = self.spline.functions(self._times)
 
     def of_length(self, duration: float) -> "SegmentPlanner":
-        """Return this planner for segments of the given duration [s]."""
+        """Return a planner with the same settings for segments of the given duration [s]."""
         if duration == self.spline.duration:
             return self
         other = copy(self)
@@ -82,10 +84,10 @@ class SegmentPlanner:
         Args:
             name: name of the segment.
             start: present posture, (n,) [rad].
-            frame: constraints.
-            known: information before the segment.
+            frame: constraints of the segment.
+            known: information about the parameters before the segment.
             interval_s: sampling interval of the identification [s].
-            seed: seed of the random starts.
+            seed: seed of the random initial guesses.
 
         Raises:
             SafetyError: no segment passes the check; quotes the last refusal.
@@ -141,6 +143,12 @@ class SegmentPlanner:
         able to lower a load that it cannot lift. If this does not help, the joint stays at rest. These steps are
         repeated joint by joint. Scaling alone may not help: a sticking joint needs more torque the slower it moves.
 
+        Args:
+            name: name of the segment.
+            points: control points of the full motion, (1 + free, n) [rad].
+            frame: constraints of the segment.
+            most_frozen: maximum number of joints that may stay at rest.
+
         Raises:
             SafetyError: no version of the segment passes.
         """
@@ -161,7 +169,15 @@ class SegmentPlanner:
         raise refusal
 
     def _hardest(self, motion: PolynomialTrajectory, frame: SegmentConstraints, moving: NDArray[np.bool_]) -> int:
-        """Return the moving joint with the highest torque demand: by peak if one exceeds its limit, else by RMS."""
+        """Return the index of the moving joint with the highest torque demand, relative to its torque limit.
+
+        The demand is the peak torque if a peak exceeds its limit, else the root mean square.
+
+        Args:
+            motion: the motion.
+            frame: constraints with torque function and torque limits.
+            moving: mask of the joints that move, (n,).
+        """
         tau = np.abs(frame.torques(*motion.sample_all(np.arange(0.0, motion.duration, COARSE_S)))) / frame.limits.torque
         peak, size = tau.max(axis=0), np.sqrt(np.mean(tau**2, axis=0))
         return int(np.argmax(np.where(moving, np.where(peak > 1.0, 1.0 + peak, size), -1.0)))
@@ -184,13 +200,28 @@ class SegmentPlanner:
         count: float,
         random: np.random.Generator,
     ) -> list[FloatArray]:
-        """Return the starts of lowest cost, points (1 + free, n) [rad] each, out of many random ones."""
+        """Return the random initial guesses of lowest cost, each as control points (1 + free, n) [rad].
+
+        Args:
+            start: start posture, (n,) [rad].
+            frame: constraints of the segment.
+            known: information about the parameters before the segment.
+            count: number of samples as which each planned state counts.
+            random: random generator.
+        """
         drawn = [self._drawn(start, frame, random) for _ in range(max(self._draws, self._candidates))]
         worth = [self._worth(points, frame, known, count) for points in drawn]
         return [drawn[k] for k in np.argsort(worth)[: self._candidates]]
 
     def _worth(self, points: FloatArray, frame: SegmentConstraints, known: Information, count: float) -> float:
-        """Return the cost [-] of points (1 + free, n) [rad]: log uncertainty plus penalties."""
+        """Return the cost [-] of a spline: log of the parameters' uncertainty after the segment, plus penalties.
+
+        Args:
+            points: control points, (1 + free, n) [rad].
+            frame: constraints of the segment, whose violation is penalised.
+            known: information about the parameters before the segment.
+            count: number of samples as which each planned state counts.
+        """
         states, limits = [one @ points for one in self._shapes], frame.limits
         within = np.clip(states[0], limits.lower - EXCESS_RAD, limits.upper + EXCESS_RAD)
         W = known.model.regressor(*states)
@@ -201,7 +232,11 @@ class SegmentPlanner:
         return known.value(known.weighed(W, states[1]), count)[0] + PENALTY * more
 
     def _drawn(self, start: FloatArray, frame: SegmentConstraints, random: np.random.Generator) -> FloatArray:
-        """Return random points (1 + free, n) [rad] within the ranges, scaled towards the start to keep speed limits."""
+        """Return random control points (1 + free, n) [rad] of a spline from the posture `start` (n,) [rad].
+
+        They are drawn within the position limits, then scaled towards `start` to keep the limits of speed and
+        acceleration.
+        """
         limits, shapes = frame.limits, self._shapes
         points = np.tile(start, (1 + self.spline.free, 1))
         points[1:] = random.uniform(limits.lower, limits.upper, (self.spline.free, len(start)))
@@ -221,7 +256,16 @@ class SegmentPlanner:
         iterations: int,
         until: float,
     ) -> FloatArray:
-        """Return the points (1 + free, n) [rad] after an optimisation, which ends at the clock time `until` [s]."""
+        """Return control points (1 + free, n) [rad] of lower cost, from an optimisation that starts at `points`.
+
+        Args:
+            points: initial control points, (1 + free, n) [rad].
+            frame: constraints of the segment, whose violation is penalised.
+            known: information about the parameters before the segment.
+            count: number of samples as which each planned state counts.
+            iterations: maximum number of iterations.
+            until: time of `time.perf_counter` at which the optimisation ends [s].
+        """
         start, shape = points[0], points[1:].shape
 
         def cost(x: FloatArray) -> tuple[float, FloatArray]:
@@ -239,7 +283,10 @@ class SegmentPlanner:
     def _cost(
         self, points: FloatArray, frame: SegmentConstraints, known: Information, count: float
     ) -> tuple[float, FloatArray]:
-        """Return the cost [-] of points (1 + free, n) [rad] as `_worth` does, and its gradient by the points."""
+        """Return the cost [-] of a spline, and its gradient by the control points, (1 + free, n).
+
+        Arguments and cost are those of `_worth`.
+        """
         states = [one @ points for one in self._shapes]
         N, n = states[0].shape
         # forward differences: every state as given, then with each of its 3 n components changed
@@ -271,11 +318,12 @@ class SegmentPlanner:
 
     @staticmethod
     def _torque_penalty(frame: SegmentConstraints, moved: list[FloatArray], W: FloatArray) -> tuple[float, FloatArray]:
-        """Return the torque penalty [-] of the first states in `moved`, and its gradient by q, dq and ddq, (3, N, n).
+        """Return the torque penalty [-] of the unchanged states, and its gradient by q, dq and ddq, (3, N, n).
 
         Args:
-            frame: constraints.
-            moved: q, dq and ddq, (1 + 3 n, N, n) each: as given, then with one component changed each.
+            frame: constraints of the segment.
+            moved: q, dq and ddq, (1 + 3 n, N, n) each: first unchanged, then with one of the 3 n components changed by
+                `DIFFERENCE` in each.
             W: regressors of these states, (1 + 3 n, N, n, p).
         """
         N, n = moved[0].shape[1:]
@@ -291,11 +339,12 @@ class SegmentPlanner:
         return more, slope
 
     def _box_penalty(self, q: FloatArray, tube: FloatArray) -> tuple[float, FloatArray]:
-        """Return the free-space penalty [-] of the first postures in `q`, and its gradient (N, n).
+        """Return the free-space penalty [-] of the unchanged postures, and its gradient by them, (N, n).
 
         Args:
-            q: postures, (1 + n, N, n) [rad]: as given, then with one joint moved each.
-            tube: allowed tracking errors, (n,) [rad].
+            q: postures, (1 + n, N, n) [rad]: first unchanged, then with one of the n joints changed by `DIFFERENCE` in
+                each.
+            tube: maximum tracking errors, (n,) [rad].
         """
         lacks, slope = self._lacks(q[0], tube), np.zeros(q.shape[1:])
         near = lacks > 0.0  # the gradient is zero elsewhere
@@ -306,6 +355,9 @@ class SegmentPlanner:
         return float(np.mean(lacks**2)), slope
 
     def _lacks(self, q: FloatArray, tube: FloatArray) -> FloatArray:
-        """Return the missing clearance at postures (N, n) [rad], (N,) [multiples of `BOX_M`]; 0 if none is missing."""
+        """Return the missing clearance to the free space's border (N,) at postures q (N, n) [rad], in units of `BOX_M`.
+
+        It is 0 if no clearance is missing while tracking errors are within `tube` (n,) [rad].
+        """
         assert self.box is not None
         return np.asarray(np.maximum(self.box.shortfall(q, tube), 0.0) / BOX_M)

@@ -1,4 +1,4 @@
-"""Constraints of a segment, and the planned segment."""
+"""Constraints of a segment (a motion from rest to rest), and the planned segment."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ TRANSITION_RAD_S = 0.1  # transition velocity of friction's sign [rad/s]
 
 @dataclass(frozen=True, eq=False)
 class TorqueUncertainty:
-    """Uncertainty of the current model's torques.
+    """Uncertainty of the torques that the current model predicts.
 
     Attributes:
         unknown_friction: bound of the friction that the model does not contain, (n,) [N m].
-        root: square root of the covariance of friction and base parameters, root root' = cov, (m + p, k).
+        root: square root of the covariance of m friction and p base parameters, root root' = cov, (m + p, k).
         columns: function that returns the torques per unit of friction and base parameters, (N, n, m + p), from a
             regressor (N, n, p) and velocities (N, n).
     """
@@ -30,7 +30,7 @@ class TorqueUncertainty:
     columns: Callable[[FloatArray, FloatArray], FloatArray]
 
     def added(self, tau: FloatArray, dq: FloatArray, W: FloatArray) -> FloatArray:
-        """Return torques `tau` (N, n) [N m], increased in magnitude by their uncertainty.
+        """Return predicted torques (N, n) [N m], increased in magnitude by their uncertainty.
 
         Args:
             tau: predicted torques, (N, n) [N m].
@@ -49,11 +49,11 @@ class SegmentConstraints:
 
     Attributes:
         limits: limits of positions, velocities, accelerations and torques.
-        torques: function of the largest possible torques of a motion.
-        expected: function of the expected torques, with friction smoothed for the optimiser's derivatives.
-        tube: allowed tracking errors, (n,) [rad].
-        load: used share of each servo's overload limit at the start, (n,) [-].
-        lasting: root mean square of the torques that servos bear permanently, (n,) [N m].
+        torques: function from states q, dq, ddq (N, n) to the largest possible torques (N, n) [N m].
+        expected: function from states to the expected torques, with friction smoothed for the optimiser's derivatives.
+        tube: maximum tracking errors, (n,) [rad].
+        load: used fraction of each servo's overload capacity at the start, (n,) [-].
+        lasting: largest root mean square torque that each servo sustains permanently, (n,) [N m].
         uncertainty: uncertainty of the expected torques; None adds no uncertainty.
     """
 
@@ -66,7 +66,7 @@ class SegmentConstraints:
     uncertainty: TorqueUncertainty | None = None
 
     def most_expected(self, states: Sequence[FloatArray], W: FloatArray) -> FloatArray:
-        """Return expected torques (N, n) [N m], increased by their uncertainty.
+        """Return expected torques (N, n) [N m], increased in magnitude by their uncertainty.
 
         Args:
             states: q, dq and ddq, (N, n) each.
@@ -84,12 +84,12 @@ class Segment:
     Attributes:
         motion: motion from rest to rest.
         states: planned q, dq and ddq, (N, n) each.
-        widest: largest ratio of a parameter's standard deviation to its limit that is expected after the segment.
+        widest: largest ratio of a base parameter's standard deviation, as expected after the segment, to its limit.
         tube: tracking errors up to which the motion is proven to stay in free space, (n,) [rad].
-        load: share of each servo's overload limit at which the arm stops, (n,) [-].
+        load: used fraction of each servo's overload capacity at which the arm stops, (n,) [-].
         seconds: wall time of planning [s].
         work_s: processor time of planning [s].
-        waited: whether the arm stood still during planning instead of executing the previous segment.
+        waited: whether the arm stood still during planning, instead of executing the previous segment.
     """
 
     motion: PolynomialTrajectory

@@ -1,11 +1,11 @@
 """Adaptive identification: segment after segment, each where the current model is least certain.
 
-The first segments are small and slow, and the nominal arm predicts their torques. While a segment is executed, the next
-one is planned, from the data before the segment and from the information that the segment is expected to give. From
-`first_look_s` on, the arm pauses after segments that may complete the model, and `identify` judges the whole recording
-(a look). The run ends if the verdict is accepted, and if the confidence intervals of all parameters of links and rotors
-and of every joint's torque are within their limits. All intervals and all possible looks share one confidence
-(Bonferroni), so it holds whenever the run ends, in spite of repeated looks.
+A segment is a motion from rest to rest. The first segments are small and slow, and the nominal arm predicts their
+torques. While a segment is executed, the next one is planned, from the data before the segment and from the information
+that the segment is expected to give. From `first_look_s` on, the arm pauses after segments that may complete the model,
+and `identify` judges the whole recording (a look). The run ends if the verdict is accepted, and if the confidence
+intervals of all parameters of links and rotors and of every joint's torque are within their limits. All intervals and
+all possible looks share one confidence (Bonferroni), so it holds whenever the run ends, in spite of repeated looks.
 """
 
 import numpy as np
@@ -36,23 +36,23 @@ class AdaptiveIdentification(Planning):
         progress: function that is called with one line of text after each segment and judgement.
 
     Attributes:
-        report: function that is called with the progress as plain values.
+        report: function that is called with the progress of each segment and judgement as a dictionary.
 
     Raises:
         DataError: the previous model is of another robot or structure.
     """
 
     def run(self, arm: Arm, name: str = "adaptive", seed: int = 0, *, to_rest: bool = False) -> AdaptiveRun:
-        """Execute and judge segments until the model is precise enough, the time is over, or no segment is safe.
+        """Execute segments until the model is precise enough, the motion time is over, or no segment is safe.
 
         Args:
             arm: the arm that executes the segments.
             name: name of the recording; also the first part of the segments' names.
-            seed: seed of the planning.
+            seed: random seed of the planning.
             to_rest: move to the rest posture at the end.
 
         Raises:
-            SafetyError: no segment is safe, or there is no room at the present posture.
+            SafetyError: no segment is safe, or the arm is not proven to be in free space at its present posture.
         """
         self._refuse_without_room(arm.at)
         own, state = self.settings, Course(self, arm, name, seed)
@@ -85,7 +85,7 @@ class AdaptiveIdentification(Planning):
         )
 
     def _carried_out(self, state: Course, segment: Segment) -> tuple[Segment | None, bool]:
-        """Execute a segment; return the next one (None ends the run), and whether the model is precise enough."""
+        """Execute a segment; return the next segment (None ends the run), and whether the model is precise enough."""
         own, arm = self.settings, state.arm
         moved = arm.moved_s + segment.motion.duration
         state.segments.append(segment)
@@ -113,7 +113,7 @@ class AdaptiveIdentification(Planning):
     def _worth_a_look(self, state: Course, moved: float) -> bool:
         """Return whether the recording should be judged after the coming segment, at `moved` [s] of motion.
 
-        This is the case if the expected information suffices for a model that is precise enough.
+        It should if the information expected by then suffices for a model that is precise enough.
         """
         shown_s = sum(one.motion.duration for one in (*state.shown, state.segments[-1]))
         if min(moved, shown_s) < self.settings.first_look_s - TIME_TOLERANCE_S:

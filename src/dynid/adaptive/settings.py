@@ -17,25 +17,30 @@ Share = Annotated[float, Field(gt=0, le=1)]
 
 
 class AdaptiveSettings(Strict):
-    """Limits and stopping criteria of an adaptive run.
+    """Limits and stopping criteria of an adaptive run; a segment is one of its motions from rest to rest.
 
     Attributes:
-        segment_s: length of a segment, from rest to rest; the last one may be shorter [s].
+        segment_s: duration of a segment; the last one may be shorter [s].
         longest_s: maximum total time of motion, after which the run ends [s].
-        first_look_s: time of motion before the model is judged for the first time [s].
-        update_times_s: times of motion at which planning adopts the model of the recording, without judging it [s].
-        inertial_share: largest half width of the interval of a link or rotor parameter, as the torque that it causes
-            over the whole torque of a joint.
-        friction_share: largest half width for viscous friction, likewise; only planning uses it, because the estimate
-            of viscous friction depends strongly on the other friction terms.
-        torque_share: largest half width of the interval of a joint's predicted torque, over the joint's torque.
-        confidence: probability that all intervals hold, whenever the run stops.
-        stages: shares of ranges and speeds for the first segments; the last share applies to all later segments.
+        first_look_s: time of motion before the recording is judged for the first time [s].
+        update_times_s: times of motion at which planning adopts a model identified from the recording, without judging
+            it [s].
+        inertial_share: limit of the half width of a link or rotor parameter's confidence interval. It is expressed as
+            the torque that this half width causes, as a fraction of a joint's whole torque.
+        friction_share: the same limit for viscous friction. Only planning uses it, because the estimate of viscous
+            friction depends strongly on the other friction terms.
+        torque_share: limit of the half width of the confidence interval of a joint's predicted torque, as a fraction of
+            the joint's torque.
+        confidence: probability that all intervals contain the true values, whenever the run stops.
+        stages: fractions of the full ranges and speeds for the first segments; the last one applies to all later
+            segments.
         profile: profile of excitation.yaml whose limits of position, speed and acceleration are kept.
-        draws: number of random starts of a segment.
-        candidates: number of best starts that may be optimised, until one passes all checks.
-        iterations: iterations of the first optimisation; in lock-step, only these limit planning, not a clock.
-        planning_share: planning time as a share of the segment's length, for an arm that does not wait.
+        draws: number of random initial guesses for the optimisation of a segment.
+        candidates: maximum number of best guesses that are optimised, until one passes all checks.
+        iterations: maximum number of iterations of a segment's first optimisation. For a simulated arm in lock-step,
+            planning has no time limit besides.
+        planning_share: maximum optimisation time as a fraction of the segment's duration, for an arm that moves while
+            the next segment is planned.
     """
 
     segment_s: Positive = 3.0
@@ -54,32 +59,39 @@ class AdaptiveSettings(Strict):
     planning_share: Share = 0.7
 
     def as_precise_as(self, percent: float) -> "AdaptiveSettings":
-        """Return settings with another limit of link and rotor parameters [%]; that of torques is scaled likewise."""
+        """Return settings with the precision limit of link and rotor parameters set to `percent` [%].
+
+        The precision limit of torques is scaled by the same factor.
+        """
         factor = percent / 100.0 / self.inertial_share
         shares = {"inertial_share": percent / 100.0, "torque_share": factor * self.torque_share}
         return self.model_copy(update=shares)
 
     @property
     def looks(self) -> int:
-        """Maximum number of judgements of the recording."""
+        """Number of judgements of the recording that share the confidence; further ones cannot accept a model."""
         return 1 + max(0, ceil((self.longest_s - self.first_look_s) / self.segment_s - 1e-9))
 
     def update_due(self, updates: int, moved_s: float) -> bool:
-        """Return whether the next update of the current model is due after `moved_s` [s] of motion.
+        """Return whether the current model is to be updated after `moved_s` [s] of motion, without a judgement.
 
-        An update is due half a segment before its time, so that the nearest segment end is used. `updates` is the
-        number of earlier updates.
+        Half a segment's duration before each of `update_times_s`, an update becomes due, so that the nearest segment
+        end is used. `updates` is the number of earlier updates.
         """
         return updates < len(self.update_times_s) and moved_s > self.update_times_s[updates] - 0.5 * self.segment_s
 
     def segment_after(self, moved_s: float) -> float:
-        """Return the length of the segment that starts after `moved_s` [s] of motion; 0 if no time is left for one."""
+        """Return the duration of the segment that starts after `moved_s` [s] of motion; 0 if no time is left."""
         left = LENGTH_STEP_S * floor((self.longest_s - moved_s) / LENGTH_STEP_S + 1e-6)
         return min(self.segment_s, left) if left >= min(self.segment_s, SHORTEST_SEGMENT_S) else 0.0
 
 
 def longest_motion(longest_s: float | None, *, after: bool) -> float:
-    """Return the maximum time of motion [s], checked; None is the default, which is shorter `after` a previous model.
+    """Return the maximum time of motion of a run [s], checked.
+
+    Args:
+        longest_s: requested time [s]; None returns the default.
+        after: whether the run starts from a previous model; default and minimum are then shorter.
 
     Raises:
         ConfigurationError: the time is not finite, or too short for a model.

@@ -1,4 +1,4 @@
-"""Simulated arm in lock-step that executes segments and records continuously."""
+"""Arm simulated in lock-step, which executes segments (motions from rest to rest) and records continuously."""
 
 from dataclasses import replace
 
@@ -27,15 +27,15 @@ STANDSTILL_S = 1.0  # standing time before the first segment and after each look
 
 
 class SimulatedArm:
-    """Simulated arm with unknown parameters that starts near its rest posture.
+    """Simulated arm with unknown parameters for an adaptive identification; it starts near its rest posture.
 
     Args:
         robot: prior knowledge of the arm.
-        standard: true standard parameters; None are those of the robot's simulated arm.
-        friction: true friction; None is that of the robot's simulated arm.
+        standard: true standard parameters; None uses those of the robot's simulated arm.
+        friction: true friction law or its name; None uses that of the robot's simulated arm.
         mount: mount of the arm.
-        seed: seed of all nuisances.
-        capped: whether currents are limited when a servo is near its overload limit, as in the driver.
+        seed: random seed of all nuisances, such as sensor noise.
+        capped: whether currents are limited when a servo is near its overload limit, as the driver does.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class SimulatedArm:
         self._begun: tuple[Motion, Feedforward, FloatArray, FloatArray] | None = None
 
     def to_start(self, feedforward: Feedforward) -> None:
-        """Move to the rest posture, then start the recording.
+        """Move to the rest posture, then set the start of the recording.
 
         Afterwards, the reference is the measured posture, which differs from the rest posture because of stiction.
         """
@@ -73,15 +73,22 @@ class SimulatedArm:
         self._begin_ns = self._end_ns = self._arm.stamp_ns
 
     def begin(self, motion: Motion, feedforward: Feedforward, tube: FloatArray, most_load: FloatArray) -> None:
-        """Store a segment, which `finish` executes."""
+        """Store a segment with its limits; `finish` executes it.
+
+        Args:
+            motion: the segment.
+            feedforward: feedforward torques.
+            tube: maximum tracking errors, (n,) [rad].
+            most_load: maximum used fraction of each servo's overload capacity, (n,) [-].
+        """
         self._begun = motion, feedforward, tube, most_load
 
     def finish(self) -> FloatArray:
-        """Execute the started segment; return the largest tracking errors, (n,) [rad].
+        """Execute the segment passed to `begin`; return the largest tracking error of each joint, (n,) [rad].
 
-        The arm brakes along the segment if a tracking error exceeds `tube` (n,) [rad], beyond which free space is not
-        proven, or if a servo uses more than the share `most_load` (n,) of its overload limit. `at` is then the posture
-        at which the arm stops.
+        The arm brakes along the segment's path if a tracking error exceeds `tube`, beyond which the arm is not proven
+        to stay in free space. It also brakes if the used fraction of a servo's overload capacity exceeds `most_load`.
+        Then `at` is the posture at which the arm stops.
         """
         assert self._begun is not None
         motion, feedforward, tube, most_load = self._begun
@@ -93,14 +100,14 @@ class SimulatedArm:
         return off
 
     def retrace(self, motion: PolynomialTrajectory, along_s: float, feedforward: Feedforward) -> None:
-        """Return to the start of a segment that was executed for `along_s` [s]."""
+        """Return to the start of a segment that was executed for its first `along_s` [s]."""
         begin = self._arm.stamp_ns
         self._follow(return_motion(motion, along_s, self.at, self.robot.joint_names), feedforward.moving)
         self._count_motion(begin)
         self.hold(feedforward)
 
     def follow(self, motion: PolynomialTrajectory, feedforward: Feedforward, tube: FloatArray | None = None) -> None:
-        """Follow a motion that is not part of the identification.
+        """Execute a motion that does not serve the identification, such as a motion to the rest posture.
 
         Raises:
             SafetyError: a tracking error exceeds `tube` (n,) [rad].
@@ -118,9 +125,9 @@ class SimulatedArm:
         self.moved_s += cycle * round((self._end_ns - begin_ns) / 1e9 / cycle)  # timestamps have jitter
 
     def hold(self, feedforward: Feedforward, duration_s: float = STANDSTILL_S) -> None:
-        """Stand still for `duration_s` [s] with the present posture as the reference.
+        """Hold the arm still for `duration_s` [s] with its present posture as the reference.
 
-        With a reference that the arm does not reach because of stiction, the motors would heat up.
+        The earlier reference may be out of reach because of stiction; holding it would heat the motors.
         """
         self.at = self._arm.measure().copy()
         still = rest_to_rest("hold", self.robot.joint_names, self.at, self.at, duration_s)
@@ -140,7 +147,13 @@ class SimulatedArm:
         return worst
 
     def _stopped(self, motion: Motion, torques: Torques, along: float) -> FloatArray:
-        """Brake along the path; return the largest tracking errors, (n,) [rad]."""
+        """Brake along a motion's path; return the largest tracking error of each joint, (n,) [rad].
+
+        Args:
+            motion: the motion in execution.
+            torques: feedforward torques, a function of states.
+            along: time on the motion's time axis at which braking begins [s].
+        """
         cycle, worst = self.robot.file.bus.cycle_s, np.zeros(self.robot.size)
         t = np.arange(0.0, BRAKE_S, cycle)
         times = np.minimum(along + t - 0.5 * t**2 / BRAKE_S, motion.duration)
@@ -157,14 +170,16 @@ class SimulatedArm:
         rate: FloatArray | float,
         change: FloatArray | float,
     ) -> tuple[FloatArray, ...]:
-        """Return q, dq, ddq and additional torques, (N, n) each, of a motion at another speed.
+        """Sample a motion that is executed at another speed: q, dq, ddq and additional torques, (N, n) each.
+
+        The additional torques are those that the control law must be given besides its own feedforward [N m].
 
         Args:
             motion: the motion.
             feedforward: function from states to torques [N m].
             times: times on the motion's own time axis, (N,) [s].
-            rate: rate at which these times pass, (N,) or one for all [-].
-            change: derivative of this rate, (N,) or one for all [1/s].
+            rate: derivative of `times` by real time, (N,) or one value for all [-].
+            change: derivative of `rate` by real time, (N,) or one value for all [1/s].
         """
         q, dq, ddq = motion.sample_all(times)
         rates, changes = (np.broadcast_to(one, times.shape)[:, None] for one in (rate, change))
@@ -172,11 +187,25 @@ class SimulatedArm:
         return q, dq, ddq, self._more(feedforward, q, dq, ddq)
 
     def _more(self, feedforward: Torques, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """Return the torque that the control law's own feedforward lacks, (N, n) [N m]."""
+        """Return feedforward torques minus those that the control law computes itself, (N, n) [N m].
+
+        Args:
+            feedforward: function from states to torques [N m].
+            q: positions, (N, n) [rad].
+            dq: velocities, (N, n) [rad/s].
+            ddq: accelerations, (N, n) [rad/s^2].
+        """
         return np.asarray(feedforward(q, dq, ddq) - self._inertia * ddq - self._damping * dq)
 
     def _cycle(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, more: FloatArray) -> FloatArray:
-        """Execute one control cycle; return the tracking errors, (n,) [rad]."""
+        """Execute one control cycle; return the absolute tracking errors, (n,) [rad].
+
+        Args:
+            q: reference positions, (n,) [rad].
+            dq: reference velocities, (n,) [rad/s].
+            ddq: reference accelerations, (n,) [rad/s^2].
+            more: torques added to those of the control law, (n,) [N m].
+        """
         seen, stamp = self._arm.measure(), self._arm.stamp_ns
         tau = self._law.update((stamp - self._before_ns) / 1e9, seen, q, dq, ddq)
         self._before_ns = stamp
@@ -194,10 +223,13 @@ class SimulatedArm:
         return np.asarray(np.abs(seen - q))
 
     def run(self, name: str) -> SimulatedRun:
-        """Return the recording; its window is from the first segment to the end of the last."""
+        """Return the recording under the given name.
+
+        Its window extends from the start of the first segment to the end of the last motion.
+        """
         duration = (self._end_ns - self._begin_ns) / 1e9
         return self._arm.recorded(name, duration, [("approach", 0), ("trajectory", self._begin_ns)])
 
     def source(self, name: str) -> Recording:
-        """Return the recording as input of the identification."""
+        """Return the data recorded so far as a recording for the identification; `name` becomes its name."""
         return replace(source_of(self.robot, self.run(name), name), simulated=True)

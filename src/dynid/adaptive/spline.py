@@ -1,4 +1,4 @@
-"""Quintic splines from rest to rest."""
+"""Quintic B-splines for motions from rest to rest."""
 
 import numpy as np
 from scipy.interpolate import BSpline
@@ -10,11 +10,11 @@ DEGREE, KNOT_S = 5, 0.5
 
 
 class Spline:
-    """Quintic splines of one length from rest to rest.
+    """Basis of quintic B-splines of one duration, for motions from rest to rest.
 
     Attributes:
         duration: duration of every spline [s].
-        free: number of points after the start, including the end.
+        free: number of control points after the start; the last one is the end posture.
     """
 
     def __init__(self, duration: float) -> None:
@@ -36,7 +36,11 @@ class Spline:
         return [one(times) @ self._spread for one in found]
 
     def motion(self, name: str, joints: tuple[str, ...], points: FloatArray) -> PolynomialTrajectory:
-        """Return the motion through points (1 + free, n) [rad], the start first."""
+        """Return the motion with the given name and control points (1 + free, n) [rad].
+
+        The first control point is the start posture and the last one the end posture; the motion need not pass through
+        the others.
+        """
         q, dq, ddq = (one @ points for one in self.functions(self.knots))
         dq[[0, -1]] = 0.0
         ddq[[0, -1]] = 0.0
