@@ -53,10 +53,10 @@ class CurrentModel:
         return smooth_friction_torques(self.model, self.phi, self.friction, TRANSITION_RAD_S)
 
     def uncertainty(self, information: Information, unknown: FloatArray) -> TorqueUncertainty:
-        """Return the uncertainty of this model's predicted torques.
+        """Return the uncertainty of the torques that this model predicts.
 
         Args:
-            information: information about the parameters that the executed segments contain.
+            information: information that the executed segments give about the parameters.
             unknown: bound of the unknown friction, (n,) [N m]; used until a model is identified.
         """
         covariance, size = np.array(information.covariance), len(self.phi.values)

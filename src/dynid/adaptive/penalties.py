@@ -42,8 +42,7 @@ def torque_excess(tau: FloatArray, frame: SegmentConstraints) -> tuple[float, Fl
 def excess(values: FloatArray, lower: FloatArray, upper: FloatArray) -> tuple[float, FloatArray]:
     """Return the squared excess of values (N, n) over bounds, and its gradient by the values (N, n), any unit.
 
-    The excess is relative to the distance of the bounds. Its square is averaged over the N rows and summed over the n
-    columns.
+    The excess is divided by upper - lower. Its square is averaged over the N rows and summed over the n columns.
 
     Args:
         values: values, (N, n).

@@ -37,8 +37,8 @@ class AdaptiveSettings(Strict):
         profile: profile of excitation.yaml whose limits of position, speed and acceleration are kept.
         draws: number of random initial guesses for the optimisation of a segment.
         candidates: maximum number of best guesses that are optimised, until one passes all checks.
-        iterations: maximum number of iterations of a segment's first optimisation. For a simulated arm in lock-step,
-            planning has no time limit besides.
+        iterations: maximum number of iterations of a segment's first optimisation. A simulated arm in lock-step waits
+            for the planner, so planning time is not limited by a clock.
         planning_share: maximum optimisation time as a fraction of the segment's duration, for an arm that moves while
             the next segment is planned.
     """
@@ -75,8 +75,8 @@ class AdaptiveSettings(Strict):
     def update_due(self, updates: int, moved_s: float) -> bool:
         """Return whether the current model is to be updated after `moved_s` [s] of motion, without a judgement.
 
-        Half a segment's duration before each of `update_times_s`, an update becomes due, so that the nearest segment
-        end is used. `updates` is the number of earlier updates.
+        An update becomes due half a segment's duration before its time in `update_times_s`, so that the nearest end of
+        a segment is used. `updates` is the number of earlier updates.
         """
         return updates < len(self.update_times_s) and moved_s > self.update_times_s[updates] - 0.5 * self.segment_s
 

@@ -31,7 +31,7 @@ class Spline:
         self._basis, self._spread = BSpline(padded, np.eye(count), DEGREE), spread
 
     def functions(self, times: FloatArray) -> list[FloatArray]:
-        """Return the points' basis functions and their first two derivatives at times (N,) [s], (N, 1 + free) each."""
+        """Return the control points' basis functions and two derivatives, (N, 1 + free) each, at times (N,) [s]."""
         found = [self._basis, self._basis.derivative(1), self._basis.derivative(2)]
         return [one(times) @ self._spread for one in found]
 

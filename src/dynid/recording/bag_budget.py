@@ -37,7 +37,9 @@ class BagBudgetError(DataError):
 
 
 class BagBudget:
-    """Budget of the bytes that reading one bag may take; the environment variable DYNID_BAG_GIB replaces the limit.
+    """Limit on the bytes of memory and disk that reading one bag may take.
+
+    The environment variable DYNID_BAG_GIB replaces the usual limit.
 
     Args:
         path: path of the bag, for messages.
@@ -57,7 +59,7 @@ class BagBudget:
         return min(BASE_BYTES + SIZE_FACTOR * self.packed, int(MEMORY_SHARE * process_memory()))
 
     def take(self, size: int) -> None:
-        """Add bytes of memory to those that the bag has taken.
+        """Add `size` bytes of memory to those that reading the bag has taken.
 
         Raises:
             BagBudgetError: the bag takes more than its budget; the message names the limit and how to raise it.
@@ -71,7 +73,7 @@ class BagBudget:
             )
 
     def take_disk(self, size: int) -> None:
-        """Add bytes in the temporary folder to those that the bag has taken.
+        """Add `size` bytes in the temporary folder to those that reading the bag has taken.
 
         Raises:
             BagBudgetError: the bag takes more than its budget, or more than the free space of the temporary folder.

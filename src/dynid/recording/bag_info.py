@@ -36,13 +36,22 @@ class Drops:
 
     @property
     def missed_fraction(self) -> float:
-        """Missed cycles as a share of the expected ones."""
+        """Fraction of the expected control cycles without a message."""
         return self.missed / self.expected if self.expected else 0.0
 
 
 @dataclass(frozen=True)
 class TopicSummary:
-    """Counts, mean rate [Hz] and longest gap [s] of one topic by log time; None with fewer than two messages."""
+    """Summary of one topic of a bag.
+
+    Attributes:
+        name: name of the topic.
+        message_type: type of the messages.
+        count: number of messages.
+        rate_hz: mean rate by log time [Hz]; None with fewer than two messages.
+        longest_gap_s: longest time between two messages by log time [s]; None with fewer than two messages.
+        drops: control cycles without a message; only for joint states.
+    """
 
     name: str
     message_type: str
@@ -79,11 +88,16 @@ class BagInfo:
 
 
 def missed_cycles(stamp_ns: NDArray[np.int64], cycle_s: float) -> Drops:
-    """Count the cycles without a message, from stamps (N,) [ns] that may jitter by less than half a cycle.
+    """Count the control cycles without a message, from the messages' stamps.
 
-    A driver that runs late and catches up has missed no cycle. So lateness counts only if it persists, which
-    means that the smallest lateness of all later messages rises by a cycle. A delay that is still open at the end of
-    the bag does not count.
+    The lateness of a message is its stamp minus the time at which it would be due if no cycle had been missed. A driver
+    that runs late and catches up has missed no cycle. So a cycle counts as missed only if the lateness of all later
+    messages is higher by a cycle. A delay that begins at the very end of the bag does not count, because the driver
+    might have caught up.
+
+    Args:
+        stamp_ns: stamps that jitter by less than half a cycle, (N,) [ns].
+        cycle_s: duration of a cycle [s].
     """
     cycles = (stamp_ns - stamp_ns[:1]) / (cycle_s * 1e9)
     count = np.arange(len(cycles))
@@ -104,6 +118,9 @@ def _drift(lateness: NDArray[np.float64]) -> float:
 
     The messages are divided into blocks of `DRIFT_BLOCK`. The drift is the median change of the smallest lateness from
     one block to the next.
+
+    Args:
+        lateness: difference between each message's stamp and its nominal time, (N,) [cycles].
     """
     whole = len(lateness) // DRIFT_BLOCK * DRIFT_BLOCK
     earliest = lateness[:whole].reshape(-1, DRIFT_BLOCK).min(axis=1)

@@ -29,7 +29,7 @@ class Topic:
     """Topic of a bag: name, message type (such as "sensor_msgs/msg/JointState") and quality of service.
 
     The quality of service "latched" means reliable and transient local: a late subscriber receives the last message,
-    also when the bag is played.
+    also when the bag is played. `depth` is the length of the publisher's message queue.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Topic:
 
 
 def topic_of(name: str, message_type: str, offered_qos: str) -> Topic:
-    """Return a topic with the quality of service that its bag states as YAML, which may be empty.
+    """Return a topic with its quality of service, from the YAML text that its bag states; the text may be empty.
 
     Raises:
         DataError: the YAML is not what rosbag2 writes.
@@ -68,7 +68,10 @@ def topic_of(name: str, message_type: str, offered_qos: str) -> Topic:
 
 @lru_cache(maxsize=256)
 def _quality(offered_qos: str) -> tuple[Reliability, int]:
-    """Return the reliability and depth from YAML as rosbag2 writes it; cached, as most topics of a bag share it."""
+    """Return quality of service and queue depth from YAML as rosbag2 writes it.
+
+    Results are cached, because most topics of a bag share the text.
+    """
     profiles = parse_yaml(offered_qos, "its text", DataError) or []
     durabilities, reliabilities = ([one[key] for one in profiles] for key in ("durability", "reliability"))
     depth = int(profiles[0]["depth"]) if profiles else 10
@@ -92,7 +95,7 @@ class BagMetadata:
     Attributes:
         storage: "mcap" or "sqlite3".
         files: names of the data files.
-        packed: whether zstd compressed whole files, single messages or nothing.
+        packed: unit that was compressed by zstd: whole data files ("file"), single messages ("message"), or "none".
         provisional: whether the bag was still being written.
         messages: stated number of messages; None if the file states none.
     """

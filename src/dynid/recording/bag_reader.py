@@ -24,7 +24,7 @@ class TopicContent(Topic):
 
     @classmethod
     def of(cls, topic: Topic, messages: RawMessages) -> "TopicContent":
-        """Combine a topic with its messages."""
+        """Combine a topic and its messages to one object."""
         return cls(topic.name, topic.message_type, topic.qos, topic.depth, messages=messages)
 
 
@@ -117,7 +117,12 @@ def _read_bag(path: Path) -> Bag:
 
 
 def _locate(path: Path) -> tuple[tuple[Path, ...], BagMetadata, list[str]]:
-    """Return the data files of a bag, its metadata, and findings for the reader."""
+    """Return the paths of a bag's data files, the bag's metadata, and findings for the user.
+
+    Raises:
+        InputNotFoundError: the path does not exist.
+        DataError: the path is not a bag, or a data file is missing.
+    """
     if not path.exists():
         raise InputNotFoundError(f"no such bag: {path}")
     if path.is_file():
@@ -162,7 +167,7 @@ def _merged(pieces: list[TopicContent], budget: BagBudget) -> TopicContent:
 
 
 def _unpacked(topic: TopicContent, budget: BagBudget) -> TopicContent:
-    """Return a topic with its messages decompressed, which were compressed one by one."""
+    """Return a topic with decompressed messages, from one whose messages were compressed one by one."""
     messages = [unpacked_message(raw, budget) for raw in topic.messages]
     return TopicContent.of(topic, from_list(topic.messages.log_ns.tolist(), messages))
 
@@ -206,5 +211,5 @@ def _sqlite_topics(path: Path, found: SqliteContent) -> _FileContent:
 
 
 def _strange(path: Path, count: int) -> list[str]:
-    """Return the finding about messages of topics that a file does not describe; empty without such messages."""
+    """Return the finding that `count` messages belong to topics that their file does not describe; [] without any."""
     return [f"{path.name} has {count} messages of channels that it does not describe, which were ignored"] * bool(count)

@@ -20,7 +20,13 @@ from dynid.resources import refuse_existing
 
 @dataclass(frozen=True)
 class Repair:
-    """Result of a repair: actions taken (empty for an intact bag), and number of messages per topic afterwards."""
+    """Result of the repair of a bag.
+
+    Attributes:
+        folder: the bag's folder.
+        actions: actions taken, in words; empty for an intact bag.
+        counts: number of messages per topic afterwards.
+    """
 
     folder: Path
     actions: tuple[str, ...]
@@ -72,7 +78,13 @@ def repair_bag(folder: Path | str) -> Repair:
 
 
 def _settle(path: Path) -> list[str]:
-    """Roll an sqlite3 file back to its last commit, and move its write-ahead log into it; return the actions."""
+    """Complete an sqlite3 file, and return the actions in words; [] if SQLite left no journal beside it.
+
+    An unfinished transaction is rolled back to the last commit. A write-ahead log is moved into the file.
+
+    Raises:
+        DataError: the file is a link, is used by another program, or cannot be repaired.
+    """
     if path.is_symlink():
         raise DataError(f"{path} is a link to {path.resolve()}, which a repair would change: repair the bag it is in")
     beside = pending_files(path)
@@ -95,7 +107,10 @@ def _settle(path: Path) -> list[str]:
 
 
 def _rewrite(path: Path) -> list[str]:
-    """Write an MCAP file without an index anew, beside the old one; return the actions in words."""
+    """Replace an MCAP file without an index by one with an index, and return the actions in words.
+
+    The old file is kept under another name. A complete file is not changed, and the result is [].
+    """
     if read_mcap(path).complete:
         return []
     old = _kept(path)
@@ -116,12 +131,12 @@ def _rewrite(path: Path) -> list[str]:
 
 
 def _kept(path: Path) -> Path:
-    """Return the name that an MCAP file gets when it is replaced."""
+    """Return the path to which an MCAP file is moved when a repaired file replaces it."""
     return path.with_name(path.name + ".damaged")
 
 
 def _refuse_taken(path: Path) -> None:
-    """Raise OutputExistsError if another file has the name that an MCAP file gets when it is replaced."""
+    """Raise OutputExistsError if the path to which a damaged MCAP file would be moved is taken by another file."""
     old = _kept(path)
     if not old.is_symlink() and old.exists() and old.samefile(path):
         old.unlink()  # second name of the same file, from a repair that was interrupted within `_exchange`
@@ -129,9 +144,15 @@ def _refuse_taken(path: Path) -> None:
 
 
 def _exchange(path: Path, made: Path, old: Path) -> None:
-    """Put a new file in place of another one, which gets the name `old`; raises OSError, and then nothing has changed.
+    """Replace a file by a new one, and keep the replaced file under another path.
 
-    A file of this name exists at every moment, so a bag can be repaired again after an interrupted repair.
+    A file at `path` exists at every moment, so a bag can be repaired again after an interrupted repair. If OSError is
+    raised, nothing has changed.
+
+    Args:
+        path: path of the file to replace.
+        made: path of the new file.
+        old: path under which the replaced file is kept.
     """
     try:
         os.link(path, old)

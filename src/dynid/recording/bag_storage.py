@@ -1,4 +1,4 @@
-"""Data file of a rosbag2 bag during writing: MCAP by the mcap library, or an sqlite3 database.
+"""Data file of a rosbag2 bag that is being written: an MCAP file by the mcap library, or an sqlite3 database.
 
 Flushed data survive the death of the process but not a loss of power, since waiting for the disk would stall the
 recorder. The data of a closed file survive both.
@@ -24,7 +24,10 @@ def yield_processor() -> None:
 
 
 class _Appended:
-    """Output stream of an MCAP writer that appends all pending bytes or, if a write fails, keeps them pending."""
+    """Output stream of an MCAP writer, which appends all pending bytes to a file at every flush.
+
+    If a write fails, the file keeps its length and the bytes stay pending.
+    """
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
@@ -58,7 +61,7 @@ class _Appended:
 
 
 class McapFile:
-    """MCAP file that grows by whole chunks; its index and footer are written when it is closed."""
+    """MCAP file that is a bag's data file and grows by whole chunks; closing it writes the index and the footer."""
 
     def __init__(self, path: Path) -> None:
         self._stream = _Appended(path)
@@ -96,7 +99,7 @@ class McapFile:
 
 
 class SqliteFile:
-    """SQLite database with the tables that rosbag2 uses since ROS 2 Iron."""
+    """SQLite database that is a bag's data file, with the tables that rosbag2 uses since ROS 2 Iron."""
 
     TABLES = """
         CREATE TABLE schema(schema_version INTEGER PRIMARY KEY, ros_distro TEXT NOT NULL);

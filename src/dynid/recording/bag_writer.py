@@ -31,7 +31,11 @@ _SLICE_NS = 200_000_000  # length of a time slice of one topic in a bulk write [
 
 
 def lock_folder(folder: Path) -> int | None:
-    """Lock a bag's folder until the returned descriptor is closed or the process ends; None if it is locked already."""
+    """Lock a bag's folder until the returned file descriptor is closed or the process ends.
+
+    Returns:
+        The file descriptor of the lock, or None if the folder is locked already.
+    """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -142,8 +146,8 @@ class BagWriter:
 
         Args:
             batches: for each topic, ascending log times (N,) [ns] and serialized messages of one size (N, size), such
-                as `JointStateEncoder.encode_many` returns them. Instead of the messages, a function may return those of
-                a slice; small slices stay in the processor's cache.
+                as `JointStateEncoder.encode_many` returns them. Instead of the messages, a function may be given that
+                returns the messages of a slice of the N indices. Small slices stay in the processor's cache.
 
         Raises:
             UnknownNameError: a topic is not registered.

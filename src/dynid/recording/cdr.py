@@ -21,12 +21,12 @@ _SECONDS_TO_NANOSECONDS = 1_000_000_000
 
 @dataclass(frozen=True)
 class Layout:
-    """Constant layout of messages of `size` bytes (a multiple of 4).
+    """Constant layout of serialized messages of `size` bytes (a multiple of 4).
 
     Attributes:
         template: constant bytes, zero elsewhere, (size,).
         mask: 255 for constant bytes, 0 for padding and variable bytes, (size,).
-        fields: structured type of the variable fields: sec, nanosec, and float64 vectors.
+        fields: structured numpy type of the variable fields: sec, nanosec, and float64 vectors.
     """
 
     template: Bytes
@@ -39,11 +39,15 @@ class Layout:
         return len(self.template)
 
     def vector_names(self) -> tuple[str, ...]:
-        """Return the names of the float64 vectors."""
+        """Return the names of the message's float64 vectors, such as "position"."""
         return tuple(name for name in self.fields.names or () if self.fields[name].shape)
 
     def matches(self, rows: Bytes) -> NDArray[np.bool_]:
-        """Return a mask (N,) of the messages `rows` (N, size or more bytes) that have this layout."""
+        """Return a mask (N,) of the serialized messages that have this layout.
+
+        Args:
+            rows: bytes of N messages, (N, size or more).
+        """
         mask, template = self.mask.view(np.uint32), self.template.view(np.uint32)
         constant = np.flatnonzero(mask)
         found = np.empty(len(rows), dtype=bool)
@@ -54,16 +58,25 @@ class Layout:
         return found
 
     def view(self, rows: Bytes) -> np.ndarray:
-        """Return the variable fields of matching messages `rows` (N, size or more bytes) as a structured array (N,)."""
+        """Return the variable fields of N serialized messages with this layout, as a structured array (N,).
+
+        Args:
+            rows: bytes of the messages, (N, size or more).
+        """
         return np.ascontiguousarray(rows[:, : self.size]).view(self.fields)[:, 0]
 
     def vector_offsets(self) -> dict[str, tuple[int, int]]:
-        """Return the offset in a message [bytes] and the length of every float64 vector, by name."""
+        """Return the offset in a message [bytes] and the length of every float64 vector, by the vector's name."""
         table: Any = self.fields.fields
         return {name: (table[name][1], table[name][0].shape[0]) for name in self.vector_names()}
 
     def encode(self, stamp_ns: NDArray[np.int64], **vectors: NDArray[np.float64]) -> Bytes:
-        """Encode N messages of (N, size) bytes from stamps (N,) [ns] and one array (N, length) per vector, any unit."""
+        """Encode N messages of this layout as bytes (N, size).
+
+        Args:
+            stamp_ns: header stamps, (N,) [ns].
+            vectors: one array (N, length) for each float64 vector of the layout, by name, any unit.
+        """
         stamps = np.asarray(stamp_ns, dtype=np.int64)
         rows = np.tile(self.template, (len(stamps), 1))
         values = rows.view(self.fields)[:, 0]
@@ -74,7 +87,7 @@ class Layout:
 
 
 def stamps_of(values: np.ndarray) -> NDArray[np.int64]:
-    """Return the header stamps (N,) [ns] of a structured array from `Layout.view`."""
+    """Return the header stamps (N,) [ns] of messages, given as a structured array from `Layout.view`."""
     return np.asarray(values["sec"].astype(np.int64) * _SECONDS_TO_NANOSECONDS + values["nanosec"])
 
 
@@ -83,7 +96,12 @@ Part = int | str | tuple[str, int]
 
 
 def _layout(frame_id: str, parts: Iterable[Part]) -> Layout:
-    """Return the layout of a message that starts with a std_msgs/Header of variable stamp and constant frame."""
+    """Return the layout of a message that starts with a std_msgs/Header of variable stamp and constant frame.
+
+    Args:
+        frame_id: the constant frame.
+        parts: the message's fields after the header, in order, see `Part`.
+    """
     template, mask = bytearray(ENCAPSULATION), bytearray(b"\xff\xff\x00\x00")  # the two option bytes may have any value
     names, formats, offsets = ["sec", "nanosec"], ["<i4", "<u4"], [len(template), len(template) + 4]
 

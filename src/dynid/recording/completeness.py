@@ -1,10 +1,10 @@
-"""Checks of a bag's completeness before a motion, during recording, at its end, and on disk.
+"""Checks that a bag is complete: before a motion, during recording, at its end, and on disk.
 
 - Discovery: is the recorder connected to every node that it has to record? Messages that were published earlier are in
   no bag.
 - Motion completion: has every topic been recorded up to the end of the motion? Topics arrive with different delays.
 - Late start: does a bag hold the motion from its start?
-- Completeness: does it hold every state that the driver published? The driver's diagnostics state the number of
+- Completeness: does it hold every joint state that the driver published? The driver's diagnostics state the number of
   published states, the stamp of the last one, and the number of missed cycles. Between two such reports the bag must
   hold exactly the published states; any other state was lost between driver and recorder.
 """
@@ -50,10 +50,15 @@ class Discovery:
         self._reported_s: dict[str, float] = {}
 
     def matched(self, topic: str, publishers: int, departed: int) -> bool:
-        """Record how many publishers of a topic are known and have left; return True if its availability changed.
+        """Record the publishers of a topic; return True if the topic's availability changed or a publisher has left.
 
         If a publisher has left, all received reports are discarded: the node may return under the same name without
-        having discovered the recorder.
+            having discovered the recorder.
+
+        Args:
+            topic: name of the topic.
+            publishers: number of publishers that are known now.
+            departed: number of publishers that have left so far.
         """
         changed = bool(publishers) != bool(self._publishers.get(topic, 0))
         fewer = departed > self._departed.get(topic, 0)
@@ -63,7 +68,12 @@ class Discovery:
         return changed or fewer
 
     def reported(self, raw: bytes, now_s: float) -> bool:
-        """Take a serialized diagnostic_msgs/DiagnosticArray; return True if it has a status name not seen before."""
+        """Record which nodes sent a report; return True if a status name is new.
+
+        Args:
+            raw: a serialized diagnostic_msgs/DiagnosticArray; its status names are recorded.
+            now_s: time of its arrival [s].
+        """
         try:
             names = {status.name for status in decode_diagnostics(raw)[1]}
         except DataError:
@@ -73,14 +83,17 @@ class Discovery:
         return new
 
     def unmatched(self, now_s: float) -> list[str]:
-        """Return the topics without a publisher or, if all have one, the missing reports; empty if complete."""
+        """Return what is not discovered at time `now_s` [s]: the topics without a publisher, else the missing reports.
+
+        The list is empty if the discovery is complete.
+        """
         fresh = {name for name, reported_s in self._reported_s.items() if now_s - reported_s <= MOST_REPORT_AGE_S}
         topics = [topic for topic in self._topics if not self._publishers.get(topic)]
         return topics or [f"reports of {name}" for name in self._reports if name not in fresh]
 
 
 def reported_motion(raw: bytes) -> ExperimentSettings | None:
-    """Return the settings that a message on topic `experiment` reports; None for another program's message."""
+    """Return the experiment's settings in a serialized message of topic `experiment`; None if they are invalid."""
     try:
         return parse_settings(EXPERIMENT, decode(raw, STRING).data, ExperimentSettings)
     except DataError:
@@ -88,13 +101,13 @@ def reported_motion(raw: bytes) -> ExperimentSettings | None:
 
 
 class MotionCompletion:
-    """Monitor that reports when the bag being recorded holds its motion to the end.
+    """Monitor that reports when a bag, while it is being recorded, contains its motion up to the end.
 
     Args:
         experiment: name of the topic that reports the motion.
         stamped: names of topics of messages with a header, stamped by the clock of the joint states. The motion is
-            complete when each of them that has arrived at all has reached the stamp of the motion's end. Messages
-            without a stamp (0) do not count.
+            complete when each of these topics has reached the stamp of the motion's end; topics without any message do
+            not count. Messages without a stamp (0) do not count, either.
 
     Attributes:
         missing: topics whose messages are outstanding; empty if the motion is complete, or if there is none.
@@ -107,7 +120,12 @@ class MotionCompletion:
         self.missing: set[str] = set()
 
     def note(self, topic: str, raw: bytes) -> bool:
-        """Take a recorded message; return True if it completes the motion."""
+        """Register a message that was recorded; return True if the motion is complete with it.
+
+        Args:
+            topic: name of the message's topic.
+            raw: the serialized message.
+        """
         before = bool(self.missing)
         if topic in self._stamped:
             self._newest[topic] = raw
@@ -123,12 +141,12 @@ class MotionCompletion:
 
 
 def late_starts(experiment: TopicContent | None, stamped: Sequence[TopicContent]) -> list[str]:
-    """Return a sentence for each topic that starts later than the first motion; empty if every topic starts in time.
+    """Return a sentence for each topic that starts later than the first motion; [] if every topic starts in time.
 
     Args:
         experiment: topic that reports the motions; None if it is missing.
-        stamped: topics of messages with a header, stamped by the clock of the motions' phases. A topic of another type,
-            without messages or without stamps (0) is not judged.
+        stamped: topics of messages with a header, stamped by the clock of the motions' phases. Topics of other types,
+            without messages or without stamps (0) are not judged.
     """
     motion_ns = _start_ns(experiment) if experiment else None
     if motion_ns is None:
@@ -145,7 +163,7 @@ def late_starts(experiment: TopicContent | None, stamped: Sequence[TopicContent]
 
 
 def _start_ns(experiment: TopicContent) -> int | None:
-    """Return the start of the first motion [ns]; None if the topic reports no motion."""
+    """Return the start of the first motion that topic `experiment` reports [ns]; None if it reports no motion."""
     try:
         for text in strings(experiment):
             if phases := parse_settings(experiment.name, text, ExperimentSettings).phases:
@@ -157,7 +175,13 @@ def _start_ns(experiment: TopicContent) -> int | None:
 
 @dataclass(frozen=True)
 class Counters:
-    """The driver's counters at one moment: published states, stamp of the last one [ns], missed cycles."""
+    """Counters that the driver reports at one moment.
+
+    Attributes:
+        published: number of published joint states.
+        stamp_ns: stamp of the last published state [ns].
+        missed: number of missed control cycles.
+    """
 
     published: int
     stamp_ns: int
@@ -185,7 +209,7 @@ class Completeness:
 
     @property
     def missed_fraction(self) -> float:
-        """Missed and lost cycles as a share of all cycles."""
+        """Fraction of control cycles that the driver missed or whose state is not in the bag."""
         return (self.missed + self.lost) / max(self.published + self.missed, 1)
 
 
@@ -213,11 +237,15 @@ def completeness(path: Path | str) -> Completeness:
 
 
 def _within(reports: list[Counters], stamps: NDArray[np.int64]) -> list[Counters]:
-    """Return the driver's reports whose states a bag with state stamps (N,) [ns] can hold.
+    """Return the driver's reports between which a bag must contain every published state.
 
     The first report is left out if it is slightly older than the first state, and the last one if it is slightly newer
     than the last state. Topics arrive with different delays, so a recorder that starts or ends between them may hold a
     report whose states it did not record.
+
+    Args:
+        reports: reports of the driver, in order.
+        stamps: stamps of the joint states in the bag, (N,) [ns].
     """
     if not len(stamps):
         return []
@@ -228,7 +256,10 @@ def _within(reports: list[Counters], stamps: NDArray[np.int64]) -> list[Counters
 
 
 def _reports(bag: Bag, topic: str) -> list[Counters]:
-    """Return the driver's reports in order, without those made before its first published state."""
+    """Return the counters that the driver reported on a topic of a bag, in order.
+
+    Reports before the first published state are left out.
+    """
     found: list[Counters] = []
     for raw in bag[topic].messages:
         for status in decode_diagnostics(raw)[1]:

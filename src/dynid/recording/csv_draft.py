@@ -1,4 +1,4 @@
-"""Draft of a mapping for a CSV recording, made from its header and values, with a list of the assumptions."""
+"""Draft of a mapping for a CSV recording, derived from its header and values, with a list of the assumptions."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -70,7 +70,19 @@ def draft_mapping(csv: Path, robot: Robot, rate_hz: float | None) -> Draft:
 def _tell_series(
     draft: Draft, header: Header, told: list[ColumnName | None], places: list[int], kind: str, robot: Robot
 ) -> None:
-    """Add an assumption if the names of a series hold unknown words, or if only some of them name their joint."""
+    """Add assumptions about the columns of one quantity to a draft.
+
+    They state that names with unknown words are taken for this quantity, and which columns are assigned to joints by a
+    number while others name their joint.
+
+    Args:
+        draft: the draft.
+        header: header of the CSV file.
+        told: interpretation of every column; None for the time column.
+        places: indices of the quantity's columns, in joint order.
+        kind: name of the quantity.
+        robot: the robot.
+    """
     found = [told[place] for place in places]
     if any(one is not None and one.rest and one.rest != ("motor",) for one in found):
         draft.assumed.append(f"the joints' {kind} is taken from '{header.names[places[0]]}' and its like")
@@ -101,10 +113,16 @@ def _missing(csv: Path, kind: str, header: Header, told: list[ColumnName | None]
 
 
 def _series(csv: Path, told: list[ColumnName | None], kind: str, robot: Robot) -> list[int]:
-    """Return the indices of the columns of one kind in joint order; [] if there are none.
+    """Return the indices of one quantity's columns, one per joint in joint order; [] if there are none.
+
+    Args:
+        csv: path of the CSV file.
+        told: interpretation of every column; None for the time column.
+        kind: kind of quantity, a key of `KINDS`.
+        robot: the robot.
 
     Raises:
-        DataError: several series of columns fit.
+        DataError: several series of columns are complete, so the choice is ambiguous.
     """
     fitting = _whole_series(told, kind, robot, counted=False) or _whole_series(told, kind, robot, counted=True)
     best = [one for one in fitting if one[0] == ("measured",)] or [one for one in fitting if one[0] == ()] or fitting
@@ -120,14 +138,17 @@ def _series(csv: Path, told: list[ColumnName | None], kind: str, robot: Robot) -
 def _whole_series(
     told: list[ColumnName | None], kind: str, robot: Robot, counted: bool
 ) -> list[tuple[tuple[str, ...], list[int]]]:
-    """Return the complete series of one kind: the words that distinguish it, and its columns in joint order.
+    """Return all series of columns of one quantity that are complete, with one column for each joint.
 
     Args:
         told: interpretation of every column; None for the time column.
         kind: kind of quantity, a key of `KINDS`.
-        robot: has the joints that a complete series holds.
+        robot: robot with the joints that a complete series holds.
         counted: whether a column with the name of a joint, such as `joint1`, also counts by its number; the series then
             begins at 1.
+
+    Returns:
+        For each series, the words in the columns' names that distinguish it, and the columns' indices in joint order.
     """
     named: dict[tuple[str, ...], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     numbered: dict[tuple[str, ...], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -153,7 +174,7 @@ def _whole_series(
 
 
 def _clock(header: Header) -> int | None:
-    """Return the index of the time column, found by its name or by its dates; None if there is none."""
+    """Return the index of the time column, recognised by its name or by dates in it; None if there is none."""
     names = [k for k, name in enumerate(header.names) if clock_unit(name.lstrip("%_ ")) is not None]
     instants = [k for k, one in enumerate(header.first) if is_instant(one)]
     return next(iter([*names, *instants]), None)
@@ -181,7 +202,13 @@ def _draft_time(draft: Draft, csv: Path, header: Header, clock: int | None, rate
 
 
 def _refuse_time(csv: Path, header: Header, clock: int) -> None:
-    """Raise DataError if the time column holds text that is no date, another unit, or only the seconds of stamps."""
+    """Raise DataError if the time column cannot be used: text that is no date, another unit, or only whole seconds.
+
+    Args:
+        csv: path of the CSV file.
+        header: header of the file.
+        clock: index of the time column.
+    """
     name, first = header.names[clock], header.first[clock]
     what = f"{csv} has times such as '{first}' in column '{name}'"
     if number(first.replace(",", ".") if header.decimal == "," else first) is None:
@@ -204,7 +231,18 @@ def _refuse_time(csv: Path, header: Header, clock: int) -> None:
 def _draft_velocities(
     draft: Draft, csv: Path, header: Header, told: list[ColumnName | None], groups: dict[str, list[int]], robot: Robot
 ) -> None:
-    """Add recorded velocities in their stated unit, or else in the unit in which they equal the rate of positions."""
+    """Add recorded velocities to the draft, in the unit that their names state or that fits the positions.
+
+    A unit fits if the velocities then equal the rate of the positions. If none fits, the velocities are left out.
+
+    Args:
+        draft: the draft, which already contains positions and time.
+        csv: path of the CSV file.
+        header: header of the file.
+        told: interpretation of every column; None for the time column.
+        groups: indices of the columns in joint order, by quantity.
+        robot: the robot.
+    """
     places = groups["velocity"]
     columns, units = [header.column(place) for place in places], draft.content["position"]["unit"]
     stated = _stated(csv, told, places, "velocity")
@@ -225,7 +263,14 @@ def _draft_velocities(
 
 
 def _times(draft: Draft, csv: Path, header: Header, rows: int) -> FloatArray:
-    """Return the times of all rows by the drafted column or rate, (N,) [s]."""
+    """Return the times (N,) [s] of all rows of a CSV file, by the time column or the rate that the draft contains.
+
+    Args:
+        draft: the draft.
+        csv: path of the file.
+        header: header of the file.
+        rows: number of rows N.
+    """
     if "time" not in draft.content:
         return np.arange(rows) / float(draft.content["rate_hz"])
     column, unit = draft.content["time"]["column"], draft.content["time"]["unit"]
@@ -236,10 +281,17 @@ def _times(draft: Draft, csv: Path, header: Header, rows: int) -> FloatArray:
 
 
 def _stated(csv: Path, told: list[ColumnName | None], places: list[int], kind: str) -> str:
-    """Return the unit that all columns of a series state; "" if they state none.
+    """Return the unit that the names of a quantity's columns state; "" if they state none.
+
+    Args:
+        csv: path of the CSV file, for messages.
+        told: interpretation of every column; None for the time column.
+        places: indices of the quantity's columns.
+        kind: kind of quantity, a key of `UNITS_OF_KIND`.
 
     Raises:
-        DataError: a unit in brackets is not known, or columns of one series state different units or another kind's.
+        DataError: a unit in brackets is not known, the columns state different units, or the unit belongs to another
+            quantity.
     """
     units = {one.unit for place in places if (one := told[place]) is not None}
     unit = units.pop() if len(units) == 1 else UNKNOWN

@@ -1,4 +1,4 @@
-"""Header of a CSV file: column names, delimiter and decimal sign, found from the first lines."""
+"""Header of a CSV file: column names, delimiter and decimal sign, determined from the file's first lines."""
 
 import re
 from dataclasses import dataclass
@@ -16,9 +16,16 @@ Column = str | int
 
 @dataclass(frozen=True)
 class Header:
-    """Header of a CSV file: column names, delimiter, decimal sign, first row, and whether a comment holds the names.
+    """Header of a CSV file.
 
     A mapping refers to a column by its number if its name is empty or repeated, or if the header is a comment.
+
+    Attributes:
+        names: names of the columns.
+        delimiter: ",", ";", "tab" or "space".
+        decimal: the decimal sign.
+        first: fields of the first data row.
+        commented: whether the names are in a comment line.
     """
 
     names: tuple[str, ...]
@@ -28,14 +35,14 @@ class Header:
     commented: bool
 
     def column(self, place: int) -> Column:
-        """Return the name or number by which a mapping refers to a column, given its index from 0."""
+        """Return the name or number by which a mapping refers to the column with index `place`, counted from 0."""
         name = self.names[place]
         plain = not self.commented and name and self.names.count(name) == 1
         return name if plain else place + 1
 
 
 def header_of(csv: Path) -> Header:
-    """Return the header of a CSV file.
+    """Determine the header of a CSV file from its first lines.
 
     Raises:
         InputNotFoundError: the file does not exist.
@@ -59,7 +66,12 @@ def header_of(csv: Path) -> Header:
 
 
 def _refuse_units_line(csv: Path, rows: list[list[str]]) -> None:
-    """Raise DataError if no field of the second line is a value, while the third line holds values."""
+    """Raise DataError if the second line of a CSV file holds no values (such as units), but the third one does.
+
+    Args:
+        csv: path of the file.
+        rows: fields of the first lines.
+    """
     if len(rows) > 2 and not any(_is_value(one) for one in rows[1]) and any(_is_value(one) for one in rows[2]):
         raise DataError(
             f"{csv} has a second line without numbers ({', '.join(rows[1][:4])}, ...): if it holds units, write them "
@@ -68,7 +80,12 @@ def _refuse_units_line(csv: Path, rows: list[list[str]]) -> None:
 
 
 def _without_header(csv: Path, data: list[str]) -> DataError:
-    """Return the error for a file whose first lines are no header and rows of equal length; it names the cure."""
+    """Return the error for a CSV file without a usable header; its message suggests how to correct the file.
+
+    Args:
+        csv: path of the file.
+        data: first lines of the file, without comments.
+    """
     if any('"[' in one for one in data):
         return DataError(f"{csv} holds lists in its fields: write one column for each joint, such as q1,q2,...")
     if any(re.search(r'"[-+]?\d+,\d+"', one) for one in data):

@@ -92,7 +92,7 @@ class CsvMapping(Strict):
 
     @model_validator(mode="after")
     def _columns(self) -> "CsvMapping":
-        """Refuse a column that has two meanings in one file."""
+        """Raise ValueError if a column of a file is named for two quantities."""
         named = [(group.file, column, name) for name, group in self.groups.items() for column in group.columns]
         named += [] if self.time is None else [(None, self.time.column, "time")]
         seen: dict[tuple[str | None, Column], str] = {}

@@ -1,8 +1,9 @@
-"""Interpretation of CSV column names: kind of quantity, joint or its number, unit, and whether it is a command.
+"""Interpretation of CSV column names: quantity, joint or its number, unit, and whether the column holds a command.
 
 Names come from many loggers: `pos_1_deg`, `joint1_position_rad`, `/joint_states/joint_1/position`, `tau_J[0]`,
 `actual_q_3`, `field.effort2`, `dof_vel_4`, `shoulder_pan.pos`. A name is split into words and numbers. Words that are
-in no list form the remainder of the name; columns of one series have the same remainder.
+in none of this module's lists form the remainder of the name; the columns of one series (one quantity of all joints)
+have the same remainder.
 """
 
 import re
@@ -57,12 +58,12 @@ class ColumnName:
     Attributes:
         name: name of the column.
         kind: kind of quantity, a key of `KINDS`; "" if the name states none.
-        joint: index of the joint that the name contains; None if it contains none.
+        joint: index of the joint whose name the column's name contains; None if it contains none.
         number: joint number as written in the name; None if there is none.
-        unit: unit as a mapping writes it; "" if none is stated, and `UNKNOWN` with its text if it is not known.
-        commanded: whether the column holds a command, a limit, or a share of the torque instead of a measurement.
+        unit: unit as a mapping writes it; "" if none is stated, and `UNKNOWN` followed by its text if it is not known.
+        commanded: whether the column holds a command, a limit, or a part of the torque instead of a measurement.
         measured: whether the name states that the column holds a measurement.
-        rest: words that are in no list; they distinguish series.
+        rest: words with no known meaning; they distinguish several series of columns for one quantity.
     """
 
     name: str
@@ -103,7 +104,7 @@ def column_name(name: str, joints: Sequence[str]) -> ColumnName:
 
 
 def clock_unit(name: str) -> str | None:
-    """Return the unit that the name of a time column states, or ""; None if the column does not hold time."""
+    """Return the unit that the name of a time column states, "" if it states none, or None if it is no time column."""
     text, unit = _without_unit(name, ())
     words = [one for one in _words(text) if one not in CLOCK_FILLER.split()]
     if len(words) == 2 and words[1] in UNITS and UNITS[words[1]] in UNITS_OF_KIND["time"]:
@@ -114,26 +115,34 @@ def clock_unit(name: str) -> str | None:
 
 
 def joint_number(joint: str) -> int | None:
-    """Return the number of a joint that is named by a number alone, such as `joint_1`; None for other names."""
+    """Return the number of a joint whose name is general words and one number, such as `joint_1`; else None."""
     words = _words(joint)
     numbers = [int(one) for one in words if one.isdecimal()]
     return numbers[0] if len(numbers) == 1 and {*words} - {str(numbers[0])} <= {*FILLER_WORDS.split()} else None
 
 
 def stamp_part(name: str) -> bool:
-    """Return whether a column holds the fraction of a stamp's second, while another column holds whole seconds."""
+    """Return whether a column holds only fractions of a second, of stamps whose seconds are in another column."""
     words = [one for one in _words(name) if one not in (*CLOCK_FILLER.split(), *TIME_WORDS.split())]
     return len(words) == 1 and words[0] in PARTS.split()
 
 
 def _words(text: str) -> list[str]:
-    """Split a name into lower-case words and numbers; camelCase, punctuation and digits end a word, but no unit."""
+    """Split a name into lower-case words and numbers, at camelCase, punctuation and digits; units are not split."""
     whole = re.sub(r"[A-Za-z]+", lambda found: found[0].lower() if found[0].lower() in UNITS else found[0], text)
     return _WORD.findall(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", whole).lower())
 
 
 def _without_unit(name: str, joints: Sequence[str]) -> tuple[str, str]:
-    """Return a name without the unit in brackets at its end, and this unit as in `ColumnName`, or ""."""
+    """Separate a column name from the unit in brackets at its end; return both.
+
+    The unit is written as in `ColumnName`; it is "" if the name has none. Brackets that contain other known words are
+    no unit.
+
+    Args:
+        name: name of the column.
+        joints: names of the robot's joints.
+    """
     found = re.fullmatch(r"(.*?)[\s_]*[\[({]\s*([^\])}\d]+?)\s*[\])}]\s*", name)
     if found is None:
         return name, ""
@@ -153,7 +162,14 @@ def _without_unit(name: str, joints: Sequence[str]) -> tuple[str, str]:
 
 
 def _without_joint(text: str, joints: Sequence[str]) -> tuple[int | None, str]:
-    """Return the index of the joint that a name contains, and the name without it; longer joint names match first."""
+    """Separate a column name from the joint name that it contains; return the joint's index and the rest of the name.
+
+    The index is None if the name contains no joint name. Longer joint names are searched first.
+
+    Args:
+        text: name of the column.
+        joints: names of the robot's joints.
+    """
     for index in sorted(range(len(joints)), key=lambda k: -len(joints[k])):
         words = [re.escape(one) for one in _words(joints[index])]
         if not words or (len(words) == 1 and words[0].isdecimal()):
@@ -165,7 +181,13 @@ def _without_joint(text: str, joints: Sequence[str]) -> tuple[int | None, str]:
 
 
 def _kind(letters: list[str], of_joint: bool) -> str:
-    """Return the kind of quantity that words state; a joint's name alone means its position."""
+    """Return the kind of quantity that a column's words state, a key of `KINDS`; "" if they state none.
+
+    Args:
+        letters: words of the column's name.
+        of_joint: whether the name also contains a joint's name or a number; without a quantity, it then means the
+            position.
+    """
     if any(one in OTHER_WORDS.split() for one in letters):
         return ""
     stated = {_LISTS[one] for one in letters if one in _LISTS}

@@ -28,7 +28,14 @@ def is_csv(path: Path) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Content:
-    """Raw columns of all groups on common rows: times (N,) [s], and values by group."""
+    """Raw columns of the CSV files of one recording, in the rows that all files have.
+
+    Attributes:
+        time: times of the rows, (N,) [s].
+        groups: raw values (N, n) by quantity, such as "position".
+        notes: remarks on what was left out.
+        files: paths of the files.
+    """
 
     time: FloatArray
     groups: dict[str, FloatArray]
@@ -37,7 +44,11 @@ class _Content:
 
 
 def _read(path: Path, mapping: CsvMapping) -> _Content:
-    """Read all columns of all files; corrupt rows are refused or left out, as the mapping says."""
+    """Read all columns of all files of a recording; refuse or leave out corrupt rows, as the mapping says.
+
+    Raises:
+        DataError: the files differ in length, a row is corrupt, or time does not increase; see also `read_table`.
+    """
     wanted: dict[Path, list[tuple[str, Sequence[str | int]]]] = {path: []}
     if mapping.time is not None:
         wanted[path].append(("time", [mapping.time.column]))
@@ -66,6 +77,10 @@ def _read(path: Path, mapping: CsvMapping) -> _Content:
 
 def _usable_rows(tables: list[CsvTable], mapping: CsvMapping) -> tuple[FloatArray, list[str]]:
     """Return a mask (N,) of the rows that are intact in all files, and notes on the rows left out.
+
+    Args:
+        tables: columns of each file.
+        mapping: states whether corrupt rows are skipped.
 
     Raises:
         DataError: the files differ in length, or rows are corrupt and the mapping does not skip them.
@@ -97,7 +112,13 @@ def _listing(bad: Sequence[BadRow]) -> str:
 
 
 def _instants(column: FloatArray | None, keep: FloatArray, mapping: CsvMapping, table: CsvTable) -> FloatArray:
-    """Return the times of the kept rows, starting at 0, (N,) [s]; rows that are left out leave a gap.
+    """Return the times of the usable rows, starting at 0, (K,) [s]; rows that are left out leave a gap.
+
+    Args:
+        column: values of the time column, (N, 1); None if the mapping states a rate instead.
+        keep: mask of the usable rows, (N,).
+        mapping: unit of time, or rate of the rows.
+        table: columns of the main file, with its line numbers for messages.
 
     Raises:
         DataError: time does not increase.
@@ -131,7 +152,7 @@ def read_csv(path: Path, robot: Robot, mapping: CsvMapping) -> Log:
     Args:
         path: the main file; other files that the mapping names are in the same folder.
         robot: robot whose axes the columns describe.
-        mapping: interpretation of the columns.
+        mapping: meaning of the columns: quantities, units and signs.
 
     Raises:
         InputNotFoundError: a file does not exist.
@@ -143,7 +164,7 @@ def read_csv(path: Path, robot: Robot, mapping: CsvMapping) -> Log:
 
 
 def _read_csv(path: Path, robot: Robot, mapping: CsvMapping) -> Log:
-    """Read a log from CSV files, with the arguments and errors of `read_csv`."""
+    """Read a log from CSV files; arguments and errors are those of `read_csv`."""
     _check_groups(path, mapping, robot)
     robot.gravity(mapping.mount)
     conversion = Conversion(robot, mapping.position, mapping.torque)

@@ -31,7 +31,13 @@ SEPARATORS = {",": ",", ";": ";", "tab": "\t", "space": None}
 
 @dataclass(frozen=True)
 class BadRow:
-    """Data row that cannot be used: its index among the data rows, its line in the file, and the reason."""
+    """Data row of a CSV file that cannot be used.
+
+    Attributes:
+        row: index of the row among the data rows.
+        line: number of its line in the file, counted from 1.
+        reason: reason why it cannot be used.
+    """
 
     row: int
     line: int
@@ -44,11 +50,11 @@ class CsvTable:
 
     Attributes:
         path: path of the file.
-        values: numbers, one column per selected one, (N, k); NaN in corrupt rows.
-        lines: line number of every row in the file, counted from 1, (N,).
+        values: numbers of the k selected columns, (N, k); NaN in corrupt rows.
+        lines: number of each row's line in the file, counted from 1, (N,).
         bad: rows that cannot be used.
         width: number of columns in the file.
-        notes: remarks for the reader of the result.
+        notes: remarks for the user, such as that the file may be truncated.
     """
 
     path: Path
@@ -86,19 +92,19 @@ def _opened(path: Path) -> Iterator[IO[str]]:
 
 
 def text_lines(path: Path, most: int) -> list[str]:
-    """Return the first lines of a CSV file that are not empty, at most `most`; raises errors as `read_table` does."""
+    """Return the first lines of a CSV file that are not empty, up to `most`; raise errors as `read_table` does."""
     with _opened(path) as stream:
         lines = iter(lambda: stream.readline(LONGEST_LINE), "")
         return list(islice((line.rstrip("\r\n") for line in islice(lines, MOST_EMPTY) if line.strip()), most))
 
 
 def is_separator_line(line: str) -> bool:
-    """Return whether a line is the one by which spreadsheets state the delimiter, such as "sep=;"."""
+    """Return whether a line is of the form "sep=;", by which spreadsheet programs state the delimiter."""
     return re.fullmatch(r"sep=.", line.strip(), re.IGNORECASE) is not None
 
 
 class _Lines:
-    """Header of a CSV file, and its data lines with their line numbers, read piece by piece; .gz files are unpacked.
+    """Reader of a CSV file's header and numbered data lines, chunk by chunk; .gz files are unpacked.
 
     Raises:
         InputNotFoundError: the file does not exist.
@@ -122,14 +128,18 @@ class _Lines:
         self._rest = chain([row], self._numbered)
 
     def _read(self) -> Iterator[tuple[int, str]]:
-        """Yield all lines except comments, with their numbers; empty lines at both ends are left out."""
+        """Yield line number and text of all lines except comments, and except empty lines at both ends of the file."""
         with _opened(self.path) as stream:
             packed = self.path.suffix == ".gz"
             most = BASE_BYTES + SIZE_FACTOR * self.path.stat().st_size if packed else sys.maxsize
             yield from self._filled(stream, most)
 
     def _filled(self, stream: IO[str], most: int) -> Iterator[tuple[int, str]]:
-        """Yield the numbered lines of a stream that may have `most` characters, for `_read`."""
+        """Yield line number and text of a stream's lines, without comments and without empty lines at both ends.
+
+        Raises:
+            DataError: the stream has more than `most` characters, a line is too long, or too many lines hold no data.
+        """
         empty: list[tuple[int, str]] = []
         begun, barren, size = False, 0, 0
         for at in count(1):
@@ -155,7 +165,7 @@ class _Lines:
                 empty.append((at, line))
 
     def pieces(self) -> Iterator[tuple[NDArray[np.int64], list[str]]]:
-        """Yield the data lines and their numbers, `ROWS_AT_ONCE` lines at a time."""
+        """Yield the numbers and the texts of the data lines, up to `ROWS_AT_ONCE` lines at a time."""
         while piece := list(islice(self._rest, ROWS_AT_ONCE)):
             self.count += len(piece)
             yield np.array([at for at, _ in piece], dtype=np.int64), [line for _, line in piece]
@@ -164,7 +174,7 @@ class _Lines:
         return [field.strip().strip('"') for field in line.split(self.separator)]
 
     def place(self, column: str | int) -> int:
-        """Return the index of a column that is given by its name, or by its number from 1."""
+        """Return the index from 0 of a column that is given by its name, or by its number from 1."""
         if isinstance(column, int):
             if column > self.width:
                 raise DataError(f"{self.path} has {self.width} columns; there is no column {column}")
@@ -182,7 +192,10 @@ class _Lines:
 
 
 def number(field: str) -> float | None:
-    """Return the number in a field, or None; rejects forms that only Python reads, such as 0_5 for 5."""
+    """Return the number in a field, or None if it is not a number.
+
+    Forms that are only usual in Python, such as 0_5 for 5, are not accepted.
+    """
     if not field.isascii() or "_" in field:
         return None
     try:
@@ -197,7 +210,7 @@ def is_instant(field: str) -> bool:
 
 
 def instant_s(field: str) -> float | None:
-    """Convert a date with a time to seconds since 1970, in UTC if no zone is given; None for any other text."""
+    """Convert a date with a time to seconds since 1970, in UTC if no time zone is given; return None for other text."""
     found = _INSTANT.fullmatch(field.strip())
     if found is None:
         return None
@@ -221,15 +234,15 @@ def read_table(
     rows: tuple[int, int | None] | None = None,
     instants: str | int | None = None,
 ) -> CsvTable:
-    """Read columns of a CSV file, with only a piece of its text in memory at a time.
+    """Read columns of a CSV file, with only a part of its text in memory at a time.
 
     Args:
         path: the file.
         columns: names in the header, or numbers counted from 1.
         delimiter: ",", ";", "tab" or "space".
         decimal: the decimal sign.
-        rows: first data row and the one after the last; None: all.
-        instants: column of dates with times, which are converted to seconds since 1970; None if there is none.
+        rows: index of the first data row to read and of the row after the last, counted from 0; None reads all.
+        instants: column that holds dates with times, which are converted to seconds since 1970; None if there is none.
 
     Raises:
         InputNotFoundError: the file does not exist.
@@ -274,7 +287,16 @@ def read_table(
 def _parse(
     lines: _Lines, places: list[int], text: list[str], numbers: NDArray[np.int64], first: int, dated: int | None
 ) -> tuple[FloatArray, list[BadRow]]:
-    """Return the values of text rows that start at index `first`, and the corrupt rows; fast if every row is intact."""
+    """Return the numbers (N, k) in the texts of N data rows, and the corrupt rows; fast if every row is intact.
+
+    Args:
+        lines: reader of the file, which splits a row into fields.
+        places: indices of the k selected columns.
+        text: texts of the rows.
+        numbers: line numbers of the rows, (N,).
+        first: index of the first of these rows among the file's data rows.
+        dated: index of the column that holds dates with times; None if there is none.
+    """
     separators = lines.width - 1
     even = lines.separator is None or all(line.count(lines.separator) == separators for line in text)
     if dated is None and even and not any('"' in line or "_" in line or not line.isascii() for line in text):
@@ -293,7 +315,15 @@ def _parse(
 
 
 def _parse_row(lines: _Lines, places: list[int], line: str, row: FloatArray, dated: int | None) -> str:
-    """Write the numbers of one line into `row`; return the reason if the line is corrupt, else ""."""
+    """Write the numbers of one data row into `row` (k,); return the reason if the row is corrupt, else "".
+
+    Args:
+        lines: reader of the file, which splits a row into fields.
+        places: indices of the k selected columns.
+        line: text of the row.
+        row: array that receives the numbers, (k,).
+        dated: index of the column that holds dates with times; None if there is none.
+    """
     fields = lines.split(line)
     if len(fields) != lines.width:
         return "empty" if not line.strip() else f"{len(fields)} fields, expected {lines.width}"

@@ -1,4 +1,4 @@
-"""Units of CSV columns whose names state none, found from their values."""
+"""Units of CSV columns whose names state no unit, determined from the columns' values."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ MOST_LIMIT_RATIO = 3.0  # a current beyond this multiple of its limit is in anot
 
 
 def time_unit(stamps: FloatArray) -> tuple[str, str]:
-    """Return the unit of stamps (N,), and a phrase with the reason.
+    """Return the unit of time stamps (N,), and a phrase with the reason for it.
 
     Raises:
         DataError: at least half of the stamps do not exceed the one before, so the unit cannot be determined.
@@ -35,7 +35,14 @@ def time_unit(stamps: FloatArray) -> tuple[str, str]:
 
 
 def length_units(values: FloatArray, names: Sequence[str], robot: Robot) -> list[str]:
-    """Return units that bring positions (N, n) within the joints' limits, with preference for SI units.
+    """Return for each joint the unit in which its positions are within its limits; SI units are preferred.
+
+    All revolute joints get the same unit.
+
+    Args:
+        values: positions as recorded, (N, n).
+        names: names of the columns, for messages.
+        robot: the robot that was recorded.
 
     Raises:
         DataError: a position is beyond its limits in every unit that is tried, or no unit is likely.
@@ -64,11 +71,11 @@ def length_units(values: FloatArray, names: Sequence[str], robot: Robot) -> list
 
 
 def rate_unit(values: FloatArray, positions: FloatArray, time: FloatArray, units: Sequence[str], robot: Robot) -> str:
-    """Return the unit of velocities (N, n) that makes them the rate of positions (N, n); "" if none does.
+    """Return the unit in which recorded velocities are the rate of the recorded positions; "" if there is none.
 
     Args:
-        values: velocities as recorded.
-        positions: positions as recorded.
+        values: velocities as recorded, (N, n).
+        positions: positions as recorded, (N, n).
         time: times of the rows, (N,) [s].
         units: units of the positions, one for each joint.
         robot: the robot that was recorded.
@@ -87,7 +94,12 @@ def rate_unit(values: FloatArray, positions: FloatArray, time: FloatArray, units
 
 
 def current_unit(values: FloatArray, robot: Robot) -> tuple[str, str]:
-    """Return the unit of currents (N, n), and a phrase with the reason."""
+    """Return the unit of recorded currents, "A" or "mA", and a phrase with the reason for it.
+
+    Args:
+        values: currents as recorded, (N, n).
+        robot: the robot that was recorded, with its current limits.
+    """
     largest = float(np.nanmax(np.abs(values)))
     limits = [one for one in (joint.current_limit_a for joint in robot.file.joints) if one is not None]
     unit = "mA" if limits and largest > MOST_LIMIT_RATIO * max(limits) else "A"

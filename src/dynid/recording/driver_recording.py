@@ -1,4 +1,4 @@
-"""Recording of one bag by dynid's driver: all that identification needs, as read-only arrays on one time axis."""
+"""Recording of one bag by dynid's driver: all data that identification needs, as read-only arrays on one time axis."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -110,13 +110,14 @@ class DriverRecording:
         return self.experiments[-1] if self.experiments else None
 
     def seconds(self, stamp_ns: int) -> float:
-        """Convert a stamp [ns] to a time on this recording's axis [s]."""
+        """Convert a stamp [ns] to a time on this recording's time axis [s]."""
         return (stamp_ns - self.stamp0_ns) / 1e9
 
     def trajectory_span(self, experiment: ExperimentSettings | None = None) -> tuple[float, float]:
-        """Return start and end [s] of an experiment's trajectory motion.
+        """Return start and end [s] of an experiment's trajectory motion, on this recording's time axis.
 
-        Without an argument, the last experiment is used, together with the other motions of its series.
+        Without an argument, the last experiment in the bag is used. If it belongs to a series of motions, the result
+        extends from the start of the series' first motion to the end of its last one.
 
         Raises:
             DataError: no experiment was recorded, or its trajectory never started.
@@ -134,7 +135,7 @@ class DriverRecording:
         return self.seconds(span[0]), self.seconds(span[1])
 
     def _series_span(self, series: str) -> tuple[float, float]:
-        """Return the start of the first and the end of the last trajectory of a series [s].
+        """Return the start of the first and the end of the last trajectory motion of a series of motions [s].
 
         Raises:
             DataError: no trajectory of the series started.
@@ -146,9 +147,9 @@ class DriverRecording:
         return self.seconds(began[0][0]), self.seconds(began[-1][1])
 
     def window(self, start: float, end: float) -> "DriverRecording":
-        """Return the part of the recording with start <= time <= end [s], on the same time axis.
+        """Return the part of the recording from time `start` to time `end` [s].
 
-        The times of the part do not start at 0 again.
+        The time axis stays the same, so the times of the part do not start at 0 again.
 
         Raises:
             DataError: no joint state lies in the window.
@@ -180,13 +181,13 @@ def _cut(series: TorqueSeries | ReferenceSeries | None, start: float, end: float
 def load_driver_recording(
     path: Path | str, robot: Robot | None = None, *, namespace: str | None = None, needed: Sequence[str] = NEEDED
 ) -> DriverRecording:
-    """Read a bag as a `DriverRecording`.
+    """Read a bag that dynid's driver recorded, as a `DriverRecording`.
 
     Args:
         path: folder or single file of the bag.
-        robot: robot that the bag must be from; None accepts the robot that the bag names.
-        namespace: namespace of the arm, if the bag holds several ("/left"; "/" is the root).
-        needed: topics that the bag must hold, besides joint_states and hardware_settings.
+        robot: robot that the bag must be from; None accepts any robot.
+        namespace: namespace of the arm, if the bag holds several arms ("/left"; "/" is the root).
+        needed: topics that the bag must hold, in addition to joint_states and hardware_settings.
 
     Raises:
         InputNotFoundError: the path does not exist.
@@ -200,7 +201,7 @@ def load_driver_recording(
 def driver_recording_of(
     bag: Bag, robot: Robot | None = None, namespace: str | None = None, needed: Sequence[str] = NEEDED
 ) -> DriverRecording:
-    """Convert a bag in memory to a `DriverRecording`, with the arguments and errors of `load_driver_recording`."""
+    """Convert a bag in memory to a `DriverRecording`; arguments and errors are those of `load_driver_recording`."""
     topics = find_topics(bag, namespace, (*NEEDED, *needed))
     hardware = _hardware(topics[HARDWARE_SETTINGS], robot, bag)
     names = hardware.joint_names
@@ -262,7 +263,14 @@ def _hardware(content: TopicContent, robot: Robot | None, bag: Bag) -> HardwareS
 
 
 def _check(series: JointSeries, fields: Sequence[str], bag: Bag, *, strictly: bool = False) -> None:
-    """Raise DataError if values of the fields are not finite, or if stamps go back."""
+    """Raise DataError if a value of the given fields is not finite, or if stamps are not in order.
+
+    Args:
+        series: decoded messages of a topic.
+        fields: names of the fields to check.
+        bag: the bag, for messages.
+        strictly: whether equal stamps are an error, too.
+    """
     for name in fields:
         bad = np.argwhere(~np.isfinite(series.field(name)))
         if len(bad):
@@ -309,7 +317,7 @@ def _reference(series: JointSeries | None, stamp0: int, bag: Bag) -> ReferenceSe
 
 
 def _experiments(content: TopicContent | None, notes: list[str]) -> tuple[ExperimentSettings, ...]:
-    """Return the last settings of each experiment.
+    """Return the settings of each experiment that a topic reports, as last published.
 
     A message that keeps all phases so far continues the experiment of the message before it. Invalid messages are left
     out with a note; if all are invalid, the first error is raised.

@@ -1,9 +1,9 @@
 """Reader of bags that other software recorded: returns one arm's log from the joint states of any bag.
 
-A topic of JointState, or of ros2_control's DynamicJointState, may carry other joints, several publishers, efforts in
-some messages only, no stamps, or a clock that was set back. If no message has all of the arm's joints, the messages of
-several publishers are merged, see `publishers`. Such a bag states neither the mount of the arm nor the units of its
-numbers; a mapping does.
+The joint states may be of type JointState, or of ros2_control's DynamicJointState. Their topic may carry other joints,
+several publishers, efforts in some messages only, no stamps, or a clock that was set back. If no message has all of the
+arm's joints, the messages of several publishers are merged, see `publishers`. Such a bag states neither the mount of
+the arm nor the units of its numbers; a mapping does.
 """
 
 from collections.abc import Sequence
@@ -37,12 +37,12 @@ def names_command_topic(topic: str) -> bool:
 
 
 def is_foreign(bag: Bag) -> bool:
-    """Return whether a bag contains no topic that only dynid publishes."""
+    """Return whether a bag was recorded by other software: it has none of the topics that only dynid publishes."""
     return not any(topic.rsplit("/", 1)[-1] in OWN for topic in bag.topics)
 
 
 def foreign_note(robot: Robot, mapping: BagMapping) -> str:
-    """Return a sentence about the assumed mount and units of a bag or data set; "" if the mapping states both."""
+    """Return a sentence about the mount and units assumed for a bag or data set; "" if the mapping states both."""
     taken = {
         "mount": "" if mapping.mount is not None else f"mount '{robot.file.default_mount}'",
         "units": "" if mapping.torque is not None else "N m at the joints",
@@ -60,7 +60,9 @@ def foreign_note(robot: Robot, mapping: BagMapping) -> str:
 
 
 def state_topics(bag: Bag, mapping: BagMapping) -> Topics:
-    """Return the topics of joint states that may be the arm's.
+    """Return the topics of a bag that may contain the arm's joint states.
+
+    These are the topics that the mapping names, or else all topics of a joint state's type except those of commands.
 
     Raises:
         DataError: there is no such topic; the message lists the bag's topics.
@@ -81,10 +83,11 @@ def state_topics(bag: Bag, mapping: BagMapping) -> Topics:
 
 
 def logs_of(bag: Bag, robot: Robot, mapping: BagMapping) -> list[Topics]:
-    """Return groups of topics that may each hold one log: a topic with all joints, or several that together have all.
+    """Return groups of topics, each of which may give one log of the arm.
 
-    Topics belong to one arm if they are in one namespace and have all joints together; otherwise all topics of the bag
-    belong to one arm. Errors are those of `state_topics` and `BagMapping.names`.
+    A group is one topic with all joints, or several topics that have all joints together. In the latter case, the
+    topics of one namespace form a group if they have all joints; otherwise all topics of the bag form one group. Errors
+    are those of `state_topics` and `BagMapping.names`.
     """
     names, topics = set(mapping.names(robot)), state_topics(bag, mapping)
     if mapping.topics:
@@ -108,7 +111,7 @@ def _space(topic: str) -> str:
 
 
 def topic_log(bag: Bag, topics: Topics, robot: Robot, mapping: BagMapping) -> Log:
-    """Return one arm's log from topics of a bag; its notes list what was left out.
+    """Return one arm's log from the given topics of a bag; the log's notes list what was left out.
 
     Raises:
         DataError: the topics have no states of these joints, too few, or impossible ones.
@@ -119,7 +122,7 @@ def topic_log(bag: Bag, topics: Topics, robot: Robot, mapping: BagMapping) -> Lo
 
 
 def foreign_log(bag: Bag, robot: Robot, mapping: BagMapping) -> Log:
-    """Return the log of the arm's joint states with torques from a bag.
+    """Find the topics of a bag with the arm's joint states and torques, and return their log.
 
     Raises:
         DataError: the bag has no such states, those of several arms, or those of another robot; the message lists the
@@ -147,7 +150,15 @@ def foreign_log(bag: Bag, robot: Robot, mapping: BagMapping) -> Log:
 def _with_torques(
     bag: Bag, groups: Sequence[Topics], names: tuple[str, ...], conversion: Conversion, problems: list[str]
 ) -> dict[Topics, Measured]:
-    """Return the rows of each group of topics that has torques; append the other groups' faults to `problems`."""
+    """Return the measured rows of each group of topics that has torques, by group.
+
+    Args:
+        bag: the bag.
+        groups: groups of topics.
+        names: names of the arm's joints in the messages, (n,).
+        conversion: conversion from raw numbers to SI units.
+        problems: list to which the reasons are added why other groups have no torques.
+    """
     found: dict[Topics, Measured] = {}
     for topics in groups:
         try:
@@ -168,14 +179,28 @@ def _log(rows: Measured, conversion: Conversion, mapping: BagMapping) -> Log:
 
 
 def _rows(bag: Bag, topics: Topics, names: tuple[str, ...], conversion: Conversion) -> Measured:
-    """Return the rows of one topic whose messages have all joints, or the merged rows of several publishers."""
+    """Return the measured rows of one topic whose messages have all joints, or those of several publishers, merged.
+
+    Args:
+        bag: the bag.
+        topics: names of the topics.
+        names: names of the arm's joints in the messages, (n,).
+        conversion: conversion from raw numbers to SI units.
+    """
     if len(topics) == 1 and (set(names) in joint_sets(bag[topics[0]], names) or not joint_sets(bag[topics[0]], names)):
         return _whole(bag, topics[0], names, conversion)
     return _merged(bag, topics, names, conversion)
 
 
 def _whole(bag: Bag, topic: str, names: tuple[str, ...], conversion: Conversion) -> Measured:
-    """Return the rows of one topic's messages that have all joints."""
+    """Return the measured rows of one topic, one for each usable message that has all joints.
+
+    Args:
+        bag: the bag.
+        topic: name of the topic.
+        names: names of the arm's joints in the messages, (n,).
+        conversion: conversion from raw numbers to SI units.
+    """
     states, notes = joint_series(bag[topic], names, foreign=True), list[str]()
     if states.left_out:
         total = len(states.stamp_ns) + states.left_out
@@ -198,7 +223,14 @@ def _whole(bag: Bag, topic: str, names: tuple[str, ...], conversion: Conversion)
 
 
 def _merged(bag: Bag, topics: Topics, names: tuple[str, ...], conversion: Conversion) -> Measured:
-    """Return the rows of several publishers on one clock, without goals."""
+    """Return the measured rows of several publishers, merged to common stamps, without goals.
+
+    Args:
+        bag: the bag.
+        topics: names of the topics.
+        names: names of the arm's joints in the messages, (n,).
+        conversion: conversion from raw numbers to SI units.
+    """
     name, publishers, notes = f"{bag.path}:{'+'.join(topics)}", [], list[str]()
     for topic in topics:
         found, left_out = publishers_of(bag[topic], names)
@@ -212,7 +244,15 @@ def _merged(bag: Bag, topics: Topics, names: tuple[str, ...], conversion: Conver
 def _goals(
     bag: Bag, topic: str, names: tuple[str, ...], stamp_ns: NDArray[np.int64], *, of_recorder: bool
 ) -> FloatArray | None:
-    """Return the goals (N, n) that were last sent before the stamps (N,) [ns]; None if no topic holds goals."""
+    """Return for each stamp the commanded positions that were sent last, (N, n); None if no topic holds commands.
+
+    Args:
+        bag: the bag.
+        topic: name of the topic of joint states; commands are searched in its namespace.
+        names: names of the joints, (n,).
+        stamp_ns: stamps of the joint states, (N,) [ns].
+        of_recorder: whether the stamps are log times of the recorder instead of header stamps.
+    """
     for other, content in bag.topics.items():
         kind = content.message_type in (JOINT_STATE, JOINT_TRAJECTORY)
         if not kind or _space(other) != _space(topic) or not names_command_topic(other) or not len(content.messages):

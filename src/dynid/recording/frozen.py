@@ -15,7 +15,13 @@ REST_RATIO = 3.0  # a rest at the end is noted beyond this multiple of the joint
 
 
 class Still(NamedTuple):
-    """Joint whose position stays constant from a row on while others move, with its positions until that row."""
+    """Joint whose position stays constant from some row on, while other joints move.
+
+    Attributes:
+        joint: index of the joint.
+        row: index of the row from which the position is constant.
+        before: positions of the joint up to and including this row [rad or m].
+    """
 
     joint: int
     row: int
@@ -65,7 +71,9 @@ def refuse_frozen(time: FloatArray, q: FloatArray, margin: FloatArray, robot: Ro
 
 
 def still_notes(time: FloatArray, q: FloatArray, margin: FloatArray, robot: Robot) -> tuple[str, ...]:
-    """Return a sentence for each joint that rests at the end far longer than ever before, while other joints move.
+    """Return a sentence for each joint that rests at the end of a recording far longer than it did before.
+
+    Only joints are mentioned that rest while others move.
 
     Args:
         time: increasing stamps, (N,) [s].

@@ -1,4 +1,4 @@
-"""Recording in progress: messages kept in memory as they arrive, as a bag will hold them."""
+"""Recording in progress: messages are kept in memory as they arrive, in the form in which a bag will contain them."""
 
 import threading
 from pathlib import Path
@@ -20,29 +20,32 @@ RECORDED_TYPES = {  # message type of each topic that identification reads
 
 
 class GrowingRecording:
-    """Thread-safe buffer that takes serialized messages from one thread and gives another a bag in memory."""
+    """Thread-safe buffer of the messages of a recording in progress.
+
+    One thread appends serialized messages; another reads them like a bag in memory.
+    """
 
     def __init__(self) -> None:
         self._messages: dict[str, list[bytes]] = {name: [] for name in RECORDED_TYPES}
         self._lock = threading.Lock()
 
     def append(self, topic: str, raw: bytes) -> None:
-        """Append a message of one of the topics in `RECORDED_TYPES`."""
+        """Append a serialized message of one of the topics in `RECORDED_TYPES`."""
         with self._lock:
             self._messages[topic].append(raw)
 
     def count(self, topic: str) -> int:
-        """Return the number of messages of a topic."""
+        """Return the number of messages of a topic received so far."""
         return len(self._messages[topic])
 
     def since(self, topic: str, first: int) -> TopicContent:
-        """Return a topic's messages from index `first` on."""
+        """Return the messages of a topic from the message with index `first` on."""
         with self._lock:
             chosen = self._messages[topic][first:]
         return TopicContent(topic, RECORDED_TYPES[topic], messages=from_list(range(len(chosen)), chosen))
 
     def texts(self, topic: str) -> list[str]:
-        """Return the texts of all messages of a string topic."""
+        """Return the texts of all messages of a topic of std_msgs/String."""
         return strings(self.since(topic, 0)) if self.count(topic) else []
 
     def recording(self, name: str, robot: Robot | None) -> DriverRecording:

@@ -1,9 +1,10 @@
-"""Removal of rows that repeat efforts, for recordings with fewer updates of efforts than of positions.
+"""Removal of rows that repeat efforts, for recordings in which efforts are updated less often than positions.
 
-A driver that reads currents at 10 Hz and positions at 200 Hz repeats the last effort in 19 of 20 rows. Such steps look
-like torques that are late by half a period, and no delay explains them. Only the rows that hold a new effort are used:
-in them position and effort belong together, up to a constant delay. Efforts of all joints must be renewed in the same
-rows, at an even pace; else rows stay as they are, because coarse efforts of a slow arm may repeat by chance.
+A row holds the values of all joints at one time. A driver that reads currents at 10 Hz and positions at 200 Hz repeats
+the last effort in 19 of 20 rows. Such steps look like torques that are late by half a period, and no delay explains
+them. Only the rows that hold a new effort are used: in them position and effort belong together, up to a constant
+delay. Efforts of all joints must be renewed in the same rows, at an even pace. Otherwise all rows are kept, because
+coarse efforts of a slow arm may repeat by chance.
 """
 
 import numpy as np
@@ -21,7 +22,11 @@ MOVING = 0.5  # minimum share of rows with new positions among the rows of even 
 
 
 def without_held_efforts(rows: Rows) -> Rows:
-    """Return rows without repeats of whole rows, and without rows that repeat the efforts of the row before."""
+    """Return the rows of a recording without those that repeat the whole row before, or only its efforts.
+
+    Rows that only repeat efforts are left out if a driver certainly updates efforts less often than positions, see
+    `hold`.
+    """
     found = without_repeats(rows)
     usual = hold(found)
     if not usual:
@@ -37,7 +42,10 @@ def without_held_efforts(rows: Rows) -> Rows:
 
 
 def hold(rows: Rows) -> float:
-    """Return the number of rows in which a driver repeats each effort; 0.0 if efforts are not certainly held."""
+    """Return the mean number of successive rows in which a driver repeats each effort.
+
+    The result is 0.0 if the driver updates efforts in every row, or if it is uncertain whether it repeats them.
+    """
     if rows.tau is None or not rows.tau.size or len(rows.time) < FEWEST:
         return 0.0
     if not (np.isfinite(rows.tau).all() and (np.diff(rows.time) > 0.0).all()):
@@ -59,6 +67,6 @@ def hold(rows: Rows) -> float:
 
 
 def _renewed(rows: Rows) -> NDArray[np.bool_]:
-    """Return a mask (N,) of the rows whose effort of any joint differs from that of the row before."""
+    """Return a mask (N,) of the rows in which the effort of at least one joint differs from the row before."""
     assert rows.tau is not None, "the caller has asked"
     return np.append(True, (np.diff(rows.tau, axis=0) != 0.0).any(axis=1))

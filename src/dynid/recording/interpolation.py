@@ -1,4 +1,4 @@
-"""Interpolation between the rows of a recording."""
+"""Interpolation between the times of a recording."""
 
 from itertools import pairwise
 
@@ -13,12 +13,25 @@ DEGREE = 3
 
 
 def interpolate(fine: FloatArray, time: FloatArray, values: FloatArray) -> FloatArray:
-    """Interpolate values (N, n), any unit, at times (N,) linearly at the instants `fine` (K,), and return (K, n)."""
+    """Return values that are interpolated linearly at other times, (K, n).
+
+    Args:
+        fine: times at which values are wanted, (K,) [s].
+        time: times of the given values, (N,) [s].
+        values: given values, (N, n), any unit.
+    """
     return np.stack([np.interp(fine, time, column) for column in values.T], axis=1)
 
 
 def known_between(fine: FloatArray, time: FloatArray) -> NDArray[np.bool_]:
-    """Return a mask (K,) of instants `fine` (K,) that lie on a stamp of `time` (N,), or between two without a gap."""
+    """Return a mask (K,) of the times at which a recording's values are known or can be interpolated.
+
+    These are the times that equal a stamp of the recording, or lie between two stamps without a gap.
+
+    Args:
+        fine: times to judge, (K,) [s].
+        time: stamps of the recording, (N,) [s].
+    """
     longest = GAP_STEPS * float(np.median(np.diff(time)))
     after = np.clip(np.searchsorted(time, fine, side="left"), 1, len(time) - 1)
     inside = (fine >= time[0]) & (fine <= time[-1])
@@ -27,10 +40,15 @@ def known_between(fine: FloatArray, time: FloatArray) -> NDArray[np.bool_]:
 
 
 def by_splines(fine: FloatArray, time: FloatArray, values: FloatArray) -> FloatArray:
-    """Interpolate values (N, n), any unit, at times (N,) by cubic splines at the instants `fine` (K,); return (K, n).
+    """Return values that are interpolated by cubic splines at other times, (K, n).
 
-    All instants must be `known_between` the stamps. Each piece between two gaps has a spline of its own. Linear
-    interpolation would flatten a motion that a slow publisher samples with few rows.
+    Each piece between two gaps of the stamps has a spline of its own. Linear interpolation would flatten a motion that
+    a slow publisher samples with few values.
+
+    Args:
+        fine: times at which values are wanted, (K,) [s]; all must be `known_between` the stamps.
+        time: stamps of the given values, (N,) [s].
+        values: given values, (N, n), any unit.
     """
     found = np.full((len(fine), values.shape[1]), np.nan)
     cuts = np.flatnonzero(np.diff(time) > GAP_STEPS * float(np.median(np.diff(time)))) + 1

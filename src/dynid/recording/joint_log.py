@@ -1,4 +1,8 @@
-"""Conversion of raw numbers from any source to a log: units, wraps, gears, impossible values and repeated rows."""
+"""Conversion of raw numbers from any source to a log of joint values.
+
+Units are converted, wrapped angles unwrapped and gears applied. Impossible values are refused, and repeated rows are
+removed.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -23,13 +27,15 @@ from dynid.robot import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Rows of all axes in SI units on the side of the gears where they were measured, with angles unwrapped.
+    """Measured values of all axes in SI units, on the side of the gears where they were measured.
+
+    Angles are unwrapped.
 
     Attributes:
         name: name of the log.
         time: stamps, (N,) [s].
         q: positions, (N, n) [rad or m].
-        wraps: number of wraps of each axis, (n,).
+        wraps: number of wrap-arounds of each axis's angle, (n,).
         tau: torques, (N, n) [N m or N]; None if they were not measured.
         goal: commanded positions, (N, n) [rad or m]; None if they were not logged.
         dq: velocities at the joints, (N, n) [rad/s or m/s]; None if they were not measured.
@@ -56,7 +62,18 @@ def measured(
     dq: FloatArray | None = None,
     notes: tuple[str, ...] = (),
 ) -> Measured:
-    """Convert raw numbers (N, n) of all axes to SI units and unwrap angles; `dq` (N, n) is in SI units already."""
+    """Convert raw numbers of all axes to SI units, and unwrap angles.
+
+    Args:
+        name: name of the log.
+        conversion: conversion from raw numbers to SI units.
+        time: stamps, (N,) [s].
+        position: raw positions, (N, n).
+        torque: raw torques or currents, (N, n); None if they were not measured.
+        goal: raw commanded positions, (N, n); None if they were not logged.
+        dq: velocities at the joints, in SI units already, (N, n); None if they were not measured.
+        notes: remarks of the log's reader.
+    """
     factors, turns = conversion.position_factors, [not slides for slides in conversion.robot.prismatic]
     q, wraps = unwrapped(time, position * factors, conversion.speed_limits(), turns)
     tau = None if torque is None else torque * conversion.torque_factors
@@ -72,11 +89,11 @@ def joint_log(
     torque_delay_s: float = 0.0,
     sha256: str = "",
 ) -> Log:
-    """Convert measured rows to a log of values at the joints, without rows that repeat the row before.
+    """Convert measured values to a log of values at the joints, without rows (times) that repeat the row before.
 
     Args:
-        own: the rows.
-        conversion: conversion from the side of the gears where the rows were measured to the joints.
+        own: the measured values.
+        conversion: conversion from the side of the gears where they were measured to the joints.
         cure: question for error messages that suggests what to check if values are impossible.
         mount: mount of the arm, see `Log`.
         torque_delay_s: delay of the torques [s], see `Log`.
@@ -116,6 +133,12 @@ def joint_log(
 
 
 def _near(goal: FloatArray, q: FloatArray, wraps: list[int]) -> FloatArray:
-    """Shift goals (N, n) of wrapping joints by whole turns, so that they are close to the positions (N, n)."""
+    """Shift the commanded positions of joints that wrap around by whole turns, close to the measured positions.
+
+    Args:
+        goal: commanded positions, (N, n) [rad or m].
+        q: measured positions, (N, n) [rad or m].
+        wraps: number of wrap-arounds of each joint, (n,); joints without any are not shifted.
+    """
     turns = np.rint((q - goal) / TURN_RAD) * (np.array(wraps) > 0)
     return np.asarray(goal + TURN_RAD * turns)

@@ -1,8 +1,8 @@
 """Writer of two-arm sessions as a LeRobot data set, format v3.0 (huggingface/lerobot): parquet files and metadata.
 
-The follower's motion is the observation, the leader's motion is the action. Joint torques and external torques are
-additional columns, needed by a policy that must press as hard as its teacher. All values are in SI units; there are no
-cameras. Writing requires pyarrow, `pip install dynid[lerobot]`.
+The follower arm's motion is the observation, the leader arm's motion is the action. Joint torques and external torques
+are additional columns, needed by a policy that must press as hard as its teacher. All values are in SI units; there are
+no cameras. Writing requires pyarrow, `pip install dynid[lerobot]`.
 """
 
 import json
@@ -48,7 +48,10 @@ class Episode:
     columns: Mapping[str, FloatArray]
 
     def frames(self, fps: int) -> dict[str, FloatArray]:
-        """Interpolate the columns (M, n) and "timestamp" (M,) [s] at k / fps after the first time, linearly.
+        """Interpolate the columns linearly at `fps` frames per second, from the first time on.
+
+        Returns:
+            The columns (M, n) by name, and "timestamp", the times of the frames since the first one, (M,) [s].
 
         Raises:
             DataError: a column is unknown or has a wrong shape, times do not increase, or there are fewer than two
@@ -119,7 +122,15 @@ def write_lerobot(folder: Path, episodes: Sequence[Episode], joints: Sequence[st
 
 
 def _rows(episode: Episode, number: int, task: int, first: int, fps: int) -> dict[str, Any]:
-    """Return all columns of an episode in LeRobot's types; `first` is the index of its first row in the data set."""
+    """Return all columns of an episode in the number types that LeRobot uses, by column name.
+
+    Args:
+        episode: the episode.
+        number: index of the episode in the data set.
+        task: index of the episode's task in the data set.
+        first: index of the episode's first frame in the data set.
+        fps: frames per second.
+    """
     frames = {name: values.astype(np.float32) for name, values in episode.frames(fps).items()}
     count = np.arange(len(frames["timestamp"]), dtype=np.int64)
     own = (count, np.full_like(count, number), count + first, np.full_like(count, task))
@@ -133,7 +144,16 @@ def _arrow(pyarrow: Any, values: Any) -> Any:
 
 
 def _info(whole: Mapping[str, Any], joints: Sequence[str], robot: str, fps: int, episodes: int, tasks: int) -> Any:
-    """Return the content of meta/info.json."""
+    """Return the content of meta/info.json, which describes a LeRobot data set.
+
+    Args:
+        whole: columns of all episodes together, by name.
+        joints: names of the n joints.
+        robot: kind of robot.
+        fps: frames per second.
+        episodes: number of episodes.
+        tasks: number of different tasks.
+    """
     features: dict[str, Any] = {}
     for name, values in whole.items():
         names = [f"{joint}.{VECTORS[name]}" for joint in joints] if name in VECTORS else None
@@ -164,7 +184,13 @@ def _stats(values: Any) -> dict[str, list[float]]:
 
 
 def _episodes(pyarrow: Any, parts: Sequence[Mapping[str, Any]], tasks: Sequence[str]) -> Any:
-    """Return the table of meta/episodes, with one row per episode."""
+    """Return the table of meta/episodes, with one row per episode.
+
+    Args:
+        pyarrow: the module pyarrow.
+        parts: columns of each episode, by name.
+        tasks: descriptions of all tasks of the data set.
+    """
     rows = []
     for number, part in enumerate(parts):
         row: dict[str, Any] = {

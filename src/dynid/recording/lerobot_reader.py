@@ -42,7 +42,13 @@ def is_data_set(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class DataSet:
-    """Folder of a LeRobot data set, with the contents of meta/info.json and meta/stats.json."""
+    """LeRobot data set in a folder.
+
+    Attributes:
+        path: path of the folder.
+        info: content of meta/info.json.
+        stats: content of meta/stats.json.
+    """
 
     path: Path
     info: dict[str, Any]
@@ -65,7 +71,7 @@ class DataSet:
         return files
 
     def name(self, episode: int) -> str:
-        """Return the name of an episode for messages."""
+        """Return the name of an episode for messages, with the data set's name."""
         return f"{self.path.name} episode {episode}"
 
 
@@ -85,6 +91,13 @@ def episodes_of(file: Path) -> list[int]:
 
 def read_episode(data: DataSet, file: Path, episode: int, robot: Robot, mapping: BagMapping) -> Log:
     """Return one episode of a data set as a log.
+
+    Args:
+        data: the data set.
+        file: parquet file of the data set that contains the episode.
+        episode: number of the episode.
+        robot: the recorded robot.
+        mapping: joint names, units and mount of the recording.
 
     Raises:
         DataError: the columns do not fit the robot, or hold values that its joints cannot have.
@@ -116,7 +129,7 @@ def read_episode(data: DataSet, file: Path, episode: int, robot: Robot, mapping:
 
 
 def _meta(path: Path, name: str) -> dict[str, Any]:
-    """Return the content of meta/<name>.json of a data set; {} if the file is missing.
+    """Return the content of the file meta/<name>.json of a data set in folder `path`; {} if the file is missing.
 
     Raises:
         DataError: the file is not a JSON object, see `read_json`.
@@ -132,7 +145,16 @@ def _meta(path: Path, name: str) -> dict[str, Any]:
 
 
 def _refuse_far_data_set(data: DataSet, order: list[int], factors: FloatArray, robot: Robot) -> None:
-    """Raise DataError if a state anywhere in the data set exceeds a joint's limits, which means a wrong unit."""
+    """Raise DataError if the data set's extreme positions exceed a joint's limits, which means a wrong unit.
+
+    The extremes are those of all episodes, from meta/stats.json.
+
+    Args:
+        data: the data set.
+        order: index of each robot joint in the column `observation.state`, n of them.
+        factors: factors from the recorded positions to rad or m, (n,).
+        robot: the recorded robot.
+    """
     of_state = data.stats.get(STATE)
     if not isinstance(of_state, dict):
         return
@@ -144,7 +166,14 @@ def _refuse_far_data_set(data: DataSet, order: list[int], factors: FloatArray, r
 
 
 def _names(info: dict[str, Any], key: str) -> list[str]:
-    """Return the names of a column's entries without LeRobot's suffix for the quantity; [] if the data set has none."""
+    """Return the names of a column's entries, without the suffix that LeRobot appends, such as ".pos".
+
+    The result is [] if the data set names no entries.
+
+    Args:
+        info: content of meta/info.json.
+        key: name of the column.
+    """
     feature = info.get("features", {}).get(key)
     names = (feature.get("names") if isinstance(feature, dict) else None) or []
     if isinstance(names, dict):
@@ -157,10 +186,20 @@ def _without_suffix(name: str, suffixes: tuple[str, ...]) -> str:
 
 
 def _state_order(info: dict[str, Any], robot: Robot, joints: tuple[str, ...], columns: int, name: str) -> list[int]:
-    """Return the column of each robot joint in a state: by name, or in file order without joint names.
+    """Return the index of each robot joint among the entries of `observation.state`.
+
+    Joints are found by name, or by their order if the data set names no joints.
+
+    Args:
+        info: content of meta/info.json.
+        robot: the recorded robot.
+        joints: names of the joints in the data set, in the robot's order.
+        columns: number of entries.
+        name: name of the episode, for messages.
 
     Raises:
-        DataError: the names are neither the joints' names nor numbers, or the number of columns differs.
+        DataError: the names are neither the joints' names nor numbers, or the number of entries differs from that of
+            joints.
     """
     plain = _names(info, STATE)
     if set(joints) <= set(plain):
@@ -179,18 +218,21 @@ def _state_order(info: dict[str, Any], robot: Robot, joints: tuple[str, ...], co
 def _own_order(
     info: dict[str, Any], key: str, values: FloatArray, of_state: list[int], joints: tuple[str, ...], name: str
 ) -> list[int]:
-    """Return the column of each robot joint in efforts, currents or actions: by their own names, or as in the state.
+    """Return the index of each robot joint among the entries of a column of efforts, currents or actions.
+
+    Joints are found by the column's own names, or else in the same order as in `observation.state`.
 
     Args:
         info: content of meta/info.json.
         key: name of the column.
-        values: its values, (N, k).
-        of_state: column of each joint in the state.
+        values: values of the column, (N, k).
+        of_state: index of each joint among the entries of `observation.state`.
         joints: names of the joints in the data set.
-        name: name of the episode.
+        name: name of the episode, for messages.
 
     Raises:
-        DataError: the names are not those of the joints, and names or number of entries differ from the state's.
+        DataError: the names are not those of the joints, and names or number of entries differ from those of
+            `observation.state`.
     """
     plain, of_states, columns = _names(info, key), _names(info, STATE), values.shape[-1] if values.ndim == 2 else 0
     if set(joints) <= set(plain):
@@ -205,7 +247,14 @@ def _own_order(
 
 
 def _places(plain: list[str], joints: tuple[str, ...], columns: int, key: str, name: str) -> list[int]:
-    """Return the place of each joint among the names of a column's entries.
+    """Return the index of each joint among the names of a column's entries.
+
+    Args:
+        plain: names of the entries.
+        joints: names of the joints.
+        columns: number of entries.
+        key: name of the column, for messages.
+        name: name of the episode, for messages.
 
     Raises:
         DataError: a joint is named twice, or there are more or fewer names than entries.

@@ -1,4 +1,4 @@
-"""Log of an arm: positions, torques and goals at stamps that need not be evenly spaced."""
+"""Log of an arm: positions, torques and goals at times that need not be evenly spaced."""
 
 import hashlib
 from dataclasses import dataclass, fields, replace
@@ -16,7 +16,7 @@ GAP_STEPS = 5.0  # a longer step between rows is a gap that splits the log [medi
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """Log of N rows and n joints; arrays are read-only copies.
+    """Log of an arm with N rows (times) and n joints; its arrays are read-only copies.
 
     Attributes:
         name: name of the file, topic or episode.
@@ -31,7 +31,7 @@ class Log:
         torque_delay_s: delay from the stamp of a torque to the middle of its effect [s]; 0 for measured torques.
         torque_constants: constants that converted currents to torques [N m/A], (n,); () if torques were logged.
         sha256: hash of the files that were read; "" if there are no files.
-        endless: names of joints whose unwrapped positions exceed their limits.
+        endless: names of joints that turn without bounds, so that their unwrapped positions exceed their limits.
 
     Raises:
         DataError: arrays do not fit together, rows are too few, stamps do not increase, or values are not finite.
@@ -81,17 +81,17 @@ class Log:
 
     @property
     def interval_s(self) -> float:
-        """Median time between rows [s]."""
+        """Median time between successive rows [s]."""
         return float(np.median(np.diff(self.time)))
 
     def pieces(self) -> list["Log"]:
-        """Split the log at its gaps; return the pieces that are long enough to be used, in order."""
+        """Split the log at gaps in its times; return the pieces that are long enough to be used, in order."""
         cuts = np.flatnonzero(np.diff(self.time) > GAP_STEPS * self.interval_s) + 1
         bounds = [0, *cuts.tolist(), len(self.time)]
         return [self.rows(slice(a, b)) for a, b in pairwise(bounds) if b - a >= SHORTEST]
 
     def rows(self, chosen: slice) -> "Log":
-        """Return a log of the chosen rows."""
+        """Return a log of the rows that a slice selects."""
         parts = {key: getattr(self, key) for key in ("time", "q", "tau", "goal", "dq")}
         return replace(self, **{key: value[chosen] for key, value in parts.items() if value is not None})
 
@@ -141,7 +141,11 @@ class LogFacts:
 
 
 def log_digest(log: Log) -> str:
-    """Return a hash that is equal exactly for logs with equal contents, whatever their names."""
+    """Return a hash of a log's contents, independent of its name.
+
+    Two logs have equal hashes if and only if joint names, times, positions, torques, goals, mount and torque delay are
+    equal.
+    """
     digest = hashlib.sha256(" ".join(log.joint_names).encode())
     for value in (log.time, log.q, log.tau, log.goal):
         digest.update(b"none" if value is None else np.ascontiguousarray(value).tobytes())

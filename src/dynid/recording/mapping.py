@@ -60,13 +60,13 @@ class BagMapping(Strict):
         return names
 
     def conversion(self, robot: Robot) -> Conversion:
-        """Return the conversion from raw numbers to values at the joints; it raises the errors of `Conversion`."""
+        """Return the conversion from raw numbers to values at the joints; errors are those of `Conversion`."""
         return Conversion(robot, self.position, self.torque)
 
 
 @dataclass(frozen=True)
 class Mappings:
-    """Mapping for CSV files and mapping for bags and data sets; None for a missing one."""
+    """Mapping for CSV files and mapping for bags and data sets, each None if it is missing."""
 
     csv: CsvMapping | None = None
     bag: BagMapping | None = None

@@ -25,8 +25,8 @@ def copy_mcap(source: Path, target: Path, information: str) -> None:
     describe are left out.
 
     Args:
-        source: file without an index, of which `read_mcap` has read all.
-        target: new file.
+        source: file without an index that `read_mcap` can read.
+        target: path of the new file.
         information: content of metadata.yaml, which is added unless the old file holds one.
 
     Raises:
@@ -46,7 +46,7 @@ def copy_mcap(source: Path, target: Path, information: str) -> None:
 
 
 def _form(data: bytes) -> tuple[Header, CompressionType]:
-    """Return the header of an MCAP file, and the compression of its first chunk."""
+    """Return the header record of an MCAP file, and the compression of its first chunk."""
     header = Header("ros2", "")
     for kind, record in _records(data, len(MCAP0_MAGIC)):
         if kind == Opcode.HEADER:
@@ -58,7 +58,13 @@ def _form(data: bytes) -> tuple[Header, CompressionType]:
 
 
 def _copy(data: bytes, writer: "Writer", budget: BagBudget) -> bool:
-    """Copy the complete records; return whether one of them repeats metadata.yaml."""
+    """Copy the complete records of an MCAP file; return whether one of them contains the bag's metadata.yaml.
+
+    Args:
+        data: bytes of the file.
+        writer: writer of the new file.
+        budget: budget to which decompressed chunks are charged.
+    """
     schemas, channels, described = {0: 0}, dict[int, int](), set[bytes]()
     found = False
     for kind, record in _all_records(data, budget):
@@ -90,7 +96,14 @@ def _copy(data: bytes, writer: "Writer", budget: BagBudget) -> bool:
 
 
 def _all_records(data: bytes, budget: BagBudget) -> Iterator[tuple[int, memoryview]]:
-    """Yield kind and content of the complete records of a file, those of chunks in place of the chunks."""
+    """Yield opcode and content of the complete records of an MCAP file.
+
+    A chunk is replaced by the records that it contains.
+
+    Args:
+        data: bytes of the file.
+        budget: budget to which decompressed chunks are charged.
+    """
     for kind, record in _records(data, len(MCAP0_MAGIC)):
         if kind == Opcode.CHUNK:
             yield from _records(unpacked_chunk(Chunk.read(record_stream(record)), budget), 0)
@@ -101,7 +114,7 @@ def _all_records(data: bytes, budget: BagBudget) -> Iterator[tuple[int, memoryvi
 
 
 def _records(data: bytes | memoryview, position: int) -> Iterator[tuple[int, memoryview]]:
-    """Yield kind and content of the complete records of a file or chunk, from a position on."""
+    """Yield opcode and content of the complete records of a file or chunk, from a position on."""
     view = memoryview(data)
     while position + RECORD.size <= len(view):
         kind, length = RECORD.unpack_from(view, position)

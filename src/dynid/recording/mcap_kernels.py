@@ -1,4 +1,4 @@
-"""Compiled kernels that find and copy the messages of an MCAP file in bulk, some 200,000 for a minute."""
+"""Compiled kernels that find and copy the messages of an MCAP file in bulk; a minute has some 200,000 messages."""
 
 import numba
 import numpy as np
@@ -11,7 +11,10 @@ HEADER, MESSAGE_HEADER = 9, 22  # [bytes]: opcode and length; channel, sequence,
 
 @numba.njit(cache=True)
 def _number(data: NDArray[np.uint8], position: int, size: int) -> np.int64:
-    """Return an unsigned little-endian integer of `size` bytes; values beyond 63 bits become negative."""
+    """Return the unsigned little-endian integer of `size` bytes at a position.
+
+    Values beyond 63 bits become negative.
+    """
     value = np.int64(0)
     for k in range(size):
         value |= np.int64(data[position + k]) << np.int64(8 * k)
@@ -20,7 +23,10 @@ def _number(data: NDArray[np.uint8], position: int, size: int) -> np.int64:
 
 @numba.njit(cache=True)
 def _end(data: NDArray[np.uint8], position: int) -> int:
-    """Return the end of the complete record at a position; -1 if it is incomplete or of a kind that Python reads."""
+    """Return the position after the record that starts at `position`.
+
+    The result is -1 if the record is incomplete, or of a kind that is decoded in Python instead.
+    """
     if position + HEADER > len(data):
         return -1
     kind = data[position]
@@ -34,10 +40,11 @@ def _end(data: NDArray[np.uint8], position: int) -> int:
 
 @numba.njit(cache=True)
 def message_run(data: NDArray[np.uint8], position: int) -> tuple[NDArray[np.int64], int]:
-    """Return the messages from a position on as an (N, 4) array, and the position at which the run ends.
+    """Return the message records from a position on as an (N, 4) array, and the position at which the run ends.
 
-    The columns are channel, log time [ns], and start and end of the payload. Index, statistics and similar records are
-    skipped. The run ends before a record that Python reads, or that is incomplete.
+    The columns are channel ID, log time [ns], and start and end of the message's data. Index, statistics and similar
+    records are skipped. The run ends before a record that is incomplete, or of a kind that is decoded in Python
+    instead.
     """
     count, last = 0, position
     while True:
@@ -65,7 +72,14 @@ def message_run(data: NDArray[np.uint8], position: int) -> tuple[NDArray[np.int6
 def copy_slices(
     data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64], out: NDArray[np.uint8]
 ) -> None:
-    """Concatenate the slices data[start:end] of all pairs (N,) in `out`, whose size is exactly their total."""
+    """Copy the slices data[start:end] one after another into `out`, whose size must be exactly their total.
+
+    Args:
+        data: bytes, (B,).
+        starts: start of each slice, (N,).
+        ends: end of each slice, (N,).
+        out: array that receives the slices.
+    """
     at = 0
     for k in range(len(starts)):
         for place in range(starts[k], ends[k]):  # a slice assignment would take numba two seconds to compile

@@ -35,14 +35,14 @@ class McapContent:
     """Contents of all complete records of an MCAP file.
 
     Attributes:
-        budget: budget that the contents are charged to.
+        budget: budget to which the memory of the contents is charged.
         topics: topics by channel ID.
         blocks: messages by channel ID, in file order.
         complete: whether the file ends with a footer.
         lost_bytes: length of the truncated record at the end [bytes].
         described: the last channel record of each channel, by channel ID.
         types: message types by schema ID.
-        records: number of records decoded in Python; a channel that is described anew counts as fifty.
+        records: number of records decoded in Python; each new description of a channel counts as fifty.
     """
 
     budget: BagBudget
@@ -55,7 +55,7 @@ class McapContent:
     records: int = 0
 
     def count(self, records: int) -> None:
-        """Count decoded records and limit their number, since even small ones take time.
+        """Add `records` to the number of decoded records, and limit it, since even small records take time.
 
         Raises:
             DataError: there are more than `MOST_RECORDS`.
@@ -107,10 +107,10 @@ def mcap_content(path: Path, data: bytes, budget: BagBudget) -> McapContent:
 
 @cache
 def _load_compiled() -> None:
-    """Load the compiled kernels on a file without messages, so that their errors do not look like those of a bag.
+    """Load the compiled kernels by a run without messages, so that their errors are not attributed to a bag.
 
     Raises:
-        ConfigurationError: numba's cache of them is damaged; the message says which folder to delete.
+        ConfigurationError: numba's cache of compiled code is damaged; the message says which folder to delete.
     """
     try:
         raw, none = np.frombuffer(MCAP0_MAGIC, dtype=np.uint8), np.zeros((0, 4), dtype=np.int64)
@@ -125,7 +125,14 @@ def _load_compiled() -> None:
 
 
 def _walk(data: bytes | memoryview, position: int, content: McapContent, *, top: bool) -> int:
-    """Read the records of a file or chunk from a position on; return the end of the last complete one."""
+    """Read the records of a file or chunk into `content`; return the end of the last complete record.
+
+    Args:
+        data: bytes of the file or chunk.
+        position: position of the first record.
+        content: receives the contents of the records.
+        top: whether `data` is the file rather than a chunk, which cannot contain chunks or a footer.
+    """
     raw, view = np.frombuffer(data, dtype=np.uint8), memoryview(data)
     while True:
         position = _take_messages(raw, position, content)
@@ -157,7 +164,13 @@ def _walk(data: bytes | memoryview, position: int, content: McapContent, *, top:
 
 
 def _take_messages(raw: NDArray[np.uint8], position: int, content: McapContent) -> int:
-    """Store the run of messages that starts at a position; return the position at which it ends."""
+    """Store the successive message records that start at a position; return the position after the last one.
+
+    Args:
+        raw: bytes of the file or chunk.
+        position: position of the first record.
+        content: receives the messages.
+    """
     found, position = message_run(raw, position)
     if not len(found):
         return position
@@ -173,7 +186,7 @@ def _take_messages(raw: NDArray[np.uint8], position: int, content: McapContent) 
 
 
 class _Record:
-    """Stream over a record's bytes that returns views, to avoid copies of every chunk."""
+    """Minimal input stream over a record's bytes that returns views, which avoids a copy of every chunk."""
 
     def __init__(self, view: memoryview) -> None:
         self._view = view
@@ -185,12 +198,12 @@ class _Record:
 
 
 def record_stream(record: bytes | memoryview) -> ReadDataStream:
-    """Return a record's content in the form from which the mcap library decodes it."""
+    """Return a record's bytes as the stream from which the mcap library decodes a record."""
     return ReadDataStream(_Record(memoryview(record)))  # type: ignore[arg-type]  # of a stream, only `read` is used
 
 
 def _add_topic(record: memoryview, content: McapContent) -> None:
-    """Store the topic of a channel record; identical repetitions, which most files contain, are skipped."""
+    """Store the topic that a channel record describes; skip identical repetitions of a record, which are usual."""
     identifier = int.from_bytes(record[:2], "little")
     described = bytes(record)
     if content.described.get(identifier) == described:

@@ -1,4 +1,4 @@
-"""Conversion of message stamps to times, for clocks that are set back, missing stamps and differing clocks."""
+"""Conversion of message stamps to times on one axis, despite clocks that are set back or differ, and missing stamps."""
 
 from collections.abc import Sequence
 
@@ -15,9 +15,13 @@ OTHER_CLOCK_S = 0.1  # larger differences of two publishers' median latency mean
 
 
 def increasing_times(stamp_ns: NDArray[np.int64], notes: list[str]) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Return times (N,) [s] that start at 0, and a mask (N,) of those that are later than all before.
+    """Return times (N,) [s] that start at 0, and a mask (N,) of the messages that are later than all before them.
 
-    If a clock is set back, as when a simulator restarts, a new piece starts after a gap.
+    If a clock is set back, as when a simulator restarts, the later messages are appended after a gap.
+
+    Args:
+        stamp_ns: stamps of the messages, (N,) [ns].
+        notes: list to which remarks on irregular stamps are added.
 
     Raises:
         DataError: the stamps only go back.
@@ -30,11 +34,11 @@ def increasing_times(stamp_ns: NDArray[np.int64], notes: list[str]) -> tuple[Flo
 
 
 def _forward(stamp_ns: NDArray[np.int64], steps_per_step: float, notes: list[str]) -> FloatArray:
-    """Return times (N,) [s] that start at 0, with a gap in place of each step by which the clock was set back.
+    """Return times (N,) [s] that start at 0; each step by which the clock was set back is replaced by a gap.
 
     Args:
-        stamp_ns: stamps, (N,) [ns].
-        steps_per_step: mean number of rows of all publishers in one step of the most frequent publisher.
+        stamp_ns: stamps of the messages of all publishers, in order of arrival, (N,) [ns].
+        steps_per_step: mean number of messages of all publishers during one step of the most frequent publisher.
         notes: list to which a note is added if the stamps are set back.
 
     Raises:
@@ -58,15 +62,23 @@ def _forward(stamp_ns: NDArray[np.int64], steps_per_step: float, notes: list[str
 
 
 def _later(time: FloatArray) -> NDArray[np.bool_]:
-    """Return a mask (N,) of the times (N,) [s] that are later than all before."""
+    """Return a mask (N,) of the times (N,) [s] that are later than all times before them."""
     return np.r_[True, time[1:] > np.maximum.accumulate(time)[:-1]] if len(time) else np.zeros(0, dtype=bool)
 
 
 def common_times(series: Sequence[JointSeries], notes: list[str]) -> list[tuple[FloatArray, NDArray[np.bool_]]]:
-    """Return each publisher's times (N,) [s] on a common axis, and a mask of its rows that are later than all before.
+    """Return the times of each publisher's messages on one axis for all publishers.
 
-    The axis follows the stamps. If a publisher sends no stamps, or if the stamps come from differing clocks, the axis
-    follows the recorder's log times.
+    The axis follows the header stamps. If a publisher sends no stamps, or if the stamps come from differing clocks, the
+    axis follows the recorder's log times.
+
+    Args:
+        series: decoded messages of each publisher.
+        notes: list to which remarks on irregular stamps are added.
+
+    Returns:
+        For each publisher, times (N,) [s], and a mask (N,) of its messages that are later than all of its messages
+        before.
 
     Raises:
         DataError: the stamps only go back.

@@ -59,13 +59,13 @@ LONGEST_TAIL = 8
 
 @cache
 def type_store() -> Typestore:
-    """Return the message types of ROS 2 Jazzy and those of control_msgs that logs contain."""
+    """Return the store of message types of ROS 2 Jazzy, with types of control_msgs that recordings contain added."""
     return _with(_CONTROL_MESSAGES, get_typestore(Stores.ROS2_JAZZY))
 
 
 @cache
 def own_types() -> Typestore:
-    """Return the message types that this package sends and reads."""
+    """Return the small store of message types that dynid itself sends and reads."""
     return _with(_DEFINITIONS | _CONTROL_MESSAGES, get_typestore(Stores.EMPTY))
 
 
@@ -76,9 +76,14 @@ def _with(definitions: Mapping[str, str], store: Typestore) -> Typestore:
 
 
 def decode(raw: bytes, message_type: str, longest_tail: int = LONGEST_TAIL) -> Any:
-    """Decode one serialized message; trailing bytes that rclpy leaves after its end are tolerated.
+    """Decode one serialized message, and ignore unused bytes after its end.
 
-    The number of these bytes is a multiple of 4, at most `longest_tail`.
+    Such bytes, 4 or 8 of them, are left by rclpy, which reserves space for the worst alignment.
+
+    Args:
+        raw: CDR bytes including their 4-byte header.
+        message_type: type of the message, such as "std_msgs/msg/String".
+        longest_tail: maximum number of unused bytes after the message.
 
     Raises:
         DataError: the bytes are not a message of this type.
@@ -127,9 +132,10 @@ _DOUBLE = np.dtype("<f8")
 
 
 class JointStateDecoder:
-    """Fast decoder of sensor_msgs/JointState for one publisher, whose layout is taken from its first message.
+    """Fast decoder of sensor_msgs/JointState messages of one publisher, whose layout is learned from its first message.
 
-    Joints are returned in the order of `names`, whatever their order in the messages; an absent field is NaN.
+    The decoder returns the joints in the order of `names`, independent of their order in the messages. The values of a
+    field that the messages do not carry are NaN.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -142,7 +148,10 @@ class JointStateDecoder:
         self._absent = np.full(len(self.names), np.nan)
 
     def decode(self, raw: bytes) -> tuple[int, dict[str, NDArray[np.float64]]] | None:
-        """Return stamp [ns] and position, velocity, effort, (n,) each in SI units; None if a joint is missing.
+        """Decode one serialized message; return None if it lacks one of the joints.
+
+        Returns:
+            The header stamp [ns], and the arrays (n,) "position", "velocity" and "effort" in SI units.
 
         Raises:
             DataError: the bytes are not a JointState.
@@ -156,7 +165,9 @@ class JointStateDecoder:
         return header_stamp_ns(raw), values
 
     def _learn(self, raw: bytes) -> bool:
-        """Store the constant layout of a message: frame, names and array lengths, with any bytes as padding.
+        """Store the layout of a message: frame, joint names and array lengths, which are constant for one publisher.
+
+        Padding bytes may have any value.
 
         Returns:
             Whether the message has all joints and can be decoded by this layout.
@@ -175,11 +186,13 @@ class JointStateDecoder:
         return self._known.fullmatch(raw) is not None
 
     def _find_places(self, vectors: Mapping[str, tuple[int, int]], order: NDArray[np.intp]) -> None:
-        """Store the indices of all values as 8-byte words, since CDR places float64 vectors at multiples of 8 bytes.
+        """Store the places of all values in a message, as indices of 8-byte words.
+
+        CDR aligns float64 vectors at multiples of 8 bytes.
 
         Args:
-            vectors: offset [bytes] and length of each vector that the messages carry.
-            order: place of each of the known joints in the messages, (n,).
+            vectors: offset [bytes] and length of each vector that the messages carry, by its name.
+            order: index of each of this decoder's joints in the messages, (n,).
         """
         self._present = tuple(vectors)
         self._lacking = tuple(name for name in JOINT_FIELDS if name not in vectors)
@@ -191,7 +204,10 @@ class JointStateDecoder:
 
 
 class _Encoder:
-    """Encoder of messages of one layout: one at a time at 1 kHz, or many at once."""
+    """Base class of encoders of messages with a constant layout.
+
+    It encodes either one message at a time, fast enough for 1 kHz, or many at once.
+    """
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -224,12 +240,12 @@ class _Encoder:
 
 
 class JointStateEncoder(_Encoder):
-    """Encoder of sensor_msgs/JointState for fixed joints; position, velocity or effort may be absent.
+    """Encoder of sensor_msgs/JointState messages for fixed joints.
 
     Args:
         names: joint names, (n,).
         frame_id: frame in the header.
-        fields: the fields among position, velocity and effort that the messages carry.
+        fields: fields that the messages carry, a subset of position, velocity and effort.
     """
 
     def __init__(
@@ -239,26 +255,48 @@ class JointStateEncoder(_Encoder):
         super().__init__(joint_state_layout(tuple(names), frame_id, (position, velocity, effort)))
 
     def encode(self, stamp_ns: int, **vectors: ArrayLike) -> bytes:
-        """Encode one message of the given fields: position (n,) [rad], velocity (n,) [rad/s], effort (n,) [N m]."""
+        """Encode one message from its stamp [ns] and one array for each field of this encoder.
+
+        The fields are position (n,) [rad], velocity (n,) [rad/s] and effort (n,) [N m].
+        """
         return self._one(stamp_ns, vectors)
 
     def encode_many(self, stamps_ns: ArrayLike, **vectors: ArrayLike) -> NDArray[np.uint8]:
-        """Encode N messages from stamps (N,) [ns] and vectors (N, n) in SI units, as bytes (N, message size)."""
+        """Encode N messages as bytes (N, message size).
+
+        Args:
+            stamps_ns: header stamps, (N,) [ns].
+            vectors: one array (N, n) for each field of this encoder, by name, in SI units.
+        """
         return self._many(stamps_ns, vectors)
 
 
 class ReferenceEncoder(_Encoder):
-    """Encoder of the one-point trajectory_msgs/JointTrajectory on topic `reference`."""
+    """Encoder of the reference motion on topic `reference`: trajectory_msgs/JointTrajectory messages with one point."""
 
     def __init__(self, names: Sequence[str], frame_id: str = "") -> None:
         super().__init__(reference_layout(tuple(names), frame_id))
 
     def encode(self, stamp_ns: int, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike) -> bytes:
-        """Encode one message from q (n,) [rad], dq (n,) [rad/s] and ddq (n,) [rad/s^2]."""
+        """Encode one message from its stamp [ns] and the reference motion at this time.
+
+        Args:
+            stamp_ns: header stamp [ns].
+            q: positions, (n,) [rad].
+            dq: velocities, (n,) [rad/s].
+            ddq: accelerations, (n,) [rad/s^2].
+        """
         return self._one(stamp_ns, {"positions": q, "velocities": dq, "accelerations": ddq})
 
     def encode_many(self, stamps_ns: ArrayLike, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike) -> NDArray[np.uint8]:
-        """Encode N messages from stamps (N,) [ns] and q, dq, ddq (N, n) in SI units, as bytes (N, message size)."""
+        """Encode N messages as bytes (N, message size).
+
+        Args:
+            stamps_ns: header stamps, (N,) [ns].
+            q: positions, (N, n) [rad].
+            dq: velocities, (N, n) [rad/s].
+            ddq: accelerations, (N, n) [rad/s^2].
+        """
         return self._many(stamps_ns, {"positions": q, "velocities": dq, "accelerations": ddq})
 
 
@@ -270,7 +308,7 @@ def encode_string(text: str) -> bytes:
 
 @dataclass(frozen=True)
 class DiagnosticStatus:
-    """Single status of a diagnostic_msgs/DiagnosticArray; levels: 0 OK, 1 warning, 2 error, 3 stale."""
+    """One status of a diagnostic_msgs/DiagnosticArray; its level is 0 (OK), 1 (warning), 2 (error) or 3 (stale)."""
 
     name: str
     level: int

@@ -1,4 +1,4 @@
-"""Reader of numeric columns of a parquet file, with a limit: compressed runs can expand to any number of rows.
+"""Reader of numeric columns of a parquet file, with a limit, since a small compressed file can expand to any size.
 
 Reading requires pyarrow, `pip install dynid[lerobot]`.
 """
@@ -22,16 +22,19 @@ _ROWS = 8192  # number of rows read at once
 
 
 def read_columns(file: Path, wanted: Sequence[str], only: tuple[str, float] | None = None) -> dict[str, FloatArray]:
-    """Read columns as arrays (N,) or (N, k), NaN for missing numbers; columns that the file lacks are left out.
+    """Read columns of a parquet file as arrays, (N,) for numbers or (N, k) for lists of k numbers.
+
+    Missing numbers become NaN. Columns that the file lacks are left out.
 
     Args:
         file: the parquet file.
-        wanted: names of columns.
-        only: name of a column and the value that it has in the rows to read; None: all rows.
+        wanted: names of the columns to read.
+        only: name of a column and a value; only rows with this value in this column are read. None reads all rows.
 
     Raises:
         ConfigurationError: pyarrow is not installed.
-        DataError: the file is damaged or has more than `MOST_NUMBERS`; a column has no numbers or uneven rows.
+        DataError: the file is damaged or has more than `MOST_NUMBERS` values; a column holds no numbers, or lists of
+            different lengths.
     """
     try:
         from pyarrow.parquet import ParquetFile
@@ -63,14 +66,20 @@ def read_columns(file: Path, wanted: Sequence[str], only: tuple[str, float] | No
 
 @dataclass(frozen=True, eq=False)
 class _Kept:
-    """Columns of some row groups, and their rows ordered by one column, so that each value's rows are found at once."""
+    """Columns of some row groups of a parquet file, sorted by a key column for a fast selection of rows.
+
+    Attributes:
+        columns: arrays (N,) or (N, k) by column name, in the order of the file.
+        order: indices of the rows, sorted by the key column, (N,).
+        values: sorted values of the key column, (N,).
+    """
 
     columns: dict[str, FloatArray]
     order: NDArray[np.int64]
     values: FloatArray
 
     def rows_of(self, value: float) -> dict[str, FloatArray]:
-        """Return the columns in the rows with a value, in the order of the file."""
+        """Return the columns in those rows whose key column has the given value, in the order of the file."""
         first, end = np.searchsorted(self.values, [value, np.nextafter(value, np.inf)])
         rows = self.order[first:end]
         return {name: column[rows] for name, column in self.columns.items()}
@@ -78,7 +87,16 @@ class _Kept:
 
 @lru_cache(maxsize=1)
 def _kept(file: Path, changed_ns: int, size: int, groups: tuple[int, ...], names: tuple[str, ...], key: str) -> _Kept:
-    """Read row groups of several episodes once for all of them; time of change and size identify the content."""
+    """Read columns of row groups, and cache them for the selection of several episodes.
+
+    Args:
+        file: the parquet file.
+        changed_ns: time of the file's last change [ns]; with `size`, it ensures that a changed file is read anew.
+        size: size of the file [bytes].
+        groups: indices of the row groups.
+        names: names of the columns.
+        key: name of the column by which rows are selected.
+    """
     from pyarrow.parquet import ParquetFile
 
     with file.open("rb") as stream:
@@ -92,14 +110,20 @@ def _kept(file: Path, changed_ns: int, size: int, groups: tuple[int, ...], names
 
 
 def _count(parquet: Any, groups: Sequence[int], names: Sequence[str]) -> int:
-    """Return the number of values in columns of row groups."""
+    """Return the number of values that the named columns have in the given row groups of a parquet file."""
     rows = [parquet.metadata.row_group(group) for group in groups]
     columns = [one.column(k) for one in rows for k in range(one.num_columns)]
     return sum(one.num_values for one in columns if one.path_in_schema.partition(".")[0] in names)
 
 
 def _may_hold(parquet: Any, group: int, only: tuple[str, float] | None) -> bool:
-    """Return whether a row group may contain rows with the requested value, judged by its statistics."""
+    """Return whether a row group may contain requested rows, judged by the minimum and maximum that the file states.
+
+    Args:
+        parquet: the opened `ParquetFile`.
+        group: index of the row group.
+        only: name of a column and its value in the requested rows; None requests all rows.
+    """
     if only is None:
         return True
     rows = parquet.metadata.row_group(group)

@@ -17,19 +17,24 @@ SHORTEST, LONGEST = 0.2, 1.5  # range of gap lengths, relative to the time in wh
 
 
 class RealtimeLimit(NamedTuple):
-    """Time that real-time programs of a processor may run in each period [s]."""
+    """Time that the kernel lets real-time programs of one processor run in each period.
+
+    Attributes:
+        runtime_s: maximum running time in each period [s].
+        period_s: length of the period [s].
+    """
 
     runtime_s: float
     period_s: float
 
     @property
     def pause_s(self) -> float:
-        """Rest of the period, in which real-time programs are stopped if they used up their time [s]."""
+        """Rest of the period, in which real-time programs are stopped if they have used up their running time [s]."""
         return self.period_s - self.runtime_s
 
     @property
     def share(self) -> float:
-        """Share of a processor that real-time programs may use."""
+        """Fraction of a processor's time that real-time programs may use."""
         return self.runtime_s / self.period_s
 
 
@@ -37,12 +42,12 @@ DEFAULT_LIMIT = RealtimeLimit(0.95, 1.0)
 
 
 def throttling_gaps(ends_s: Sequence[float], lengths_s: Sequence[float], limit: RealtimeLimit = DEFAULT_LIMIT) -> int:
-    """Return the number of gaps that recur with the period of a real-time limit; 0 if their times may be random.
+    """Return the number of recording gaps that recur with the period of a real-time limit; 0 if they may be random.
 
     Args:
         ends_s: end of each gap, ascending [s].
         lengths_s: length of each gap [s].
-        limit: limit of real-time programs.
+        limit: running time that the kernel grants to real-time programs in each period.
     """
     if limit.pause_s <= 0.0:
         return 0
@@ -57,7 +62,13 @@ def throttling_gaps(ends_s: Sequence[float], lengths_s: Sequence[float], limit: 
 def throttling_sentence(
     ends_s: Sequence[float], lengths_s: Sequence[float], limit: RealtimeLimit = DEFAULT_LIMIT
 ) -> str:
-    """Return a sentence about gaps that recur with the period of a real-time limit; "" if there are none."""
+    """Return a sentence about recording gaps that recur with the period of a real-time limit; "" if there are none.
+
+    Args:
+        ends_s: end of each gap, ascending [s].
+        lengths_s: length of each gap [s].
+        limit: running time that the kernel grants to real-time programs in each period.
+    """
     count = throttling_gaps(ends_s, lengths_s, limit)
     if not count:
         return ""

@@ -19,14 +19,20 @@ LIKELY_RATIOS = (0.05, 1.5)  # range of peak torque / limit in the right unit
 
 
 def position_margin(robot: Robot) -> FloatArray:
-    """Return the tolerance of position limits, also used as the position range of a joint at rest, (n,) [rad or m]."""
+    """Return the tolerance of each joint's position limits, (n,) [rad or m].
+
+    Joints whose positions vary by no more than this tolerance also count as not moving.
+    """
     return np.where(robot.prismatic, LIMIT_EXCESS_M, LIMIT_EXCESS_RAD)
 
 
 def beyond_limits(q: FloatArray, robot: Robot, endless: tuple[str, ...] = ()) -> str:
-    """Return a sentence on the joint whose positions (N, n) [rad or m] exceed its limits most; "" if none does.
+    """Return a sentence on the joint whose positions exceed its limits most; "" if all are within their limits.
 
-    Joints in `endless` turn without bounds, so limits do not apply to them.
+    Args:
+        q: positions, (N, n) [rad or m].
+        robot: the recorded robot.
+        endless: names of joints that turn without bounds, so that their limits do not apply.
     """
     margin = position_margin(robot)
     beyond = np.maximum(robot.lower - margin - q.min(axis=0), q.max(axis=0) - robot.upper - margin)
@@ -56,7 +62,14 @@ def refuse_beyond_limits(q: FloatArray, robot: Robot, name: str, cure: str, endl
 
 
 def refuse_jumps(time: FloatArray, q: FloatArray, robot: Robot, name: str) -> None:
-    """Raise DataError if positions (N, n) [rad or m] at times (N,) [s] jump from one row to the next."""
+    """Raise DataError if a position changes between two successive times by more than the joint can move.
+
+    Args:
+        time: times, (N,) [s].
+        q: positions, (N, n) [rad or m].
+        robot: the recorded robot.
+        name: name of the recording, for the message.
+    """
     step = np.abs(np.diff(time))[:, None]  # unsorted stamps are refused elsewhere
     far = np.abs(np.diff(q, axis=0)) - MOST_SPEED_RATIO * robot.velocity_limits * step
     jumps = far > position_margin(robot)
@@ -74,9 +87,10 @@ def refuse_jumps(time: FloatArray, q: FloatArray, robot: Robot, name: str) -> No
 
 
 def unwrapped(time: FloatArray, own: FloatArray, speeds: FloatArray, turns: list[bool]) -> tuple[FloatArray, list[int]]:
-    """Return positions without jumps by whole turns, and the number of these jumps of every axis, (n,).
+    """Return positions without jumps by whole turns, (N, n), and the number of jumps removed for every axis, (n,).
 
-    A jump is a wrap if the axis cannot be that fast, but could have moved by the remainder after whole turns.
+    A jump is a wrap-around of an angle if the axis cannot be that fast, but could have moved by the jump minus the
+    nearest number of whole turns.
 
     Args:
         time: stamps, (N,) [s].
@@ -97,16 +111,16 @@ def unwrapped(time: FloatArray, own: FloatArray, speeds: FloatArray, turns: list
 
 
 def within_limits(q: FloatArray, robot: Robot, wraps: list[int]) -> tuple[FloatArray, tuple[str, ...]]:
-    """Shift wrapped positions (N, n) [rad or m] by whole turns into the joints' limits, if possible.
+    """Shift the positions of joints that wrapped around by whole turns into the joints' limits, if possible.
 
     Args:
         q: unwrapped positions, (N, n) [rad or m].
         robot: the recorded robot.
-        wraps: number of wraps of each joint, (n,).
+        wraps: number of wrap-arounds of each joint, (n,); joints without any are not shifted.
 
     Returns:
-        The positions, and the names of joints that turn without bounds. Their limits are at least a whole turn apart,
-        and their range fits nowhere within the limits.
+        The positions (N, n), and the names of joints that turn without bounds. The limits of such a joint are at least
+        a whole turn apart, but no shift brings its positions within them.
     """
     found, endless, margin = q, [], position_margin(robot)
     for k, count in enumerate(wraps):
@@ -123,7 +137,12 @@ def within_limits(q: FloatArray, robot: Robot, wraps: list[int]) -> tuple[FloatA
 
 
 def wrap_notes(names: tuple[str, ...], wraps: list[int]) -> tuple[str, ...]:
-    """Return a sentence about the positions that were unwrapped; () if there are none."""
+    """Return a sentence about the joints whose positions were unwrapped, as a tuple; () if there are none.
+
+    Args:
+        names: names of the joints, (n,).
+        wraps: number of wrap-arounds of each joint, (n,).
+    """
     jumps = [f"{name} ({count} times)" for name, count in zip(names, wraps, strict=True) if count]
     if not jumps:
         return ()
@@ -134,9 +153,10 @@ def wrap_notes(names: tuple[str, ...], wraps: list[int]) -> tuple[str, ...]:
 
 
 def likely_units(tau: FloatArray, robot: Robot) -> str:
-    """Return the probable units of torques (N, n) that are said to be in N m, joined by "or"; "" if none fits.
+    """Return the probable units of torques (N, n) that are stated to be in N m, joined by "or"; "" if no unit fits.
 
-    A unit is probable if the largest peak relative to the joints' torque limits is then within `LIKELY_RATIOS`.
+    A unit is probable if, in this unit, the largest ratio of a joint's peak torque to its limit is within
+    `LIKELY_RATIOS`.
     """
     peaks = np.abs(tau).max(axis=0)
     found = []
@@ -148,7 +168,10 @@ def likely_units(tau: FloatArray, robot: Robot) -> str:
 
 
 def _candidates(robot: Robot) -> dict[str, FloatArray]:
-    """Return torques at the joints per unit, (n,) [N m], for the units that drivers publish, usual ones first."""
+    """Return, for each unit that drivers publish, the torque of one unit at every joint, (n,) [N m].
+
+    The units are ordered by how usual they are.
+    """
     ones = np.ones(robot.size)
     found: dict[str, FloatArray] = {}
     if robot.has_torque_constants:
@@ -160,7 +183,12 @@ def _candidates(robot: Robot) -> dict[str, FloatArray]:
 
 
 def unit_suspicion(tau: FloatArray, robot: Robot) -> str:
-    """Return the reason why torques (N, n) [N m] are probably in another unit, in words; "" if they look right."""
+    """Return a phrase with the reason why torques are probably not in N m; "" if they are plausible.
+
+    Args:
+        tau: torques, (N, n) [N m].
+        robot: the recorded robot.
+    """
     shares = np.abs(tau).max(axis=0) / robot.torque_limits
     joint = int(np.argmax(shares))
     if LEAST_LIMIT_RATIO <= shares[joint] <= SUSPECT_LIMIT_RATIO or not tau.any():
@@ -175,7 +203,7 @@ def unit_suspicion(tau: FloatArray, robot: Robot) -> str:
 
 
 def refuse_impossible(log: Log, robot: Robot, cure: str) -> None:
-    """Raise DataError if positions or torques are impossible, or if a joint moves while its torque is constant.
+    """Raise DataError if a log has impossible positions or torques, or a joint that moves while its torque is constant.
 
     Args:
         log: log to check.

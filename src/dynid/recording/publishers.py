@@ -1,8 +1,8 @@
 """Merging of joint states that several publishers send, each for some of the joints and at its own rate.
 
-The publisher that sends most often gives the common stamps. Values of the others are interpolated at these stamps by
-splines. If one of them was silent for longer than a few of its steps, its joints are unknown there, so the rows of the
-common clock in such a gap are left out instead of repeating old values.
+The stamps of the publisher that sends most often become the common stamps. Values of the others are interpolated at
+these stamps by splines. If one of the others was silent for longer than a few of its steps, its joints are unknown
+during this gap. So the common stamps within the gap are left out instead of repeating old values.
 """
 
 from collections.abc import Sequence
@@ -29,14 +29,20 @@ Chosen = dict[str, dict[str, int]]  # index of the publisher, by field and joint
 
 @dataclass(frozen=True)
 class Publisher:
-    """Messages of one publisher: topic, message type, and the series of the arm's joints that it sends."""
+    """Messages of one publisher of joint states.
+
+    Attributes:
+        topic: name of the topic.
+        message_type: type of the messages.
+        series: decoded messages, with the joints of the arm that they contain.
+    """
 
     topic: str
     message_type: str
     series: JointSeries
 
     def carries(self, joint: str, field: str) -> bool:
-        """Return whether the publisher sends any finite value of a field of a joint."""
+        """Return whether the publisher sends any finite value of a field, such as "effort", for a joint."""
         if joint not in self.series.joint_names or field not in self.series.values:
             return False
         column = self.series.values[field][:, self.series.joint_names.index(joint)]
@@ -44,7 +50,12 @@ class Publisher:
 
 
 def publishers_of(content: TopicContent, names: tuple[str, ...]) -> tuple[list[Publisher], list[str]]:
-    """Return the publishers on a topic that send some of the joints, and notes on the messages left out."""
+    """Return the publishers on a topic that send some of the arm's joints, and notes on the messages left out.
+
+    Args:
+        content: the topic with its messages.
+        names: names of the arm's joints in the messages, (n,).
+    """
     found, notes = [], []
     sets = [tuple(name for name in names if name in own) for own in joint_sets(content, names)]
     alike = [messages_alike(content, own) for own in sets]
@@ -61,12 +72,21 @@ def publishers_of(content: TopicContent, names: tuple[str, ...]) -> tuple[list[P
 
 
 def chosen(publishers: Sequence[Publisher], names: tuple[str, ...], name: str) -> Chosen:
-    """Return the index of the publisher whose positions and efforts are used for each joint; efforts may be missing.
+    """Choose for each joint the publisher whose positions are used and the one whose efforts are used.
 
     A publisher of both fields is preferred, and JointState is preferred over ros2_control's DynamicJointState.
 
+    Args:
+        publishers: the publishers.
+        names: names of the arm's joints in the messages, (n,).
+        name: name of the recording, for messages.
+
+    Returns:
+        The publisher's index by field ("position" or "effort") and joint name; efforts that no publisher sends are
+        absent.
+
     Raises:
-        DataError: a joint is not sent, or is sent more than once.
+        DataError: the positions of a joint are not sent, or a field is sent more than once.
     """
     found: Chosen = {field: {} for field in FIELDS}
     for joint in names:
@@ -90,7 +110,16 @@ def chosen(publishers: Sequence[Publisher], names: tuple[str, ...], name: str) -
 
 @dataclass(frozen=True, eq=False)
 class _Track:
-    """Rows of one publisher: times (N,) [s], position and torque columns in SI units, and their joint indices."""
+    """Rows of one publisher in SI units; a row holds the values of its joints at one time.
+
+    Attributes:
+        topic: name of the topic.
+        time: times of the rows, (N,) [s].
+        q: positions, (N, k) [rad or m].
+        tau: torques, (N, j) [N m or N].
+        q_places: indices of the k joints whose positions are used.
+        tau_places: indices of the j joints whose torques are used.
+    """
 
     topic: str
     time: FloatArray
@@ -112,12 +141,15 @@ def merge_publishers(
     conversion: Conversion,
     notes: list[str],
 ) -> Measured:
-    """Return the arm's rows at the stamps of the publisher that sends most often.
+    """Return the positions and torques of all joints at the stamps of the publisher that sends most often.
+
+    Stamps at which not all joints are known are left out.
 
     Args:
         name: name of the log.
         publishers: publishers of some joints each.
-        times: for each publisher, the times (N,) [s] on a common axis and a mask (N,) of the rows to use.
+        times: for each publisher, the times (N,) [s] of its messages on a common axis, and a mask (N,) of the messages
+            to use.
         choice: result of `chosen`.
         conversion: conversion from raw numbers to SI units.
         notes: notes on the messages so far; they become the log's notes.
@@ -162,7 +194,18 @@ def _track(
     wraps: list[int],
     notes: list[str],
 ) -> _Track:
-    """Return a publisher's rows in SI units with angles unwrapped; update `wraps`, and add repeats to `notes`."""
+    """Return one publisher's rows in SI units, with angles unwrapped and repeated rows removed.
+
+    Args:
+        one: the publisher.
+        time: times of its messages, (N,) [s].
+        keep: mask of the messages to use, (N,).
+        places: by field, the indices of the joints for which this publisher is used.
+        names: names of all joints, (n,).
+        conversion: conversion from raw numbers to SI units.
+        wraps: number of wrap-arounds of each joint, (n,); updated in place.
+        notes: list to which notes on the changes are added.
+    """
     factors = {"position": conversion.position_factors, "effort": conversion.torque_factors}
     columns = {}
     for field in FIELDS:
@@ -188,7 +231,14 @@ def _track(
 
 
 def _description(tracks: Sequence[_Track], clock: _Track, names: tuple[str, ...], lost: int) -> str:
-    """Return a sentence on the joints and rate of each publisher, and on the rows of the clock that were left out."""
+    """Return a sentence on each publisher's joints and rate, and on the number of rows that were left out.
+
+    Args:
+        tracks: rows of each publisher.
+        clock: rows of the publisher whose stamps are used.
+        names: names of all joints, (n,).
+        lost: number of these stamps that were left out because not all joints are known.
+    """
     parts = []
     for track in tracks:
         joints = ", ".join(names[i] for i in sorted({*track.q_places, *track.tau_places}))

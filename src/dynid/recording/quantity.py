@@ -1,11 +1,11 @@
 """Units, signs, ratios and gear side of recorded numbers, and their conversion to SI values at the joints.
 
 The same rules serve columns of CSV files, joint states of bags, data sets and arrays. A unit may be preceded by a
-number, the size of one raw count, or be a share of a rated value:
+number, which is the size of one raw count. It may also be a percentage of a rated value:
 
     mA    2.69 mA    kg cm    % of 1.27 N m
 
-Motor-side values pass through the gears and the coupling of robot.yaml,
+Values measured on the motor side of the gears pass through the gear ratios N and the coupling C of robot.yaml,
 
     q_joint = C^-1 (q_motor / N),   tau_joint = C' (N tau_motor),
 
@@ -40,8 +40,8 @@ class Quantity(Strict):
     """Unit, side, sign and ratio of the raw numbers of all axes, in the order of the robot's joints.
 
     unit: one for all, or one per axis, such as `mA`, `2.69 mA` (the size of one count) or `% of 1.27 N m`.
-    side: side of the gears on which the values were measured; `motor` values pass through gear ratios and coupling of
-    robot.yaml.
+    side: side of the gears on which the values were measured; `motor` values are converted by the gear ratios and the
+        coupling of robot.yaml.
     sign, ratio: factors on the raw values, besides unit and gear; one for all, or one per axis.
     offset: offset that is added to positions last, on the joint's side [rad or m].
     counts_per_turn: counts per turn of an encoder, for the unit `count`.
@@ -55,7 +55,7 @@ class Quantity(Strict):
     counts_per_turn: Positive | None = None
 
     def other_lengths(self, wanted: int) -> str:
-        """Return a phrase on the fields that have neither one entry nor `wanted` entries; "" if all fit."""
+        """Return a phrase that names the fields with neither one entry nor `wanted` entries; "" if there are none."""
         given = {
             "unit": wanted if isinstance(self.unit, str) else len(self.unit),
             "sign": len(self.sign) or wanted,
@@ -65,11 +65,11 @@ class Quantity(Strict):
         return "; ".join(f"{key} has {got} entries" for key, got in given.items() if got != wanted)
 
     def units(self, count: int) -> tuple[str, ...]:
-        """Return the unit of each of `count` axes."""
+        """Return the unit of each axis, `count` in number."""
         return (self.unit,) * count if isinstance(self.unit, str) else self.unit
 
     def factors(self, count: int) -> FloatArray:
-        """Return sign times ratio of each of n = `count` axes, (n,)."""
+        """Return the product of sign and ratio for each of n = `count` axes, (n,)."""
         sign = np.array(self.sign or (1,) * count, dtype=np.float64)
         return np.asarray(sign * np.broadcast_to(np.array(self.ratio, dtype=np.float64), sign.shape))
 
@@ -78,7 +78,12 @@ SI = Quantity(unit="rad")  # default quantity, for which `Conversion` takes 1 as
 
 
 def unit_factor(unit: str, table: Units) -> float | None:
-    """Return the size of a unit in the base unit of a table of units; None if the table lacks the unit."""
+    """Return the size of a unit in the base unit of a table; None if the table lacks the unit.
+
+    Args:
+        unit: the unit, such as "mA", "2.69 mA" or "% of 1.27 N m".
+        table: sizes of the known units by name, such as `TORQUES`.
+    """
     found = _UNIT.fullmatch(unit)
     name = "" if found is None else SAME_UNIT.get(found["name"], found["name"])
     if found is None or name not in table:
@@ -89,7 +94,7 @@ def unit_factor(unit: str, table: Units) -> float | None:
 
 
 def quantity_of(text: str) -> Quantity:
-    """Parse an option that states a unit, or one per joint with commas between.
+    """Parse a command-line option that states one unit for all joints, or one per joint with commas between.
 
     Each unit may end with `at motor` or `at joint`, such as `mA` or `% of 1.27 N m at motor`.
 
@@ -106,7 +111,18 @@ def quantity_of(text: str) -> Quantity:
 
 
 def _factors(quantity: Quantity, robot: Robot, what: str, turning: Units, sliding: Units) -> FloatArray:
-    """Return the factors (n,) of the axes to SI units, from unit, sign and ratio; sliding joints use other units."""
+    """Return the factors (n,) from raw numbers to SI units, as the product of unit, sign and ratio of each axis.
+
+    Args:
+        quantity: unit, sign and ratio of the raw numbers.
+        robot: the recorded robot.
+        what: name of the quantity, for messages.
+        turning: sizes of the units that are valid for revolute joints, by name.
+        sliding: sizes of the units that are valid for sliding joints, by name.
+
+    Raises:
+        ConfigurationError: a unit is unknown, or a field has another number of entries than joints.
+    """
     if wrong := quantity.other_lengths(robot.size):
         raise ConfigurationError(
             f"the {what}s of robot '{robot.name}': {wrong}; expected one for all or {robot.size}, one per joint"
@@ -128,8 +144,9 @@ def _factors(quantity: Quantity, robot: Robot, what: str, turning: Units, slidin
 class Conversion:
     """Conversion of raw numbers of all axes, (N, n), to values at the joints, in two steps.
 
-    The first step multiplies every axis by a factor and gives rad (or m) and N m (or N) on the side where it was
-    measured. The second step applies gears and coupling. Between the two, axes may be treated one by one.
+    The first step multiplies every axis by a factor and gives rad (or m) and N m (or N) on the side of the gears where
+    it was measured. The second step applies gear ratios and coupling. Between the two steps, axes may be treated one by
+    one.
 
     Args:
         robot: the recorded robot.
@@ -157,32 +174,56 @@ class Conversion:
 
     @property
     def positions_at_joints(self) -> bool:
-        """Whether positions were measured at the joints."""
+        """Whether positions were measured on the joint side of the gears."""
         return self._position.side == "joint"
 
     def speed_limits(self) -> FloatArray:
-        """Return the maximum speed of each axis on the side where positions were measured, (n,) [rad/s or m/s]."""
+        """Return the maximum speed of each axis, (n,) [rad/s or m/s].
+
+        It applies to the side of the gears where positions were measured.
+        """
         own = self.robot.velocity_limits
         return own if self._position.side == "joint" else own * np.abs(self.robot.gear_ratios)
 
     def joint_positions(self, own: FloatArray) -> FloatArray:
-        """Convert positions (N, n) [rad or m] from their side of the gears to positions at the joints, (N, n)."""
+        """Convert positions (N, n) [rad or m] to positions at the joints, (N, n).
+
+        Args:
+            own: positions on the side of the gears where they were measured, (N, n) [rad or m].
+        """
         at = Transmission(self.robot).joint_motion(own) if self._position.side == "motor" else own
         return np.asarray(at + np.array(self._position.offset), dtype=np.float64)
 
     def joint_torques(self, own: FloatArray) -> FloatArray:
-        """Convert torques (N, n) [N m or N] from their side of the gears to torques at the joints, (N, n)."""
+        """Convert torques (N, n) [N m or N] to torques at the joints, (N, n).
+
+        Args:
+            own: torques on the side of the gears where they were measured, (N, n) [N m or N].
+        """
         return Transmission(self.robot).joint_torque(own) if self._through_gears else own
 
 
 def joint_rates(raw: FloatArray, quantity: Quantity, robot: Robot) -> FloatArray:
-    """Convert raw velocities (N, n) to those at the joints [rad/s or m/s]; raises errors as `length_factors` does."""
+    """Convert raw velocities to velocities at the joints, (N, n) [rad/s or m/s].
+
+    Errors are those of `length_factors`.
+
+    Args:
+        raw: velocities as recorded, (N, n).
+        quantity: unit, side, sign and ratio of the raw velocities.
+        robot: the recorded robot.
+    """
     rates = raw * length_factors(quantity, robot, rate=True)
     return rates if quantity.side == "joint" else Transmission(robot).joint_motion(rates)
 
 
 def length_factors(quantity: Quantity, robot: Robot, *, rate: bool = False) -> FloatArray:
-    """Return the factors from raw positions (or rates) to rad or m (per second) on the side of measurement, (n,).
+    """Return the factors (n,) from raw positions to rad (or m) on the side of the gears where they were measured.
+
+    Args:
+        quantity: unit, side, sign and ratio of the raw numbers.
+        robot: the recorded robot.
+        rate: whether the raw numbers are velocities; the factors then give rad/s (or m/s).
 
     Raises:
         ConfigurationError: a unit is unknown, or does not fit the kind of joint.
@@ -197,7 +238,13 @@ def length_factors(quantity: Quantity, robot: Robot, *, rate: bool = False) -> F
 
 
 def torque_factors(quantity: Quantity, robot: Robot) -> tuple[FloatArray, bool]:
-    """Return the factors (n,) from raw values to N m (or N) on the side of measurement, and whether they are currents.
+    """Return the factors (n,) from raw torques or currents to N m (or N), and whether the raw numbers are currents.
+
+    The torques are those on the side of the gears where they were measured.
+
+    Args:
+        quantity: unit, side, sign and ratio of the raw numbers.
+        robot: the recorded robot.
 
     Raises:
         ConfigurationError: a unit is unknown or does not fit, currents and torques are mixed, or a torque constant is

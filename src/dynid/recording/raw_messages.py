@@ -33,7 +33,7 @@ class RawMessages:
         return (self[k] for k in range(len(self)))
 
     def rows(self, size: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-        """Return the indices (K,) and bytes (K, size) of the messages of exactly `size` bytes."""
+        """Return the indices (K,) of the messages of exactly `size` bytes, and their bytes (K, size)."""
         chosen = np.flatnonzero(np.diff(self.offsets) == size)
         if len(chosen) == len(self):
             return chosen, self.data.reshape(-1, size)
@@ -42,7 +42,14 @@ class RawMessages:
 
 @dataclass(frozen=True)
 class Block:
-    """Messages of one topic inside one buffer: log time [ns], start and end of each, (N,)."""
+    """Messages of one topic inside one buffer.
+
+    Attributes:
+        buffer: bytes that contain the messages.
+        log_ns: log times, (N,) [ns].
+        starts: start of each message in the buffer, (N,).
+        ends: end of each message in the buffer, (N,).
+    """
 
     buffer: NDArray[np.uint8]
     log_ns: NDArray[np.int64]
@@ -51,20 +58,20 @@ class Block:
 
 
 def _slices(data: NDArray[np.uint8], starts: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
-    """Copy slices of `size` bytes that start at `starts` (K,) into an array (K, size)."""
+    """Copy the slices of `size` bytes of `data` that start at `starts` (K,) into an array (K, size)."""
     if not len(starts):
         return np.empty((0, size), dtype=np.uint8)
     return np.lib.stride_tricks.sliding_window_view(data, size)[starts]
 
 
 def from_list(log_ns: Sequence[int], messages: Sequence[bytes]) -> RawMessages:
-    """Build messages from their log times [ns] and a list of byte strings."""
+    """Build `RawMessages` from log times [ns] and serialized messages, in any order."""
     sizes = np.fromiter(map(len, messages), dtype=np.int64, count=len(messages))
     return _ordered(np.array(log_ns, dtype=np.int64), np.frombuffer(b"".join(messages), dtype=np.uint8), sizes)
 
 
 def from_blocks(blocks: Sequence[Block]) -> RawMessages:
-    """Build the messages of one topic from all its blocks."""
+    """Build `RawMessages` from all blocks of one topic, each of which lies in its own buffer."""
     if not blocks:
         return from_list((), ())
     log_ns = np.concatenate([block.log_ns for block in blocks])
@@ -78,7 +85,7 @@ def from_blocks(blocks: Sequence[Block]) -> RawMessages:
 
 
 def joined(pieces: Sequence[RawMessages]) -> RawMessages:
-    """Join the messages of one topic from the files of a split bag."""
+    """Join the messages of one topic from several files of a split bag, ordered by log time."""
     if len(pieces) == 1:
         return pieces[0]
     log_ns, data = (np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("log_ns", "data"))

@@ -1,16 +1,18 @@
-"""Removal of rows that merely repeat the row before, although the arm moves.
+"""Removal of recorded rows that merely repeat the row before, although the arm moves.
 
-Such rows have two causes. A recorder that writes its last received message at its own rate writes some states twice if
-the source is slower: at 30 Hz, with a source of 29.3 Hz, one row in 43. The moving arm then seems to stand still, and
-accelerations derived from its positions become ten times too large. Between two repeats the stamps drift by a whole
-period against the source. So repeats are left out, and the other rows get evenly spaced stamps: the value of a line
-fitted through the stamps around each row, from one gap or rest to the next.
+A row holds the values of all joints at one time. Repeated rows have two causes. A recorder that writes its last
+received message at its own rate writes some states twice if the source is slower: at 30 Hz, with a source of 29.3 Hz,
+one row in 43. The moving arm then seems to stand still, and accelerations derived from its positions become ten times
+too large. Between two repeats the stamps drift by a whole period against the source. So repeats are left out, and the
+other rows get evenly spaced stamps: the value of a line fitted through the stamps around each row, from one gap or rest
+to the next.
 
 A driver may also repeat its last state because a reply was lost. The arm has then moved twice as far at the next row.
 In this case the stamps are right, and a repeated row gets values interpolated between its neighbours. Longer runs of
 repeats are left out, which leaves a gap. The displacement over a repeat distinguishes the causes. With a slow source it
-equals the displacements before and after; with a lost reply it equals them per row of the recording. If neither holds,
-rows are noisy or their stamps are of another kind, see `identification.data.instants`, and they stay unchanged.
+equals the displacements before and after. With a lost reply, the displacement per row of the recording equals that
+before and after. If neither holds, rows are noisy or their stamps are of another kind, see
+`identification.data.instants`, and they stay unchanged.
 """
 
 from collections.abc import Callable
@@ -34,15 +36,16 @@ FEWEST = 20  # minimum number of rows that are not repeats
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of a recording.
+    """Rows of a recording; a row holds the values of all n joints at one time.
 
     Attributes:
         time: stamps, (N,) [s].
         q: positions, (N, n) [rad or m].
-        tau: torques, (N, n) [N m or N], or None.
-        dq: velocities, (N, n) [rad/s or m/s], or None.
-        goal: values from another source, such as goals, (N, n), or None; they are ignored in the search for repeats.
-        words: description of the changes; "" if there are none.
+        tau: torques, (N, n) [N m or N]; None if they were not recorded.
+        dq: velocities, (N, n) [rad/s or m/s]; None if they were not recorded.
+        goal: values from another source, such as goal positions, (N, n), or None; the search for repeated rows ignores
+            them.
+        words: description of the changes made to the rows; "" if there are none.
     """
 
     time: FloatArray
@@ -53,15 +56,22 @@ class Rows:
     words: str = ""
 
     def mapped(self, time: FloatArray, words: str, function: Callable[[FloatArray], FloatArray]) -> "Rows":
-        """Return rows with other stamps (K,) [s], and with `function` applied to each array."""
+        """Return rows with other stamps and another description, and with a function applied to every array.
+
+        Args:
+            time: stamps of the new rows, (K,) [s].
+            words: description of the changes.
+            function: function from an array of the present rows (N, n) to one of the new rows (K, n).
+        """
         tau, dq, goal = (None if one is None else function(one) for one in (self.tau, self.dq, self.goal))
         return Rows(time, function(self.q), tau, dq, goal, words)
 
 
 def without_repeats(rows: Rows) -> Rows:
-    """Return the rows as their source sent them, without repeats; unchanged if no row is certainly a repeat.
+    """Return the rows without those that repeat the row before although the arm moves.
 
-    The module's description gives the method.
+    Depending on the cause, repeated rows are left out or interpolated, as the module's description explains. If no row
+    is certainly a repeat, or if the cause is unknown, all rows are kept.
     """
     alike, repeats = repeated(rows)
     if not repeats.any():
@@ -83,9 +93,9 @@ def without_repeats(rows: Rows) -> Rows:
 
 
 def repeated(rows: Rows) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return two masks (N,): rows equal to the row before, and those of them during which the arm moves.
+    """Return two masks (N,): rows equal to the row before, and those among them at which the arm certainly moves.
 
-    The arm certainly moves if it moves before and after the equal rows, and if their run is not unusually long.
+    The arm certainly moves if it moves before and after a run of equal rows, and if the run is not unusually long.
     """
     none = np.zeros(len(rows.time), dtype=bool)
     values = np.column_stack([one for one in (rows.q, rows.tau, rows.dq) if one is not None])
@@ -106,7 +116,13 @@ def repeated(rows: Rows) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
 
 
 def _stretches(time: FloatArray, own: NDArray[np.int64], alike: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the stretch (K,) that each non-repeated row belongs to; gaps and rests separate stretches."""
+    """Return the index of the stretch that each non-repeated row belongs to, (K,); gaps and rests separate stretches.
+
+    Args:
+        time: stamps of all rows, (N,) [s].
+        own: indices of the non-repeated rows, (K,).
+        alike: mask of the rows that equal the row before because of a repeat or a rest, (N,).
+    """
     steps = np.diff(time)
     gaps = np.append(0, np.cumsum(steps > GAP * float(np.median(steps))))[own]
     begins = (np.diff(gaps) > 0) | alike[own[1:]] | alike[own[:-1]]
@@ -114,11 +130,17 @@ def _stretches(time: FloatArray, own: NDArray[np.int64], alike: NDArray[np.bool_
 
 
 def _roughness(q: FloatArray, own: NDArray[np.int64], stretches: NDArray[np.int64]) -> tuple[float, float]:
-    """Return two measures of how uneven the motion is near repeats, under each of the two causes of repeats.
+    """Return two measures of how uneven the motion is near repeats, one for each possible cause of the repeats.
 
     Both are the squared deviation of a row's displacement from the mean of those before and after, divided by the
-    squared displacement. The first takes displacements as they are, the second per row of the recording. Rows away from
-    repeats count only if repeats are spaced evenly throughout.
+    squared displacement. The first measure (slow source) takes displacements as they are. The second measure (lost
+    reply) takes them per row of the recording. Rows away from repeats count only if repeats are spaced evenly
+    throughout.
+
+    Args:
+        q: positions of all rows, (N, n) [rad or m].
+        own: indices of the rows that are not repeats, (K,).
+        stretches: index of the stretch without gaps that each of these rows belongs to, (K,).
     """
     way, rows = np.diff(q[own], axis=0), np.diff(own)[:, None]
     within = stretches[:-3] == stretches[3:]
@@ -134,9 +156,14 @@ def _roughness(q: FloatArray, own: NDArray[np.int64], stretches: NDArray[np.int6
 
 
 def _even(time: FloatArray, stretches: NDArray[np.int64], between: NDArray[np.int64]) -> tuple[FloatArray, float]:
-    """Return stamps (K,) [s] from lines fitted around each row of a stretch, and the usual rate of the stamps [Hz].
+    """Return evenly spaced stamps (K,) [s] from lines fitted around each row, and the usual rate of the stamps [Hz].
 
     A line spans twice the usual distance between two repeats. Short stretches keep their stamps.
+
+    Args:
+        time: stamps of the rows that are not repeats, (K,) [s].
+        stretches: index of the stretch without gaps that each of these rows belongs to, (K,).
+        between: numbers of rows from each repeat to the next.
     """
     wanted = max(2 * int(np.median(between)) + 1 if len(between) else len(time), SHORTEST_LINE)
     ends = np.flatnonzero(np.diff(stretches)) + 1
@@ -150,7 +177,14 @@ def _even(time: FloatArray, stretches: NDArray[np.int64], between: NDArray[np.in
 
 
 def _on_lines(time: FloatArray, wanted: int) -> FloatArray:
-    """Return stamps (K,) [s] of one stretch from lines fitted through `wanted` rows around each, or through all."""
+    """Return evenly spaced stamps (K,) [s] for one stretch of rows without gaps.
+
+    Each stamp is the value of a line fitted through `wanted` stamps around the row, or through all if there are fewer.
+
+    Args:
+        time: recorded stamps, (K,) [s].
+        wanted: number of rows through which a line is fitted.
+    """
     width = min(wanted, len(time) - 1 + len(time) % 2)
     half, summed = width // 2, np.concatenate([[0.0], np.cumsum(time - time[0])])
     even = np.empty_like(time)
@@ -163,7 +197,13 @@ def _on_lines(time: FloatArray, wanted: int) -> FloatArray:
 
 
 def _bridged(rows: Rows, repeats: NDArray[np.bool_], words: str) -> Rows:
-    """Return rows with values interpolated across short runs of repeats, and without the repeats of long runs."""
+    """Return rows in which short runs of repeats are replaced by interpolated values and long runs are left out.
+
+    Args:
+        rows: the rows.
+        repeats: mask of the rows that are repeats, (N,).
+        words: description of this change.
+    """
     own = ~repeats
     holds = np.diff(np.append(np.flatnonzero(own), len(own))) - 1
     kept = np.flatnonzero(own | (holds[np.cumsum(own) - 1] <= LONGEST_HOLD))

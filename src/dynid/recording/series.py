@@ -1,6 +1,6 @@
 """Bulk decoding of a bag's joint data to numpy arrays.
 
-The first complete message fixes the layout; all messages that share it are decoded at once. Messages with another
+The first complete message determines the layout; all messages of this layout are decoded at once. Messages with another
 layout (an additional joint, another order, another publisher) are decoded one by one and counted. Truncated or
 malformed messages are left out and counted.
 """
@@ -71,13 +71,13 @@ def joint_series(
     foreign: bool = False,
     skipped: NDArray[np.bool_] | None = None,
 ) -> JointSeries:
-    """Decode a topic of JointState, of DynamicJointState, or of JointTrajectory with one point.
+    """Decode a topic of JointState messages, of DynamicJointState, or of JointTrajectory with one point.
 
     Args:
         content: topic with its messages.
         joint_names: names of the wanted joints, in the wanted order; None takes those of the first message.
-        foreign: whether the publisher is unknown software. Then messages without these joints (such as a gripper's),
-            and those without efforts if others have them, count as malformed, and velocities are not read.
+        foreign: whether the publisher is software other than dynid. Then messages without these joints (such as a
+            gripper's), and those without efforts if others have them, count as malformed, and velocities are not read.
         skipped: mask (N,) of messages that are known to have other joints; None if there are none.
 
     Raises:
@@ -131,7 +131,7 @@ class _Message:
 
 
 def _first_whole(raw: RawMessages, content: TopicContent) -> _Message:
-    """Return the first message that can be decoded; raise the first DataError if there is none."""
+    """Return the first message of a topic that can be decoded; raise the first message's DataError if there is none."""
     first: DataError | None = None
     for index in range(len(raw)):
         try:
@@ -143,7 +143,7 @@ def _first_whole(raw: RawMessages, content: TopicContent) -> _Message:
 
 
 def _first_of(raw: RawMessages, content: TopicContent, wanted: tuple[str, ...]) -> _Message | None:
-    """Return the first message with these joints, preferably one with their efforts; None if there is none."""
+    """Return the first message with all joints in `wanted`, preferably with their efforts; None if none has them."""
     found: _Message | None = None
     for index in _looks(len(raw)):
         try:
@@ -159,13 +159,23 @@ def _first_of(raw: RawMessages, content: TopicContent, wanted: tuple[str, ...]) 
 
 
 def _looks(count: int) -> list[int]:
-    """Return the indices of the messages, out of `count`, that are searched for publishers."""
+    """Return the indices of those of `count` messages in which publishers are searched.
+
+    They are the first messages, and as many at even intervals.
+    """
     spread = np.linspace(0, count - 1, FOREIGN_LOOKS).astype(int).tolist() if count > FOREIGN_LOOKS else []
     return list(dict.fromkeys([*range(min(count, FOREIGN_LOOKS)), *spread]))
 
 
 def joint_sets(content: TopicContent, wanted: tuple[str, ...]) -> list[frozenset[str]]:
-    """Return the sets of wanted joints that occur together in messages of a topic, without subsets of another set."""
+    """Return the sets of wanted joints that occur together in a message of a topic.
+
+    Sets that are part of another set are left out.
+
+    Args:
+        content: topic with its messages.
+        wanted: names of the joints to search for.
+    """
     found: dict[frozenset[str], None] = {}
     for index in _looks(len(content.messages)):
         try:
@@ -178,7 +188,17 @@ def joint_sets(content: TopicContent, wanted: tuple[str, ...]) -> list[frozenset
 
 
 def _decoded(raw: RawMessages, index: int, content: TopicContent, fields: Sequence[str] = ()) -> _Message:
-    """Decode one message; raise DataError if it is malformed or lacks a value of a field for a joint."""
+    """Decode one message of a topic.
+
+    Args:
+        raw: messages of the topic.
+        index: index of the message.
+        content: the topic.
+        fields: fields that must hold a value for each joint.
+
+    Raises:
+        DataError: the message is malformed, or a field lacks a value for a joint.
+    """
     try:
         message: Any = decode(raw[index], content.message_type)
     except DataError as error:
@@ -201,7 +221,10 @@ def _decoded(raw: RawMessages, index: int, content: TopicContent, fields: Sequen
 
 
 def _interfaces(message: Any, stamp_ns: int) -> _Message:
-    """Convert a DynamicJointState; its joints are those with a position, and other missing interfaces are NaN."""
+    """Convert a decoded DynamicJointState; its joints are those with the interface "position".
+
+    Other interfaces that a joint lacks become NaN.
+    """
     sent = [
         dict(zip(one.interface_names, one.values, strict=False))
         for one in message.interface_values[: len(message.joint_names)]
@@ -215,7 +238,7 @@ def _interfaces(message: Any, stamp_ns: int) -> _Message:
 
 
 def messages_alike(content: TopicContent, joints: tuple[str, ...]) -> NDArray[np.bool_]:
-    """Return a mask (N,) of the messages whose layout is that of the first message with these joints."""
+    """Return a mask (N,) of a topic's messages with the same layout as the first message that has all of `joints`."""
     raw, found = content.messages, np.zeros(len(content.messages), dtype=bool)
     first = _first_of(raw, content, joints)
     if first is None or content.message_type == DYNAMIC_JOINT_STATE:  # its layout may change with every message
@@ -234,7 +257,15 @@ def _decode_alike(
     stamps: NDArray[np.int64],
     values: dict[str, FloatArray],
 ) -> NDArray[np.bool_]:
-    """Decode all messages with the layout of `first` into `stamps` (N,) [ns] and `values`; return their mask (N,)."""
+    """Decode all messages of a topic with the same layout as `first`; return a mask (N,) of them.
+
+    Args:
+        content: topic with its N messages.
+        first: decoded message that determines the layout.
+        wanted: names of the wanted joints, (n,), in the wanted order.
+        stamps: array that receives the header stamps, (N,) [ns].
+        values: arrays (N, n) that receive the values, by field.
+    """
     raw = content.messages
     layout = _layout(content.message_type, first)
     columns = _columns(first.names, wanted, content.name)
@@ -260,7 +291,11 @@ def _layout(message_type: str, first: _Message) -> Layout:
 
 
 def _columns(names: tuple[str, ...], wanted: tuple[str, ...], topic: str) -> Any:
-    """Return the index that brings columns of `names` into the order of `wanted`."""
+    """Return the index (a list or slice) that brings columns of the joints `names` into the order of `wanted`.
+
+    Raises:
+        DataError: a wanted joint is missing, or a joint is named twice.
+    """
     if names == wanted:
         return slice(None)
     missing = [name for name in wanted if name not in names]

@@ -19,11 +19,11 @@ PhaseName = Literal["approach", "trajectory", "rest", "done", "cancelled"]
 class HardwareSettings(Strict):
     """Settings of the arm's driver on the latched topic `hardware_settings`: torque constants, mount, cycle and clock.
 
-    torque_constants_nm_per_a: () if drives are commanded by torque and report torque.
+    torque_constants_nm_per_a: torque constants; () if drives are commanded by torque and report torque.
     current_unit_a: size of one count of current [A], for all servos or per joint.
     boot_id: boot ID of the host whose monotonic clock the stamps follow; "" if they follow another time, such as a
         simulated clock that can pause.
-    stamp_offset_ns: offset of the stamps from that clock [ns].
+    stamp_offset_ns: offset of the stamps from that monotonic clock [ns].
     """
 
     robot: str
@@ -59,18 +59,20 @@ def recorded_current_unit(robot: Robot) -> float | tuple[float, ...]:
 
 
 class Phase(Strict):
-    """Phase of an experiment with its start time [ns, the clock of the joint states' stamps]."""
+    """Phase of an experiment, with its start time on the clock of the joint states' stamps [ns]."""
 
     name: PhaseName
     stamp_ns: Annotated[int, Field(ge=0)]
 
 
 class ExperimentSettings(Strict):
-    """Settings of an experiment on the latched topic `experiment`, republished with all phases at every change.
+    """Settings and phases of an experiment, published on the latched topic `experiment` at every change.
 
     gains: gains by name, as in the controller's equation (K_P, K_V, M_hat, D_hat: one value per joint; Tf [s]).
     duration_s: length of the trajectory motion alone [s].
-    series: name shared by motions that form one recording with the time between them; "" for a single motion.
+    series: name that several motions share if they are used as one recording, from the first motion's start to the last
+        one's end; "" for a single motion.
+    phases: all phases entered so far, in order.
     """
 
     trajectory: str
@@ -90,7 +92,7 @@ class ExperimentSettings(Strict):
 
     @property
     def state(self) -> PhaseName | None:
-        """Name of the phase that was entered last; None before the first one."""
+        """Name of the phase that was entered last; None before the first phase."""
         return self.phases[-1].name if self.phases else None
 
     @property
@@ -99,11 +101,14 @@ class ExperimentSettings(Strict):
         return self.phases[-1].stamp_ns if self.state in ("done", "cancelled") else None
 
     def entered(self, name: PhaseName, stamp_ns: int) -> "ExperimentSettings":
-        """Return these settings with another phase."""
+        """Return these settings with another phase added, which begins at the stamp `stamp_ns` [ns]."""
         return self.model_validate({**self.model_dump(), "phases": (*self.phases, Phase(name=name, stamp_ns=stamp_ns))})
 
     def continues(self, earlier: "ExperimentSettings") -> bool:
-        """Return whether this is a later state of the same experiment, with equal settings and the earlier phases."""
+        """Return whether these settings are a later state of the same experiment as `earlier`.
+
+        They are if all settings are equal and the phases begin with those of `earlier`.
+        """
         kept = self.phases[: len(earlier.phases)]
         return self.model_copy(update={"phases": kept}) == earlier
 
@@ -147,10 +152,10 @@ def reported_settings(text: str, robot: Robot) -> HardwareSettings:
 
 
 def refuse_other_gravity(settings: HardwareSettings, robot: Robot, who: str) -> None:
-    """Raise DataError if the gravity of a mount in robot.yaml differs from that in the driver's settings.
+    """Raise DataError if a mount's gravity vector in robot.yaml differs from that in the driver's settings.
 
     Args:
-        settings: settings of the driver, also from a bag.
+        settings: settings of the driver, as received or from a bag.
         robot: the robot.
         who: beginning of the message, which says where the settings come from.
     """
@@ -163,7 +168,7 @@ def refuse_other_gravity(settings: HardwareSettings, robot: Robot, who: str) -> 
 
 
 def constants_note(hardware: HardwareSettings, robot: Robot | None) -> list[str]:
-    """Return a note if a recording's torque constants differ from those in robot.yaml, else [].
+    """Return a note as a list if a recording's torque constants differ from those in robot.yaml; [] if they do not.
 
     Torque constants scale every parameter; the recorded ones are used.
     """

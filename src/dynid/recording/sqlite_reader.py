@@ -1,7 +1,7 @@
-"""Reader of the sqlite3 files of bags, which changes neither them nor the journals beside them.
+"""Reader of a bag's sqlite3 files, which changes neither these files nor the journals beside them.
 
-SQLite rolls back a journal and moves a write-ahead log into the database as soon as it opens them. So a database with
-one of them is copied to the temporary folder with it, and the copy is opened.
+SQLite rolls back a journal and moves a write-ahead log into the database as soon as it opens them. So a database with a
+journal or a log is copied to the temporary folder together with it, and the copy is opened.
 """
 
 import os
@@ -27,7 +27,14 @@ JOURNAL, LOG, INDEX = "-journal", "-wal", "-shm"  # ends of the names of the fil
 
 @dataclass
 class SqliteContent:
-    """Contents of an sqlite3 file: topics, log times [ns] and messages by topic ID; `said` is "" or a finding."""
+    """Contents of an sqlite3 file of a bag.
+
+    Attributes:
+        topics: topics by topic ID.
+        log_ns: log times by topic ID [ns].
+        data: serialized messages by topic ID.
+        said: finding for the user, such as an unfinished transaction; "" if there is none.
+    """
 
     topics: dict[int, Topic] = field(default_factory=dict)
     log_ns: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -36,7 +43,7 @@ class SqliteContent:
 
 
 def read_sqlite(path: Path, budget: BagBudget) -> SqliteContent:
-    """Read an sqlite3 file with the journal or write-ahead log that its recorder left beside it.
+    """Read an sqlite3 file of a bag, together with a journal or write-ahead log that its recorder left beside it.
 
     Raises:
         DataError: not a rosbag2 file, damaged, larger than the budget, or with a journal that is not a recorder's.
@@ -58,7 +65,7 @@ def read_sqlite(path: Path, budget: BagBudget) -> SqliteContent:
 
 
 def read_packed_sqlite(path: Path, budget: BagBudget) -> SqliteContent:
-    """Read an sqlite3 file that was compressed by zstd; errors are those of `read_sqlite`."""
+    """Read a bag's sqlite3 file that is compressed by zstd; errors are those of `read_sqlite`."""
     with tempfile.TemporaryDirectory(prefix="dynid_bag_") as folder:
         unpacked = Path(folder) / "unpacked.db3"
         with unpacked.open("wb") as stream:
@@ -69,10 +76,12 @@ def read_packed_sqlite(path: Path, budget: BagBudget) -> SqliteContent:
 
 
 def pending_files(path: Path) -> dict[str, Path]:
-    """Return the journal and the write-ahead log with content beside a database, by `JOURNAL` and `LOG`.
+    """Return the paths of the journal and of the write-ahead log beside a database, by `JOURNAL` and `LOG`.
+
+    Empty and missing files are left out.
 
     Raises:
-        DataError: one of them, or the log's index, is a link or no file, or the journal names another file.
+        DataError: a journal, a log, or the log's index is a link or no file, or the journal names another file.
     """
     beside = {end: path.with_name(path.name + end) for end in (JOURNAL, LOG, INDEX)}
     for file in beside.values():
@@ -88,10 +97,10 @@ def pending_files(path: Path) -> dict[str, Path]:
 
 
 def refuse_other_files(journal: Path) -> None:
-    """Raise DataError if an SQLite journal names a super-journal, as for a transaction over several databases.
+    """Raise DataError if an SQLite journal names another file, a super-journal.
 
-    After a rollback SQLite deletes the named file, whatever and wherever it is. A recorder writes to one database only,
-    so its journal names no other file.
+    Transactions over several databases have a super-journal. After a rollback SQLite deletes the named file, whatever
+    and wherever it is. A recorder writes to one database only, so its journal names no other file.
     """
     with journal.open("rb") as stream:
         stream.seek(-min(len(JOURNAL_MAGIC), journal.stat().st_size), os.SEEK_END)
@@ -133,7 +142,11 @@ def _query(path: Path, budget: BagBudget, *, immutable: bool) -> SqliteContent:
 
 
 def _within(size: int, most: int, path: Path) -> int:
-    """Return `size` [bytes] of the data read; raise DataError if it exceeds what the file can hold."""
+    """Return `size`, the number of bytes read from a file so far, if it is at most `most`.
+
+    Raises:
+        DataError: `size` exceeds `most`, the number of bytes that the file can contain.
+    """
     if size > most:
         raise DataError(
             f"{path.name} holds more data than its size allows: {size} bytes, expected at most {most}; its pages form "
@@ -143,11 +156,13 @@ def _within(size: int, most: int, path: Path) -> int:
 
 
 def _refuse_programs(database: sqlite3.Connection, path: Path, held: int) -> None:
-    """Raise DataError if an SQLite file's topics or messages are not plain tables, and interrupt endless queries.
+    """Raise DataError if an SQLite file's tables `topics` or `messages` are not plain tables, and limit its queries.
+
+    Queries that take far more steps than the file's size explains are interrupted from then on.
 
     Args:
         database: the opened file.
-        path: its path, for messages.
+        path: path of the file, for messages.
         held: size of the file and its write-ahead log [bytes].
     """
     database.execute("PRAGMA trusted_schema = OFF")

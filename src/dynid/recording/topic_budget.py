@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TopicLimits:
-    """Limits of one topic.
+    """Limits on the messages that a recorder accepts from one topic.
 
     Attributes:
         depth: number of messages that may wait for a stalled recorder.
         largest: maximum size of a message [bytes].
         bytes_per_s: maximum rate of data in the long run [bytes/s]; None is unlimited.
         messages_per_s: maximum rate of messages in the long run [1/s]; None is unlimited.
-        burst_s: time [s] for which the data of both rates may arrive at once.
+        burst_s: a burst may contain as much data as the two rates permit in this time [s].
     """
 
     depth: int
@@ -32,7 +32,10 @@ REPORT_LIMITS = TopicLimits(depth=50, largest=2**18, bytes_per_s=2**18, messages
 
 
 class TopicBudget:
-    """Budget that counts the messages of a topic against its limits.
+    """Counter of a topic's messages, which decides whether they are within the topic's limits.
+
+    Args:
+        limits: limits of the topic.
 
     Attributes:
         refused: number of refused messages.

@@ -14,10 +14,15 @@ STAMPED = (JOINT_STATES, JOINT_COMMANDS, APPLIED_COMMANDS, REFERENCE)  # topics 
 
 
 def find_topics(bag: Bag, namespace: str | None, needed: Sequence[str] = ()) -> dict[str, TopicContent]:
-    """Return the topics of one arm's experiment in a bag, by their relative names.
+    """Return the topics of one arm's experiment in a bag, by their names without namespace, such as "joint_states".
+
+    Args:
+        bag: the bag.
+        namespace: namespace of the arm; None searches all namespaces.
+        needed: names of topics that must exist.
 
     Raises:
-        DataError: a needed topic is missing, or several namespaces hold a topic and none was chosen.
+        DataError: a needed topic is missing, or a topic exists in several namespaces and none was chosen.
     """
     found: dict[str, TopicContent] = {}
     for name in dict.fromkeys((*STAMPED, HARDWARE_SETTINGS, EXPERIMENT, ROBOT_DESCRIPTION, DIAGNOSTICS, *needed)):

@@ -8,9 +8,9 @@ from dynid.robot import FloatArray
 
 
 def tracking_rms(recording: DriverRecording) -> FloatArray:
-    """Return the root mean square of q - q_ref of every joint during the trajectory, (n,) [rad].
+    """Return each joint's root mean square tracking error during the trajectory motion of a recording, (n,) [rad].
 
-    Each state is compared with the reference that has the same stamp.
+    The tracking error is the position of a state minus that of the reference with the same stamp.
 
     Raises:
         DataError: no reference or no trajectory was recorded, or no reference has the same stamp as a state.

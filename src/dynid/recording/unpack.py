@@ -1,4 +1,4 @@
-"""Decompression of lz4 and zstd data that recorders write, with every piece charged to a budget."""
+"""Decompression of lz4 and zstd data that recorders write; all decompressed bytes are charged to a bag's budget."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ def unpacked_chunk(chunk: Chunk, budget: BagBudget) -> bytes | memoryview:
     """Return the decompressed records of an MCAP chunk.
 
     Raises:
-        DataError: the compression is unknown, the chunk is damaged, larger than `MOST_CHUNK_BYTES`, of another size
+        DataError: the compression is unknown, or the chunk is damaged, larger than `MOST_CHUNK_BYTES`, of another size
             than it states, or beyond the budget.
     """
     size = chunk.uncompressed_size
@@ -44,7 +44,7 @@ def _plain(data: bytes, size: int) -> bytes:
 
 
 def _zstd(data: bytes, size: int) -> bytes:
-    """Decompress up to one byte more than `size`, which reveals excess data, whatever size the frame states."""
+    """Decompress zstd data to at most one byte more than `size`; this byte reveals data that exceed the stated size."""
     with zstandard.ZstdDecompressor().stream_reader(data) as stream:
         return stream.read(size + 1)
 
@@ -69,7 +69,7 @@ def unpacked_pieces(file: Path) -> Iterator[bytes]:
 
 
 def unpacked_message(raw: bytes, budget: BagBudget) -> bytes:
-    """Decompress one message that was compressed by zstd on its own.
+    """Return the decompressed bytes of one message that was compressed by zstd on its own.
 
     Raises:
         DataError: the message is damaged, or beyond the budget.
