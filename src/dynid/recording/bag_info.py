@@ -72,7 +72,7 @@ class FileSummary:
 
 @dataclass(frozen=True)
 class BagInfo:
-    """Summary of a bag; `findings` lists its faults in words and is empty for an intact bag."""
+    """Summary of a bag: its files and topics, and in `findings` its faults in words, empty for an intact bag."""
 
     path: str
     storage: str

@@ -30,14 +30,14 @@ class TopicContent(Topic):
 
 @dataclass(frozen=True)
 class Bag:
-    """Bag in memory.
+    """Bag whose messages are all in memory.
 
     Attributes:
         path: the folder, or the single file.
         storage: "mcap" or "sqlite3".
         files: the data files.
         topics: content of each topic by name, in the order of the names.
-        findings: faults that a reader should know, such as a truncated file; empty for an intact bag.
+        findings: faults that the user should know, such as a truncated file; empty for an intact bag.
     """
 
     path: Path
@@ -59,7 +59,7 @@ class Bag:
 
     @property
     def span_ns(self) -> tuple[int, int] | None:
-        """First and last log time of the bag [ns]; None without messages."""
+        """First and last log time of the bag's messages [ns]; None without messages."""
         logs = [topic.messages.log_ns for topic in self.topics.values() if len(topic.messages)]
         return (min(int(log[0]) for log in logs), max(int(log[-1]) for log in logs)) if logs else None
 

@@ -53,7 +53,7 @@ class Discovery:
         """Record the publishers of a topic; return True if the topic's availability changed or a publisher has left.
 
         If a publisher has left, all received reports are discarded: the node may return under the same name without
-            having discovered the recorder.
+        having discovered the recorder.
 
         Args:
             topic: name of the topic.

@@ -33,7 +33,8 @@ class TimeColumn(Strict):
 class ColumnGroup(Quantity):
     """Columns of one measured quantity, one per axis in the order of the robot's joints.
 
-    file: another CSV file in the same folder, with the same instants row by row; None is the main file.
+    file: another CSV file in the same folder, whose rows have the same times as those of the main file; None is the
+        main file.
     columns: names in the header, or numbers counted from 1.
     """
 
@@ -52,7 +53,8 @@ class CsvMapping(Strict):
     """Schema of a mapping file for CSV recordings.
 
     rate_hz: rows per second, if no column holds time.
-    rows: first data row that is used and the one after the last, counted from 0 below the header; None: all.
+    rows: index of the first data row to use and of the row after the last, counted from 0 below the header; None uses
+        all rows.
     delimiter: delimiter between fields; "space" for any number of blanks.
     decimal: the decimal sign.
     skip_corrupt_rows: leave out rows that cannot be read, instead of refusing the file.

@@ -122,7 +122,10 @@ def joint_number(joint: str) -> int | None:
 
 
 def stamp_part(name: str) -> bool:
-    """Return whether a column holds only fractions of a second, of stamps whose seconds are in another column."""
+    """Return whether a column's name shows that it holds only the fractions of seconds of time stamps.
+
+    The whole seconds are then in another column.
+    """
     words = [one for one in _words(name) if one not in (*CLOCK_FILLER.split(), *TIME_WORDS.split())]
     return len(words) == 1 and words[0] in PARTS.split()
 

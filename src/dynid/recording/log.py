@@ -98,7 +98,7 @@ class Log:
 
 @dataclass(frozen=True, eq=False)
 class LogFacts:
-    """Summary of a log that is reported before an identification.
+    """Summary of a log that is reported before an identification; a row holds the values of all joints at one time.
 
     Attributes:
         rows: number of rows.
@@ -107,7 +107,7 @@ class LogFacts:
         jitter_s: standard deviation of the time between rows [s].
         gaps: number of gaps in the stamps.
         torques: whether torques were logged.
-        goals: whether goals were logged.
+        goals: whether commanded positions were logged.
         moving_s: time that each joint moved faster than `SLOW_RAD_S`, (n,) [s].
         notes: remarks of the log's reader.
     """
@@ -124,7 +124,7 @@ class LogFacts:
 
     @classmethod
     def of(cls, log: Log) -> "LogFacts":
-        """Summarise one log."""
+        """Return the summary of a log."""
         steps, interval_s = np.diff(log.time), log.interval_s
         speed = np.abs(np.diff(log.q, axis=0)) / steps[:, None]
         return cls(

@@ -111,7 +111,7 @@ def _checked(item: Any) -> CsvMapping | BagMapping:
 
 
 def load_mapping(path: Path) -> CsvMapping | BagMapping:
-    """Read a mapping file of either kind; errors name the file, the field and the expected value."""
+    """Read a mapping file for CSV files or for bags; errors name the file, the field and the expected value."""
     return _of_content(read_yaml(path), str(path))
 
 

@@ -53,7 +53,10 @@ class HardwareSettings(Strict):
 
 
 def recorded_current_unit(robot: Robot) -> float | tuple[float, ...]:
-    """Return the value of `HardwareSettings.current_unit_a` for a robot: one number if all its servos share it."""
+    """Return the size of one count of current of a robot's servos [A], as in `HardwareSettings.current_unit_a`.
+
+    It is one number if it is equal for all servos, else one number per joint.
+    """
     units = tuple(robot.current_units.tolist())
     return units[0] if len(set(units)) == 1 else units
 
@@ -70,8 +73,8 @@ class ExperimentSettings(Strict):
 
     gains: gains by name, as in the controller's equation (K_P, K_V, M_hat, D_hat: one value per joint; Tf [s]).
     duration_s: length of the trajectory motion alone [s].
-    series: name that several motions share if they are used as one recording, from the first motion's start to the last
-        one's end; "" for a single motion.
+    series: name that several motions share if they are evaluated as one recording, which includes the time between
+        them; "" for a single motion.
     phases: all phases entered so far, in order.
     """
 
@@ -97,7 +100,7 @@ class ExperimentSettings(Strict):
 
     @property
     def ended_ns(self) -> int | None:
-        """Time at which the experiment was done or cancelled [ns]; None while it is running."""
+        """Stamp at which the experiment was done or cancelled [ns]; None while it is running."""
         return self.phases[-1].stamp_ns if self.state in ("done", "cancelled") else None
 
     def entered(self, name: PhaseName, stamp_ns: int) -> "ExperimentSettings":

@@ -48,7 +48,7 @@ class TopicBudget:
         self._last_s = 0.0
 
     def take(self, size: int, now_s: float) -> bool:
-        """Count a message of `size` bytes at time `now_s` [s]; return whether it may be recorded."""
+        """Count a message of `size` bytes that arrives at time `now_s` [s]; return whether it may be recorded."""
         limits, passed_s = self.limits, max(0.0, now_s - self._last_s)
         self._last_s = now_s
         within = size <= limits.largest

@@ -1,4 +1,4 @@
-"""Decompression of lz4 and zstd data that recorders write; all decompressed bytes are charged to a bag's budget."""
+"""Decompression of lz4 and zstd data that recorders write; decompressed chunks and messages are charged to a budget."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,7 +54,7 @@ def _lz4(data: bytes, size: int) -> bytes:
 
 
 def unpacked_pieces(file: Path) -> Iterator[bytes]:
-    """Yield the decompressed content of a zstd file piece by piece.
+    """Yield the decompressed content of a zstd file in pieces; the caller charges them to a budget.
 
     Raises:
         DataError: the file is damaged.
