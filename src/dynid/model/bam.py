@@ -41,11 +41,13 @@ UNSUPPORTED_TERMS = tuple(term.symbol for term in TERMS if term.symbol not in MO
 
 @dataclass(frozen=True)
 class BamGear:
-    """Content of a BAM file for one gear, in SI units at the joint; None for missing values.
+    """Friction and motor data of one gear, as in a parameter file of BAM (github.com/Rhoban/bam).
+
+    All values are in SI units at the joint; a value that the file lacks is None.
 
     Attributes:
-        model: M1 to M6.
-        figures: friction values by symbol, SI, see `dynid.model.friction`.
+        model: friction model, "M1" to "M6".
+        figures: friction parameters of this model by symbol, see `dynid.model.friction.TERMS`.
         torque_constant: torque constant of the motor [N m/A].
         resistance: resistance of the winding [ohm].
         rotor_inertia: inertia of the rotor, as seen at the joint [kg m^2].
@@ -61,7 +63,7 @@ class BamGear:
 
 
 def _keys_of(model: str) -> dict[str, tuple[str, ...]]:
-    """Return the keys of a model's file, and the friction symbols that each key sets."""
+    """Return the keys of a BAM file for a friction model "M1" to "M6", and the friction symbols that each key sets."""
     symbols = MODELS[model]
     if model in ("M3", "M4"):
         both = {key: pair for key, pair in EQUAL_COEFFICIENTS.items() if pair[0] in symbols}
@@ -70,7 +72,7 @@ def _keys_of(model: str) -> dict[str, tuple[str, ...]]:
 
 
 def read_bam(path: Path) -> BamGear:
-    """Read a parameter file of BAM.
+    """Read a parameter file of BAM (github.com/Rhoban/bam), which describes the friction and motor of one gear.
 
     Raises:
         InputNotFoundError: no such file.
@@ -114,7 +116,14 @@ def law_of(gears: Sequence[BamGear]) -> FrictionLaw:
 
 
 def smallest_model(law: FrictionLaw, axis: int) -> str:
-    """Return the first of M1 to M6 that can represent an axis's friction; terms that no model has are ignored."""
+    """Return the first of the friction models M1 to M6 that can represent the friction of one axis.
+
+    Terms that none of these models has, FA (friction that differs by direction) and OF (offset), are ignored.
+
+    Args:
+        law: friction law of all axes.
+        axis: index of the axis.
+    """
     value = {term.symbol: float(row[axis]) for term, row in zip(TERMS, law.values, strict=True)}
     there = {symbol for symbol, figure in value.items() if figure and symbol not in UNSUPPORTED_TERMS}
     alike = value["km"] == value["ke"] and value["kms"] == value["kes"]
@@ -125,9 +134,16 @@ def smallest_model(law: FrictionLaw, axis: int) -> str:
 def bam_text(
     law: FrictionLaw, axis: int, *, actuator: str, rotor_inertia: float, torque_constant: float | None = None
 ) -> str:
-    """Return BAM's parameter file for an axis (an index): model, friction, rotor inertia and torque constant, if known.
+    """Return the text of a BAM parameter file (JSON) for one axis.
 
     Identification does not give the resistance; BAM then uses its default to simulate the servo's position control.
+
+    Args:
+        law: friction law of all axes; the file uses the first of M1 to M6 that can represent the axis.
+        axis: index of the axis.
+        actuator: name of the servo.
+        rotor_inertia: inertia of the rotor, as seen at the joint [kg m^2].
+        torque_constant: torque constant [N m/A]; None if unknown.
     """
     model = smallest_model(law, axis)
     value = {term.symbol: float(row[axis]) for term, row in zip(TERMS, law.values, strict=True)}

@@ -14,8 +14,9 @@ For revolute joints the recursion from the last link to the first (Khalil and Do
     MZR_j-1 = MZ_j-1 + Ca (MZ_j + r M_j)
     MR_j-1  = M_j-1 + M_j
 
-with a, d, r of joint j; YY_j, MZ_j and M_j disappear. Parameters that affect no torque (most of link 1) disappear, and
-a rotor inertia IA_j joins ZZR_j if links 1 to j-1 never rotate about z_j.
+with alpha, d and r of joint j, Sa = sin(alpha) and Ca = cos(alpha); YY_j, MZ_j and M_j disappear. Parameters that
+affect no torque (most of link 1) disappear, too. A rotor inertia IA_j is grouped with ZZ_j if links 1 to j-1 never
+rotate about z_j.
 
 The numerical rank of the regressor at random states verifies the result: it must equal the number of names. If it does
 not (parallel axes, a mount along an axis), and for prismatic joints, the groups are found from the regressor itself,
@@ -34,7 +35,7 @@ from dynid.model.regressor import LINK_PARAMETERS, link_motions, standard_regres
 from dynid.robot import FloatArray, Structure, read_only
 
 PRODUCTS = ("XY", "XZ", "YZ")
-REGROUPED_LAST = ("MZ", "YY", "M")  # kinds that the closed form never uses as representatives
+REGROUPED_LAST = ("MZ", "YY", "M")  # kinds that never represent a group in the closed form
 REGRESSOR_SAMPLES = 60
 
 
@@ -51,9 +52,10 @@ class Regrouping:
     Attributes:
         names: names of the base parameters, (p,).
         K: matrix of the map, (p, s), with columns in the order of `standard`.
-        representatives: index in `standard` of the parameter whose regressor column each base parameter has, (p,).
+        representatives: for each base parameter the index in `standard` of the parameter with the same regressor
+            column, (p,).
         standard: names of the standard parameters, (s,).
-        link_count: number of link-side base parameters.
+        link_count: number of base parameters that belong to links; they precede those that belong only to drives.
         method: closed-form or numerical regrouping; both give the same torques.
     """
 
@@ -73,7 +75,10 @@ class Regrouping:
 
 
 def _link_recursion(mdh: MdhChain, standard: tuple[str, ...]) -> dict[str, FloatArray]:
-    """Return the rows of K for every link parameter that remains after the closed-form recursion, by standard name."""
+    """Return the rows (s,) of the map K for the link parameters that remain after the closed-form recursion.
+
+    The rows are given by the names of the standard parameters, see `Regrouping`.
+    """
     rows = {name: np.eye(len(standard))[k] for k, name in enumerate(standard[: 10 * mdh.size])}
     for j in range(mdh.size, 0, -1):
         yy, mz, m = (rows.pop(f"{kind}{j}") for kind in ("YY", "MZ", "M"))
@@ -102,14 +107,20 @@ def _link_recursion(mdh: MdhChain, standard: tuple[str, ...]) -> dict[str, Float
 
 
 def _random_states(mdh: MdhChain, samples: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return pseudo-random states (samples, n) from a fixed seed, so that the rank decision is reproducible."""
+    """Return pseudo-random q, dq and ddq of a chain, (samples, n) each.
+
+    The seed is fixed, so that the rank decision that uses these states is reproducible.
+    """
     rng = np.random.default_rng(20260615)
     q, dq, ddq = rng.uniform(-1.0, 1.0, (3, samples, mdh.size))
     return 3.0 * q, 2.0 * dq, 5.0 * ddq
 
 
 def _rotor_joins_link(mdh: MdhChain, joint: int) -> bool:
-    """Return whether links 1..joint-1 never rotate about z_joint (counted from 1), so that IA_joint joins ZZR_joint."""
+    """Return whether links 1..joint-1 never rotate about z_joint, so that IA_joint and ZZ_joint form one group.
+
+    `joint` counts from 1.
+    """
     q, dq, ddq = _random_states(mdh, 20)
     dq[:, joint - 1 :] = 0.0
     spin = link_motions(mdh, q, dq, ddq, np.zeros(3))[joint - 1].w[:, 2]
@@ -117,19 +128,26 @@ def _rotor_joins_link(mdh: MdhChain, joint: int) -> bool:
 
 
 def _base_name(standard_name: str, row: FloatArray) -> str:
-    """Return OpenSYMORO's name: the kind gets an R if its group has more than one standard parameter."""
+    """Return the name of a base parameter as OpenSYMORO forms it, such as ZZR1 for a group that ZZ1 represents.
+
+    Args:
+        standard_name: name of the standard parameter that represents the group.
+        row: coefficients of the group, a row (s,) of the map K; a group of one parameter gets no R in its name.
+    """
     kind = standard_name.rstrip("0123456789")
     return f"{kind}{'R' if np.count_nonzero(row) > 1 else ''}{standard_name[len(kind) :]}"
 
 
 def regroup(mdh: MdhChain, drive: DriveTerms, gravity: FloatArray) -> Regrouping:
-    """Return the map to the base parameters of a chain and its drives; axes after the chain joints are decoupled.
+    """Return the map from standard to base parameters of a chain and its drives.
+
+    Axes after the chain joints are decoupled: they have only drive-side parameters.
 
     Args:
         mdh: geometry of the chain.
         drive: terms of the drives, and the structure.
-        gravity: gravity vector in the URDF base, (3,) [m/s^2]; its direction decides whether MX1 and MY1
-            affect torques.
+        gravity: gravity vector in the URDF base, (3,) [m/s^2]; its direction decides whether MX1 and MY1 affect
+            torques.
     """
     standard = standard_names(mdh.size, drive.axes, drive)
     W = _sampled_regressor(mdh, drive, gravity)
@@ -163,7 +181,7 @@ def _sampled_regressor(mdh: MdhChain, drive: DriveTerms, gravity: FloatArray) ->
 
 
 def _random_rates(axes: int, samples: int) -> tuple[FloatArray, FloatArray]:
-    """Return pseudo-random rates (samples, axes) of decoupled axes from a fixed seed."""
+    """Return pseudo-random velocities and accelerations of decoupled axes, (samples, axes) each, from a fixed seed."""
     dq, ddq = np.random.default_rng(20260616).uniform(-1.0, 1.0, (2, samples, axes))
     return 2.0 * dq, 5.0 * ddq
 
@@ -171,7 +189,15 @@ def _random_rates(axes: int, samples: int) -> tuple[FloatArray, FloatArray]:
 def _closed_form(
     mdh: MdhChain, drive: DriveTerms, standard: tuple[str, ...], W: FloatArray, removed: list[int]
 ) -> list[tuple[int, FloatArray]]:
-    """Return representatives and rows of K from the recursion in the module's docstring."""
+    """Return the groups of the closed-form recursion: for each the index of its representative, and its row (s,) of K.
+
+    Args:
+        mdh: geometry of the chain.
+        drive: terms of the drives.
+        standard: names of the standard parameters, (s,).
+        W: regressor of all standard parameters at random states, (m, s).
+        removed: indices of products of inertia that the structure excludes.
+    """
     index = {name: k for k, name in enumerate(standard)}
     rows = _link_recursion(mdh, standard)
     for row in rows.values():
@@ -190,14 +216,30 @@ def _closed_form(
 
 
 def _preference(standard: tuple[str, ...], usable: list[int], links: int) -> list[int]:
-    """Return the usable columns, preferred representatives first; the closed form prefers the same ones."""
+    """Return the indices of usable regressor columns, preferred representatives of base parameters first.
+
+    The closed-form recursion prefers the same representatives.
+
+    Args:
+        standard: names of the standard parameters, (s,).
+        usable: indices of the columns that may be used.
+        links: number of link-side standard parameters, which come first.
+    """
     own = [k for k in usable if k < links]
     late = [k for k in own if kind_and_number(standard[k])[0] in REGROUPED_LAST]
     return [k for k in own if k not in late] + late + [k for k in usable if k >= links]
 
 
 def _numerical(W: FloatArray, usable: list[int], kept: list[int]) -> list[tuple[int, FloatArray]]:
-    """Return the rows of K that express every usable column by the kept ones."""
+    """Return the kept columns of a regressor, each with its row (s,) of the map K from standard to base parameters.
+
+    The rows express every usable column as a linear combination of the kept columns.
+
+    Args:
+        W: regressor of all standard parameters at random states, (m, s).
+        usable: indices of the columns of terms that the structure includes.
+        kept: indices of the independent columns.
+    """
     rows = np.zeros((len(kept), W.shape[1]))
     rows[:, usable] = grouping(W[:, kept], W[:, usable])
     return list(zip(kept, rows, strict=True))

@@ -52,7 +52,7 @@ def _chain_model(urdf_text: str, joint_names: tuple[str, ...], file: str) -> pin
 
 @dataclass(frozen=True, eq=False)
 class SerialChain:
-    """Chain joints of a robot as a pinocchio model."""
+    """Serial chain of a robot's joints as a pinocchio model."""
 
     model: pinocchio.Model
 
@@ -113,7 +113,10 @@ class SerialChain:
         return read_only(axes)
 
     def _motion_subspace(self, joint: int) -> np.ndarray:
-        """Return the velocity of joint `joint` per unit rate, in its own frame, (6,), linear then angular."""
+        """Return the velocity of a joint's frame per unit joint rate, in this frame: (6,), linear then angular part.
+
+        `joint` is the joint's index in the pinocchio model, from 1.
+        """
         data = self.model.createData()
         rate = np.zeros(self.size)
         rate[joint - 1] = 1.0

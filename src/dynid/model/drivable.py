@@ -18,7 +18,7 @@ LIMIT_TOLERANCE = 0.01  # tolerance for rounded limits, relative and in rad or m
 
 
 def refuse_undrivable(robot: Robot) -> None:
-    """Refuse to drive a robot if its file asks for something the driver cannot obey, or exceeds unapproved limits.
+    """Raise an error if robot.yaml has a setting that the driver cannot follow, or unapproved limits beyond the URDF's.
 
     Raises:
         ConfigurationError: one message with all findings.
@@ -84,7 +84,17 @@ def beyond_urdf(robot: Robot) -> Iterator[str]:
 def _wider_limits(
     joint: Joint, lower: float, upper: float, torque: float, urdf: UrdfJoint
 ) -> Iterator[tuple[str, str]]:
-    """Yield kind and description of each joint limit that exceeds the URDF's; a URDF limit of 0 is ignored."""
+    """Yield each limit of a joint that exceeds the URDF's: "position", "velocity" or "torque", and a description.
+
+    Limits that the URDF lacks or states as 0 are ignored.
+
+    Args:
+        joint: the joint in robot.yaml.
+        lower: lower position limit [rad; m if prismatic].
+        upper: upper position limit [rad; m if prismatic].
+        torque: torque limit [N m; N if prismatic].
+        urdf: the same joint in the URDF.
+    """
     factor, unit = (1.0, "m") if joint.prismatic else (180.0 / math.pi, "deg")
     if urdf.lower is not None and urdf.upper is not None and urdf.lower < urdf.upper:
         if lower < urdf.lower - LIMIT_TOLERANCE or upper > urdf.upper + LIMIT_TOLERANCE:

@@ -12,7 +12,7 @@ its own joint, its friction cannot be separated from the joint's, so FVM and FCM
     OF   constant offset   FS  Stribeck, sign(dq) exp(-(|dq| / v)^e) with fixed v and e
     KS   springs of single joints, see `dynid.model.springs`
 
-`dynid.model.friction` defines the direction and the decrease with speed.
+`dynid.model.friction` defines sign(dq), or its smooth replacement, and the Stribeck factor exp(-(|dq| / v)^e).
 """
 
 from collections.abc import Sequence
@@ -35,17 +35,25 @@ RESISTING = ("FV", "FVM", "FC", "FS", "FCM")  # kinds that resist motion, unlike
 
 
 def of_kinds(phi: BaseParameters, kinds: Sequence[str], *, others: bool = False) -> BaseParameters:
-    """Return the base parameters with zeros for all except these kinds of drive-side parameters.
+    """Return base parameters in which only the given kinds of drive-side parameters are kept; all others are 0.
 
     With `others` the given kinds are set to zero instead: `of_kinds(phi, KINDS, others=True)` gives, at zero
     acceleration, the torques of gravity, springs and Coriolis forces.
+
+    Args:
+        phi: base parameters.
+        kinds: kinds of drive-side parameters, such as "FV".
+        others: whether to keep all parameters except the given kinds.
     """
     kept = [(kind_and_number(name)[0] in kinds) is not others for name in phi.names]
     return BaseParameters(phi.names, phi.values * np.array(kept, dtype=np.float64))
 
 
 def is_smooth(kind: str) -> bool:
-    """Return whether the torque of a kind of drive-side parameters has derivatives everywhere."""
+    """Return whether a kind of drive-side parameters is rotor inertia, viscous friction or a spring.
+
+    Their torques have derivatives everywhere. All other kinds count as dry friction, including offsets.
+    """
     return kind in SMOOTH or is_spring(kind)
 
 
@@ -57,12 +65,12 @@ def kind_and_number(name: str) -> tuple[str, int]:
 
 @dataclass(frozen=True, eq=False)
 class DriveTerms:
-    """Drive-side parameters of n axes.
+    """Drive-side parameters of n axes: rotor inertia, friction, offsets and springs.
 
     Attributes:
         axes: number of axes n.
-        structure: terms of the model.
-        coupling: C, (n, n); the identity if every motor moves its own joint alone.
+        structure: terms that the model has.
+        coupling: matrix C (n, n) from joint to motor angles; the identity if every motor moves its own joint alone.
         springs: terms of springs at chain joints.
     """
 
@@ -80,7 +88,7 @@ class DriveTerms:
 
     @cached_property
     def coupled(self) -> tuple[int, ...]:
-        """Motors that move more than their own joint, counted from 0."""
+        """Indices of the motors that move more than their own joint, from 0."""
         return tuple(int(k) for k in np.flatnonzero((self.coupling != np.eye(self.axes)).any(axis=1)))
 
     def _numbered(self, kind: str) -> list[str]:
@@ -88,7 +96,7 @@ class DriveTerms:
 
     @cached_property
     def _extra(self) -> tuple[str, ...]:
-        """Standard parameters in addition to IA, FV and FC, which every axis has."""
+        """Names of all drive-side standard parameters except IA, FV and FC, which every axis has."""
         structure = self.structure
         names = self._numbered("OF") if structure.friction_offset else []
         names += self._numbered("FS") if structure.stribeck else []
@@ -98,12 +106,15 @@ class DriveTerms:
 
     @cached_property
     def standard_names(self) -> tuple[str, ...]:
-        """Names of the drive-side standard parameters: IA, FV, FC of every axis, then those of the structure."""
+        """Names of the drive-side standard parameters: IA, FV, FC of every axis, then further ones of the structure."""
         return (*self._numbered("IA"), *self._numbered("FV"), *self._numbered("FC"), *self._extra)
 
     @cached_property
     def modelled_names(self) -> tuple[str, ...]:
-        """Standard names that are terms of the structure."""
+        """Names of the drive-side standard parameters that the model includes.
+
+        Every axis has the standard parameters IA, FV and FC, but the model's structure may exclude them.
+        """
         structure = self.structure
         there = {"IA": structure.rotor_inertia, "FV": structure.viscous_friction, "FC": structure.coulomb_friction}
         return tuple(name for name in self.standard_names if there.get(kind_and_number(name)[0], True))
@@ -111,9 +122,14 @@ class DriveTerms:
     def columns(
         self, names: Sequence[str], q: FloatArray, dq: FloatArray, ddq: FloatArray, transition_rad_s: float = 0.0
     ) -> FloatArray:
-        """Return torques [N m] per SI unit of each named parameter, (N, n, len(names)); q, dq, ddq (N, n), SI.
+        """Return the regressor columns of drive-side parameters, (N, n, len(names)) [N m per SI unit].
 
-        `transition_rad_s` is v of tanh(dq / v), which replaces sign(dq); 0 keeps the sign.
+        Args:
+            names: names of the parameters.
+            q: joint positions, (N, n) [rad; m if prismatic].
+            dq: joint velocities, (N, n) [rad/s; m/s].
+            ddq: joint accelerations, (N, n) [rad/s^2; m/s^2].
+            transition_rad_s: v of tanh(dq / v), which replaces sign(dq); 0 keeps the sign.
         """
         terms = {term.name: term for term in self.springs}
         W, law = np.zeros((*dq.shape, len(names))), self._shape(transition_rad_s)
@@ -133,26 +149,34 @@ class DriveTerms:
         return W
 
     def _at_motor(self, W: FloatArray, column: int, motor: int, torque: FloatArray) -> None:
-        """Write a motor's torque (N,) into the rows of the joints that it moves."""
+        """Write a torque of one motor, transformed to the joints that it moves, into a column of a regressor.
+
+        Args:
+            W: regressor, (N, n, columns).
+            column: index of the column.
+            motor: index of the motor.
+            torque: torque of the motor per unit of the parameter, (N,) [N m per SI unit].
+        """
         for joint in np.flatnonzero(self.coupling[motor]):
             W[:, joint, column] = self.coupling[motor, joint] * torque
 
     def _shape(self, transition_rad_s: float) -> FrictionLaw:
-        """Return a friction law with only the shape of the structure's Stribeck curve."""
+        """Return a friction law without friction, which has only the shape of the structure's Stribeck curve."""
         stribeck = self.structure.stribeck
         figures = {} if stribeck is None else {"ws": stribeck.velocity_rad_s, "a": stribeck.exponent}
         return FrictionLaw.of(self.axes, figures, transition_rad_s)
 
     def inertia(self, rotor_inertias: FloatArray) -> FloatArray:
-        """Return C' diag(IA) C, (n, n) [kg m^2]."""
+        """Return C' diag(IA) C, the part of M(q) that rotor inertias IA (n,) cause, (n, n) [kg m^2]."""
         return np.asarray(self.coupling.T @ (rotor_inertias[:, None] * self.coupling))
 
 
 class DryTerms:
-    """Torques of the drive-side parameters without a derivative everywhere (dry friction), for one state or many.
+    """Dry friction and offsets of the drives: their torques at one state or many.
 
     Args:
-        names: drive-side parameters, (k,).
+        drive: drive-side parameters of the arm.
+        names: names of drive-side parameters, (k,); smooth ones, see `is_smooth`, have no effect here.
     """
 
     def __init__(self, drive: DriveTerms, names: Sequence[str]) -> None:
@@ -168,9 +192,12 @@ class DryTerms:
             self._blank[WS], self._blank[AS] = shape.velocity_rad_s, shape.exponent
 
     def torque(self, values: FloatArray, dq: FloatArray, transition_rad_s: float = 0.0) -> FloatArray:
-        """Return torques (N, n) [N m] of parameter values (k,) at rates (N, n).
+        """Return the torques of dry friction and offsets, (N, n) [N m].
 
-        `transition_rad_s` is v of tanh(dq / v), which replaces sign(dq); 0 keeps the sign.
+        Args:
+            values: parameter values in the order of `names`, (k,), SI.
+            dq: joint velocities, (N, n) [rad/s].
+            transition_rad_s: v of tanh(dq / v), which replaces sign(dq); 0 keeps the sign.
         """
         tau, none = np.zeros_like(dq), np.zeros_like(dq)
         if self._own:

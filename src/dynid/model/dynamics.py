@@ -1,7 +1,7 @@
-"""Identified model of a robot: tau = W(q, dq, ddq) phi, M(q; phi), inverse and forward dynamics (paper eqs. 3, 4).
+"""Identified model of a robot: tau = W(q, dq, ddq) phi, M(q; phi), inverse and forward dynamics.
 
-`ArmModel` joins geometry (modified DH), structure (which terms) and mount (gravity). It is the readable reference;
-the generated fast kernels are tested against it.
+`ArmModel` joins geometry (modified DH), structure (which terms) and mount (gravity), and evaluates eqs. 3 and 4 of
+arXiv:2605.15949. It is the readable reference; the generated fast kernels are tested against it.
 """
 
 import hashlib
@@ -69,7 +69,13 @@ class ArmModel:
         structure: Structure | None = None,
         lengths_m: Mapping[str, float] | None = None,
     ) -> "ArmModel":
-        """Return the model of a robot; `lengths_m` replaces modified DH lengths, such as {"r3": 0.24}.
+        """Return the model of a robot.
+
+        Args:
+            robot: the robot.
+            mount: mount of the arm; None is the default of robot.yaml.
+            structure: terms of the model; None takes those of robot.yaml.
+            lengths_m: modified DH lengths that replace those of the URDF, such as {"r3": 0.24} [m].
 
         Raises:
             ConfigurationError: the URDF cannot be used, or its joints are of other kinds than robot.yaml states.
@@ -108,7 +114,10 @@ class ArmModel:
         return self._shapes()
 
     def limits(self, bounds: PhysicalBounds) -> ArmLimits:
-        """Return the limits of this arm's links within bounds.
+        """Return the limits of the links' masses, centres of mass and extents, which follow from bounds in robot.yaml.
+
+        Args:
+            bounds: `physical_bounds` of robot.yaml.
 
         Raises:
             ConfigurationError: as for `arm_limits`.
@@ -143,7 +152,11 @@ class ArmModel:
 
     @cached_property
     def options(self) -> tuple[object, ...]:
-        """Options that affect torques besides names and geometry; empty for independent revolute drives."""
+        """Settings that affect torques in addition to parameter names and geometry.
+
+        These are the kinds of joints, the coupling, the Stribeck curve's shape and the springs. The tuple is empty for
+        revolute joints without coupling, Stribeck friction and springs.
+        """
         shape = self.structure.stribeck
         return (
             *([("prismatic", self.mdh.prismatic)] if any(self.mdh.prismatic) else []),
@@ -159,7 +172,7 @@ class ArmModel:
         return tuple(slides or axis in sprung for axis, slides in enumerate(self.prismatic))
 
     def base_parameters(self, standard: StandardParameters) -> BaseParameters:
-        """Return phi = K pi.
+        """Return the base parameters phi = K pi of standard parameters pi.
 
         Raises:
             DataError: the standard parameters are of another model.
@@ -183,7 +196,14 @@ class ArmModel:
         return out
 
     def _link_columns(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, gravity: FloatArray) -> FloatArray:
-        """Return the columns of link-side base parameters, (N, chain_size, link_count), at N chain states."""
+        """Return the regressor columns of the link-side base parameters, (N, chain_size, link_count) [N m per SI unit].
+
+        Args:
+            q: positions of the chain joints, (N, chain_size) [rad; m if prismatic].
+            dq: their velocities, (N, chain_size).
+            ddq: their accelerations, (N, chain_size).
+            gravity: gravity vector in the URDF base link, (3,) [m/s^2].
+        """
         representatives = np.array(self.regrouping.representatives[: self.regrouping.link_count])
         W = np.zeros((len(q), self.chain_size, len(representatives)))
         for j, motion in enumerate(link_motions(self.mdh, q, dq, ddq, gravity)):
@@ -192,7 +212,10 @@ class ArmModel:
         return W
 
     def regressor(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """Return W with tau = W phi, (N, n, p), at states (N, n) [rad, rad/s, rad/s^2]. Paper eq. 4."""
+        """Return the regressor W with tau = W phi, (N, n, p), at states (N, n) [rad, rad/s, rad/s^2].
+
+        This is eq. 4 of arXiv:2605.15949.
+        """
         q, dq, ddq = self.states(q, dq, ddq)
         c = self.chain_size
         W = np.zeros((len(q), self.axes, len(self.names)))
@@ -215,7 +238,7 @@ class ArmModel:
 
     @cached_property
     def modelled(self) -> NDArray[np.bool_]:
-        """Whether each standard parameter is a term of the structure, (s,)."""
+        """Mask (s,) of the standard parameters that the model's structure includes."""
         products = self.structure.products_of_inertia
         return np.array(
             [
@@ -228,12 +251,12 @@ class ArmModel:
 
     @cached_property
     def drive_names(self) -> tuple[str, ...]:
-        """Drive-side base parameters, which follow the link-side ones."""
+        """Names of the drive-side base parameters, which follow the link-side ones in `names`."""
         return tuple(self.regrouping.standard[k] for k in self.regrouping.representatives[self.regrouping.link_count :])
 
     @cached_property
     def dry_places(self) -> list[int]:
-        """Indices of base parameters without a derivative everywhere: Coulomb, Stribeck, offsets."""
+        """Indices of the base parameters of dry friction and offsets: kinds FC, FS, FCM and OF."""
         count = self.regrouping.link_count
         return [count + k for k, name in enumerate(self.drive_names) if not is_smooth(kind_and_number(name)[0])]
 
@@ -242,14 +265,23 @@ class ArmModel:
         return DryTerms(self.drive, [self.names[k] for k in self.dry_places])
 
     def dry_torque(self, dq: FloatArray, phi: BaseParameters, transition_rad_s: float = 0.0) -> FloatArray:
-        """Return torques (N, n) of the terms without a derivative (dry friction) at rates (N, n).
+        """Return the torques of dry friction and offsets among the base parameters, (N, n) [N m].
 
-        `transition_rad_s` is v of tanh(dq / v), which replaces sign(dq); 0 keeps the sign.
+        Args:
+            dq: joint velocities, (N, n) [rad/s].
+            phi: base parameters of this model.
+            transition_rad_s: v of tanh(dq / v), which replaces sign(dq); 0 keeps the sign.
         """
         return self.dry_values_torque(dq, self.values_of(phi), transition_rad_s)
 
     def dry_values_torque(self, dq: FloatArray, values: FloatArray, transition_rad_s: float) -> FloatArray:
-        """Return `dry_torque` from the base parameters' values (p,) alone."""
+        """Return the torques of dry friction and offsets, (N, n) [N m], from the values (p,) of all base parameters.
+
+        Args:
+            dq: joint velocities, (N, n) [rad/s].
+            values: values of the base parameters, (p,), SI.
+            transition_rad_s: v of tanh(dq / v), which replaces sign(dq); 0 keeps the sign.
+        """
         return self._dry.torque(values[self.dry_places], dq, transition_rad_s)
 
     def inertia_regressor(self, q: FloatArray) -> FloatArray:
@@ -274,7 +306,10 @@ class ArmModel:
         return self.inertia_regressor(q) @ self.values_of(phi)
 
     def inverse_dynamics(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, phi: BaseParameters) -> FloatArray:
-        """Return torques (N, n) [N m] for states (N, n). Paper eq. 3."""
+        """Return the torques (N, n) [N m] that cause accelerations ddq at states q, dq, (N, n) each.
+
+        This is eq. 3 of arXiv:2605.15949.
+        """
         q, dq, ddq = self.states(q, dq, ddq)
         c, values = self.chain_size, self.values_of(phi)
         tau = self.drive.columns(self.drive_names, q, dq, ddq) @ values[self.regrouping.link_count :]
@@ -284,20 +319,34 @@ class ArmModel:
     def _link_torques(
         self, q: FloatArray, dq: FloatArray, ddq: FloatArray, gravity: FloatArray, values: FloatArray
     ) -> FloatArray:
-        """Return torques (N, chain_size) of the links' base parameters, without computing the regressor."""
+        """Return the torques (N, chain_size) [N m] of the link-side base parameters, without computing the regressor.
+
+        Args:
+            q: positions of the chain joints, (N, chain_size) [rad; m if prismatic].
+            dq: their velocities, (N, chain_size).
+            ddq: their accelerations, (N, chain_size).
+            gravity: gravity vector in the URDF base link, (3,) [m/s^2].
+            values: values of all base parameters, (p,), SI.
+        """
         count, standard = self.regrouping.link_count, np.zeros(10 * self.chain_size)
         standard[list(self.regrouping.representatives[:count])] = values[:count]
         return link_torques(self.mdh, q, dq, ddq, gravity, standard.reshape(-1, 10))
 
     def gravity_torque(self, q: FloatArray, phi: BaseParameters, gravity: FloatArray) -> FloatArray:
-        """Return gravity torques (N, n) [N m] at rest at q (N, n), without springs; gravity (3,) [m/s^2]."""
+        """Return the torques (N, n) [N m] that balance gravity at rest, without springs.
+
+        Args:
+            q: positions, (N, n) [rad; m if prismatic].
+            phi: base parameters of this model.
+            gravity: gravity vector in the URDF base link, (3,) [m/s^2].
+        """
         out, still = np.zeros_like(q), np.zeros((len(q), self.chain_size))
         at = q[:, : self.chain_size]
         out[:, : self.chain_size] = self._link_torques(at, still, still, gravity, self.values_of(phi))
         return out
 
     def forward_dynamics(self, q: FloatArray, dq: FloatArray, tau: FloatArray, phi: BaseParameters) -> FloatArray:
-        """Return accelerations (N, n) [rad/s^2] for states and torques (N, n)."""
+        """Return the accelerations (N, n) [rad/s^2] that torques tau (N, n) [N m] cause at states q, dq, (N, n)."""
         q, dq, tau = self.states(q, dq, tau)
         bias = self.inverse_dynamics(q, dq, np.zeros_like(q), phi)
         return np.asarray(
@@ -305,7 +354,7 @@ class ArmModel:
         )
 
     def values_of(self, phi: BaseParameters) -> FloatArray:
-        """Return the values (p,) of parameters of this model.
+        """Return the values (p,) of base parameters, SI, after a check that they belong to this model.
 
         Raises:
             DataError: the parameters are of another model.
@@ -319,5 +368,5 @@ class ArmModel:
 
 @lru_cache(maxsize=16)  # regrouping is slow, and one command needs the same model in several places
 def _as_described(robot: Robot, mount: str) -> ArmModel:
-    """Return the model that robot.yaml and the URDF describe."""
+    """Return the model of a robot at a mount, with the structure of robot.yaml and the geometry of the URDF."""
     return ArmModel._of(robot, mount, robot.file.structure, {})

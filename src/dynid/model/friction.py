@@ -1,8 +1,8 @@
 """Friction of servo gears; no other module defines a friction law.
 
-Friction resists motion with at most a budget; at rest it balances any applied torque up to the budget. With w the
-velocity of a joint, tm the motor's torque on it, te the load (torque of gravity, Coriolis forces and contact on the
-joint, so -(C + g) of a free arm) and s = exp(-(|w| / ws)^a), which decreases with speed,
+The friction budget is the largest friction torque against the motion. At rest, friction balances any applied torque up
+to the budget. With w the velocity of a joint, tm the motor's torque on it, te the load (torque of gravity, Coriolis
+forces and contact on the joint, so -(C + g) of a free arm) and s = exp(-(|w| / ws)^a), which decreases with speed,
 
     budget = fb + fa sign(w) + |ke te - km tm| + s (fs + |kes te - kms tm| + q)
     torque = fv w + of + sign(w) budget
@@ -25,18 +25,19 @@ import numpy as np
 from dynid.errors import DataError, UnknownNameError
 from dynid.robot import FloatArray, read_only
 
-IMPLICIT_TOLERANCE = 1e-14  # relative residual at which the implicit solution ends
+IMPLICIT_TOLERANCE = 1e-14  # relative residual at which the implicit solution for the motor torque ends
 MOST_ITERATIONS = 100
-LONGEST_STICK_S = 0.25
-STARTING_RAD_S = 1e-6  # speed of a joint that starts to move: it has a direction, and the Stribeck term is full
+LONGEST_STICK_S = 0.25  # longest standstill over which the direction of friction is interpolated [s]
+STARTING_RAD_S = 1e-6  # speed of a joint that starts to move: its direction is known, and s is almost 1
 
 
 @dataclass(frozen=True)
 class Term:
     """Parameter of the friction law: its symbol, and the prefix of its names, such as FC in FC3.
 
-    `fades` states whether it is multiplied by s. A parameter of the kind "shape" enters s nonlinearly, one of the kind
-    "signed" may be negative, and all others are magnitudes of at least 0.
+    `fades` states whether the parameter is multiplied by s = exp(-(|dq| / ws)^a), which decreases with speed. The kind
+    "shape" is for ws and a, which enter s nonlinearly. A parameter of the kind "signed" may be negative; all others are
+    magnitudes of at least 0.
     """
 
     symbol: str
@@ -81,9 +82,14 @@ def direction(dq: float, transition: float) -> float:
 
 @numba.njit(cache=True)
 def fading(dq: float, velocity: float, exponent: float) -> float:
-    """Return s = exp(-(|dq| / velocity)^exponent).
+    """Return s = exp(-(|dq| / velocity)^exponent), by which the Stribeck terms of friction decrease with speed.
 
-    It is the remaining share of the Stribeck friction: 1 at rest; 0 in motion if `velocity` is 0.
+    s is 1 at rest. In motion it is between 0 and 1, and 0 if `velocity` is 0.
+
+    Args:
+        dq: joint velocity [rad/s].
+        velocity: Stribeck velocity ws [rad/s].
+        exponent: Stribeck exponent a.
     """
     if dq == 0.0:
         return 1.0
@@ -92,13 +98,31 @@ def fading(dq: float, velocity: float, exponent: float) -> float:
 
 @numba.njit(cache=True)
 def plain_budget(p: FloatArray, i: int, x: float, s: float, dq: float) -> float:
-    """Return the load-independent part of the friction budget [N m] of axis i in direction x; p (terms, n)."""
+    """Return the load-independent part of the friction budget of axis i [N m].
+
+    The budget is the largest friction torque against the motion.
+
+    Args:
+        p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
+        i: index of the axis.
+        x: direction of the motion from `direction`, -1 to 1.
+        s: factor of the Stribeck terms from `fading`, 0 to 1.
+        dq: joint velocity [rad/s]; it has no effect here.
+    """
     return float(p[FB, i] + p[FA, i] * x + s * p[FS, i])
 
 
 @numba.njit(cache=True)
 def plain_torque(p: FloatArray, i: int, x: float, s: float, dq: float) -> float:
-    """Return the load-independent part of the friction torque [N m] of axis i; parameters p (terms, n)."""
+    """Return the load-independent part of the friction torque of axis i in motion [N m].
+
+    Args:
+        p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
+        i: index of the axis.
+        x: direction of the motion from `direction`, -1 to 1.
+        s: factor of the Stribeck terms from `fading`, 0 to 1.
+        dq: joint velocity [rad/s].
+    """
     return float(p[FV, i] * dq + p[OF, i] + x * plain_budget(p, i, x, s, dq))
 
 
@@ -107,14 +131,20 @@ Load = tuple[float, float, float, float, float, float, float]
 
 @numba.njit(cache=True)
 def load_at(p: FloatArray, i: int, tm: float, te: float) -> Load:
-    """Return the signs of the load terms of axis i and their products with tm [N m]; parameters p (terms, n), SI.
+    """Return seven factors with which motor torque and load enter the friction of axis i.
 
-    If a load term is zero, its sign is the one that a slightly larger |tm| gives.
+    Friction is linear in these factors, so their means over many motor torques give the mean friction. If a load term,
+    such as ke te - km tm, is zero, its sign is the one that a slightly larger |tm| gives.
+
+    Args:
+        p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
+        i: index of the axis.
+        tm: motor torque at the joint [N m].
+        te: load: torque of gravity, Coriolis forces and contact on the joint [N m].
 
     Returns:
-        Seven values in this order: the sign of ke te - km tm and its product with tm; the sign of kes te - kms tm and
-            its product with tm; tm and tm^2 if the load drives the motor, else 0; 1 if the motor drives the load, else
-            0. The law is linear in these values, so their means over many tm give the mean friction.
+        Sign of ke te - km tm; this sign times tm [N m]; sign of kes te - kms tm; this sign times tm [N m]; tm if the
+        load drives the motor, else 0 [N m]; the square of the latter [N^2 m^2]; 1 if the motor drives the load, else 0.
     """
     alone = (1.0 if tm < 0.0 else 0.0) - (1.0 if tm > 0.0 else 0.0)
     steady, fading_part = p[KE, i] * te - p[KM, i] * tm, p[KES, i] * te - p[KMS, i] * tm
@@ -127,7 +157,15 @@ def load_at(p: FloatArray, i: int, tm: float, te: float) -> Load:
 
 @numba.njit(cache=True)
 def mean_load(p: FloatArray, i: int, tm: float, te: float, ripple: FloatArray) -> Load:
-    """Return the mean of `load_at` over motor torques tm + ripple (R,) [N m]; parameters p (terms, n), axis i."""
+    """Return the mean of `load_at` for axis i over motor torques that fluctuate.
+
+    Args:
+        p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
+        i: index of the axis.
+        tm: motor torque at the joint [N m].
+        te: load: torque of gravity, Coriolis forces and contact on the joint [N m].
+        ripple: deviations from tm over which the mean is computed, (R,) [N m].
+    """
     a = b = c = d = e = f = g = 0.0
     for r in range(len(ripple)):
         one = load_at(p, i, tm + ripple[r], te)
@@ -139,7 +177,17 @@ def mean_load(p: FloatArray, i: int, tm: float, te: float, ripple: FloatArray) -
 
 @numba.njit(cache=True)
 def load_budget(p: FloatArray, i: int, s: float, te: float, load: Load) -> float:
-    """Return the part of the friction budget [N m] that depends on the load te [N m]; p (terms, n), see `load_at`."""
+    """Return the load-dependent part of the friction budget of axis i [N m].
+
+    The budget is the largest friction torque against the motion.
+
+    Args:
+        p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
+        i: index of the axis.
+        s: factor of the Stribeck terms from `fading`, 0 to 1.
+        te: load: torque of gravity, Coriolis forces and contact on the joint [N m].
+        load: factors from `load_at` or `mean_load`.
+    """
     first, first_tm, second, second_tm, _, driven, driving = load
     quadratic = p[KMQ, i] * driven + p[KEQ, i] * driving * te * te
     faded = p[KES, i] * te * second - p[KMS, i] * second_tm + quadratic
@@ -148,33 +196,75 @@ def load_budget(p: FloatArray, i: int, s: float, te: float, load: Load) -> float
 
 @numba.njit(cache=True)
 def budget_of(p: FloatArray, i: int, x: float, dq: float, tm: float, te: float) -> float:
-    """Return the friction budget [N m] of axis i that moves in direction x (-1 to 1); parameters p (terms, n)."""
+    """Return the friction budget of axis i: the largest friction torque against the motion [N m].
+
+    Args:
+        p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
+        i: index of the axis.
+        x: direction of the motion from `direction`, -1 to 1.
+        dq: joint velocity [rad/s].
+        tm: motor torque at the joint [N m].
+        te: load: torque of gravity, Coriolis forces and contact on the joint [N m].
+    """
     s = fading(dq, p[WS, i], p[AS, i])
     return float(plain_budget(p, i, x, s, dq) + load_budget(p, i, s, te, load_at(p, i, tm, te)))
 
 
 @numba.njit(cache=True)
 def torque_of(p: FloatArray, i: int, transition: float, dq: float, tm: float, te: float) -> float:
-    """Return the friction torque [N m] of axis i in motion; parameters p (terms, n)."""
+    """Return the friction torque of axis i in motion [N m]; it is positive if dq is, apart from an offset.
+
+    Args:
+        p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
+        i: index of the axis.
+        transition: v of tanh(dq / v), which replaces sign(dq) [rad/s]; 0 keeps the sign.
+        dq: joint velocity [rad/s].
+        tm: motor torque at the joint [N m].
+        te: load: torque of gravity, Coriolis forces and contact on the joint [N m].
+    """
     x = direction(dq, transition)
     return float(p[FV, i] * dq + p[OF, i] + x * budget_of(p, i, x, dq, tm, te))
 
 
 @numba.njit(cache=True)
 def slope_by_motor(p: FloatArray, i: int, s: float, load: Load) -> float:
-    """Return the derivative [-] of the friction budget by tm; parameters p (terms, n), `load` from `load_at`."""
+    """Return the derivative of the friction budget of axis i by the motor torque [-].
+
+    Args:
+        p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
+        i: index of the axis.
+        s: factor of the Stribeck terms from `fading`, 0 to 1.
+        load: factors from `load_at` or `mean_load`.
+    """
     return float(-p[KM, i] * load[0] + s * (2.0 * p[KMQ, i] * load[4] - p[KMS, i] * load[2]))
 
 
 @numba.njit(cache=True)
 def slope_by_load(p: FloatArray, i: int, s: float, te: float, load: Load) -> float:
-    """Return the derivative [-] of the friction budget by te; parameters p (terms, n), `load` from `load_at`."""
+    """Return the derivative of the friction budget of axis i by the load te [-].
+
+    Args:
+        p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
+        i: index of the axis.
+        s: factor of the Stribeck terms from `fading`, 0 to 1.
+        te: load: torque of gravity, Coriolis forces and contact on the joint [N m].
+        load: factors from `load_at` or `mean_load`.
+    """
     return float(p[KE, i] * load[0] + s * (2.0 * p[KEQ, i] * te * load[6] + p[KES, i] * load[2]))
 
 
 @numba.njit(cache=True)
 def slope_by_velocity(p: FloatArray, i: int, transition: float, dq: float, tm: float, te: float) -> float:
-    """Return the derivative [N m s/rad] of the friction torque by dq without the jump of sign(dq); p (terms, n)."""
+    """Return the derivative of the friction torque of axis i by dq [N m s/rad], without the jump of sign(dq).
+
+    Args:
+        p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
+        i: index of the axis.
+        transition: v of tanh(dq / v), which replaces sign(dq) [rad/s]; 0 keeps the sign.
+        dq: joint velocity [rad/s].
+        tm: motor torque at the joint [N m].
+        te: load: torque of gravity, Coriolis forces and contact on the joint [N m].
+    """
     x, s = direction(dq, transition), fading(dq, p[WS, i], p[AS, i])
     slope = p[FV, i]
     if transition > 0.0:
@@ -191,9 +281,18 @@ def slope_by_velocity(p: FloatArray, i: int, transition: float, dq: float, tm: f
 def motor_torque_of(p: FloatArray, i: int, transition: float, dq: float, te: float, wanted: float) -> float:
     """Return the motor torque tm = wanted + friction(dq, tm, te) that delivers a torque to the links [N m].
 
-    As km + kms < 1 the two sides cross once, apart from the step of q at |tm| = |te|. They may cross within that step,
-    where friction takes any value between; then the position of the step is the solution. If the motor brakes and kmq
-    exceeds keq, they may cross on both sides of it, and either crossing is a solution: one of them is returned.
+    Friction depends on tm, so this equation is implicit. As km + kms < 1, it has one solution, unless the two sides
+    meet at |tm| = |te|, where the quadratic terms jump. If they meet within this jump, friction may have any value
+    between its ends, and |tm| = |te| is the solution. If the motor brakes and kmq exceeds keq, there may be a solution
+    on either side of the jump; one of them is returned.
+
+    Args:
+        p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
+        i: index of the axis.
+        transition: v of tanh(dq / v), which replaces sign(dq) [rad/s]; 0 keeps the sign.
+        dq: joint velocity [rad/s].
+        te: load: torque of gravity, Coriolis forces and contact on the joint [N m].
+        wanted: torque that the links shall receive [N m].
     """
     x, s = direction(dq, transition), fading(dq, p[WS, i], p[AS, i])
     base = wanted + plain_torque(p, i, x, s, dq)
@@ -221,7 +320,15 @@ def motor_torque_of(p: FloatArray, i: int, transition: float, dq: float, te: flo
 
 @numba.njit(cache=True)
 def budgets(p: FloatArray, dq: FloatArray, tm: FloatArray, te: FloatArray, out: FloatArray) -> None:
-    """Write the friction budgets of states (N, n) [rad/s, N m] into `out`, in the directions sign(dq)."""
+    """Write the friction budgets of all axes in N states to `out`: the largest friction torques against the motion.
+
+    Args:
+        p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
+        dq: joint velocities, (N, n) [rad/s]; their signs are the directions of motion.
+        tm: motor torques at the joints, (N, n) [N m].
+        te: loads: torques of gravity, Coriolis forces and contact on the joints, (N, n) [N m].
+        out: result, (N, n) [N m].
+    """
     for k in range(dq.shape[0]):
         for i in range(dq.shape[1]):
             out[k, i] = budget_of(p, i, float(np.sign(dq[k, i])), dq[k, i], tm[k, i], te[k, i])
@@ -229,7 +336,16 @@ def budgets(p: FloatArray, dq: FloatArray, tm: FloatArray, te: FloatArray, out: 
 
 @numba.njit(cache=True)
 def torques(p: FloatArray, transition: float, dq: FloatArray, tm: FloatArray, te: FloatArray, out: FloatArray) -> None:
-    """Write the friction torques of states (N, n) [rad/s, N m] into `out`, as `torque_of` gives them."""
+    """Write the friction torques of all axes in N states to `out`; `torque_of` computes each.
+
+    Args:
+        p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
+        transition: v of tanh(dq / v), which replaces sign(dq) [rad/s]; 0 keeps the sign.
+        dq: joint velocities, (N, n) [rad/s].
+        tm: motor torques at the joints, (N, n) [N m].
+        te: loads: torques of gravity, Coriolis forces and contact on the joints, (N, n) [N m].
+        out: result, (N, n) [N m].
+    """
     for k in range(dq.shape[0]):
         for i in range(dq.shape[1]):
             out[k, i] = torque_of(p, i, transition, dq[k, i], tm[k, i], te[k, i])
@@ -239,7 +355,16 @@ def torques(p: FloatArray, transition: float, dq: FloatArray, tm: FloatArray, te
 def motor_torques(
     p: FloatArray, transition: float, dq: FloatArray, te: FloatArray, wanted: FloatArray, out: FloatArray
 ) -> None:
-    """Write the motor torques for states (N, n) [rad/s, N m] into `out`, as `motor_torque_of` gives them."""
+    """Write the motor torques that deliver `wanted` to the links in N states to `out`; see `motor_torque_of`.
+
+    Args:
+        p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
+        transition: v of tanh(dq / v), which replaces sign(dq) [rad/s]; 0 keeps the sign.
+        dq: joint velocities, (N, n) [rad/s].
+        te: loads: torques of gravity, Coriolis forces and contact on the joints, (N, n) [N m].
+        wanted: torques that the links shall receive, (N, n) [N m].
+        out: result, (N, n) [N m].
+    """
     for k in range(dq.shape[0]):
         for i in range(dq.shape[1]):
             out[k, i] = motor_torque_of(p, i, transition, dq[k, i], te[k, i], wanted[k, i])
@@ -247,7 +372,18 @@ def motor_torques(
 
 @numba.njit(cache=True)
 def slopes(p: FloatArray, transition: float, dq: FloatArray, tm: FloatArray, te: FloatArray, out: FloatArray) -> None:
-    """Write the derivatives of `torque_of` by dq, tm and te of states (N, n) into `out` (3, N, n) [N m s/rad, -, -]."""
+    """Write the derivatives of friction torques by velocity, motor torque and load to `out`, for N states.
+
+    The jump of sign(dq) is left out.
+
+    Args:
+        p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
+        transition: v of tanh(dq / v), which replaces sign(dq) [rad/s]; 0 keeps the sign.
+        dq: joint velocities, (N, n) [rad/s].
+        tm: motor torques at the joints, (N, n) [N m].
+        te: loads: torques of gravity, Coriolis forces and contact on the joints, (N, n) [N m].
+        out: derivatives by dq, tm and te, (3, N, n) [N m s/rad, -, -].
+    """
     for k in range(dq.shape[0]):
         for i in range(dq.shape[1]):
             x, s = direction(dq[k, i], transition), fading(dq[k, i], p[WS, i], p[AS, i])
@@ -259,9 +395,14 @@ def slopes(p: FloatArray, transition: float, dq: FloatArray, tm: FloatArray, te:
 
 @numba.njit(cache=True)
 def plain_gradient(x: float, s: float, dq: float, share: float, out: FloatArray) -> None:
-    """Write `share` times the derivatives of a friction torque by its load-independent terms into `out`, (terms,), SI.
+    """Write derivatives of one axis's friction torque by its load-independent terms FV, FC, FA, OF and FS to `out`.
 
-    x is the direction and s the remaining share of fading friction, see `direction` and `fading`.
+    Args:
+        x: direction of the motion from `direction`, -1 to 1.
+        s: factor of the Stribeck terms from `fading`, 0 to 1.
+        dq: joint velocity [rad/s].
+        share: factor by which all derivatives are multiplied.
+        out: result in the order of `TERMS`, (terms,) [N m per SI unit]; other entries stay unchanged.
     """
     out[FV] = dq * share
     out[FB] = x * share
@@ -272,9 +413,17 @@ def plain_gradient(x: float, s: float, dq: float, share: float, out: FloatArray)
 
 @numba.njit(cache=True)
 def load_gradient(x: float, s: float, te: float, load: Load, share: float, out: FloatArray) -> None:
-    """Write `share` times the derivatives of a friction torque by its load terms into `out` (terms,), SI.
+    """Write derivatives of one axis's friction torque by its load-dependent terms to `out`.
 
-    `load` is the result of `load_at`. The torque is linear in these terms.
+    The terms are KM, KE, KMS, KES, KMQ and KEQ; the torque is linear in them.
+
+    Args:
+        x: direction of the motion from `direction`, -1 to 1.
+        s: factor of the Stribeck terms from `fading`, 0 to 1.
+        te: load: torque of gravity, Coriolis forces and contact on the joint [N m].
+        load: factors from `load_at` or `mean_load`.
+        share: factor by which all derivatives are multiplied.
+        out: result in the order of `TERMS`, (terms,) [N m per SI unit]; other entries stay unchanged.
     """
     first, first_tm, second, second_tm, _, driven, driving = load
     steady, faded = x * share, x * s * share
@@ -289,9 +438,16 @@ def load_gradient(x: float, s: float, te: float, load: Load, share: float, out: 
 
 @numba.njit(cache=True)
 def add_shape_gradient(p: FloatArray, i: int, dq: float, out: FloatArray) -> None:
-    """Write the derivatives by the shape into `out`, (terms,) [N m per SI unit].
+    """Write derivatives of one axis's friction torque by Stribeck velocity and exponent to `out`.
 
-    `out` must already hold the derivatives by all fading terms.
+    At rest, or if the axis has no Stribeck curve, `out` stays unchanged.
+
+    Args:
+        p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
+        i: index of the axis.
+        dq: joint velocity [rad/s].
+        out: derivatives in the order of `TERMS`, (terms,) [N m per SI unit]; those by FS, KMS, KES, KMQ and KEQ must be
+            given.
     """
     if dq == 0.0 or not p[WS, i] > 0.0:
         return
@@ -307,9 +463,15 @@ def add_shape_gradient(p: FloatArray, i: int, dq: float, out: FloatArray) -> Non
 def gradients(
     p: FloatArray, transition: float, dq: FloatArray, tm: FloatArray, te: FloatArray, out: FloatArray
 ) -> None:
-    """Write derivatives of `torque_of` by the parameters into `out` (N, n, terms) [N m per SI unit].
+    """Write derivatives of friction torques by the parameters of each axis to `out`, for N states.
 
-    `out` must be zero on entry.
+    Args:
+        p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
+        transition: v of tanh(dq / v), which replaces sign(dq) [rad/s]; 0 keeps the sign.
+        dq: joint velocities, (N, n) [rad/s].
+        tm: motor torques at the joints, (N, n) [N m].
+        te: loads: torques of gravity, Coriolis forces and contact on the joints, (N, n) [N m].
+        out: result, (N, n, terms) [N m per SI unit]; zero on entry.
     """
     for k in range(dq.shape[0]):
         for i in range(dq.shape[1]):
@@ -321,10 +483,10 @@ def gradients(
 
 @dataclass(frozen=True, eq=False)
 class FrictionLaw:
-    """Friction of n axes; arrays are read-only.
+    """Friction law of n axes; arrays are read-only.
 
     Attributes:
-        values: one row per term in the order of `TERMS`, (terms, n), SI; 0 if an axis lacks a term.
+        values: parameters, one row per term in the order of `TERMS`, (terms, n), SI; 0 if an axis lacks a term.
         transition_rad_s: v of tanh(dq / v), which replaces sign(dq); 0 keeps the sign.
         deviations: standard deviations of the values, (terms, n), NaN if unknown; None if all are unknown.
     """
@@ -366,9 +528,13 @@ class FrictionLaw:
 
     @classmethod
     def of(cls, axes: int, figures: Mapping[str, FloatArray | float], transition_rad_s: float = 0.0) -> "FrictionLaw":
-        """Return a law from values by symbol ("fb", "km", ...), each (n,) or one for all axes.
+        """Return the law of n axes from its parameters by symbol, such as {"fb": 0.1}.
 
-        The symbols kl and kls of M3 and M4 mean ke = km and kes = kms.
+        Args:
+            axes: number of axes n.
+            figures: values by symbol, each (n,) or one number for all axes, SI. The symbols kl and kls of M3 and M4 set
+                ke = km and kes = kms.
+            transition_rad_s: v of tanh(dq / v), which replaces sign(dq); 0 keeps the sign.
 
         Raises:
             UnknownNameError: a symbol that is not a parameter.
@@ -393,7 +559,7 @@ class FrictionLaw:
 
     @property
     def depends_on_load(self) -> bool:
-        """Whether friction depends on motor torque or load."""
+        """Whether friction depends on the motor torque or on the load."""
         return bool(self.values[KM : KEQ + 1].any())
 
     def __getitem__(self, symbol: str) -> FloatArray:
@@ -402,7 +568,7 @@ class FrictionLaw:
         return np.asarray(self.values[SYMBOLS.index(symbol)])
 
     def with_values(self, figures: Mapping[str, FloatArray | float]) -> "FrictionLaw":
-        """Return the law with some values replaced, by symbol; their deviations become unknown."""
+        """Return the law with some parameters replaced, by symbol; their standard deviations become unknown."""
         values = np.array(self.values)
         deviations = None if self.deviations is None else np.array(self.deviations)
         for symbol, value in figures.items():
@@ -412,27 +578,37 @@ class FrictionLaw:
         return replace(self, values=values, deviations=deviations)
 
     def scaled(self, factor: float) -> "FrictionLaw":
-        """Return friction multiplied by `factor` at every velocity and load, such as that of a warm gear."""
+        """Return the law with friction multiplied by `factor` at every velocity and load, as for a warm gear."""
         values = factor * self.values
         values[[WS, AS]] = self.values[[WS, AS]]
         return replace(self, values=values, deviations=None)
 
     def budget(self, dq: FloatArray, tm: FloatArray | float = 0.0, te: FloatArray | float = 0.0) -> FloatArray:
-        """Return the largest friction torque (..., n) [N m] at velocities dq (..., n) [rad/s], or at rest."""
+        """Return the largest friction torques against the motion, (..., n) [N m].
+
+        Args:
+            dq: velocities, (..., n) [rad/s]; at 0 the largest friction at rest is returned.
+            tm: motor torques at the joints, (..., n) [N m].
+            te: loads: torques of gravity, Coriolis forces and contact on the joints, (..., n) [N m].
+        """
         rates, motor, load, out = self._states(dq, tm, te)
         budgets(self.values, rates, motor, load, out)
         return out.reshape(np.shape(dq))
 
     def directions(self, dq: FloatArray) -> FloatArray:
-        """Return `direction` of all velocities (..., n) [rad/s]."""
+        """Return sign(dq), or tanh(dq / v) if the law has a transition velocity v, at velocities (..., n) [rad/s]."""
         return np.asarray(np.tanh(dq / self.transition_rad_s) if self.transition_rad_s > 0.0 else np.sign(dq))
 
     def directions_in_time(self, dq: FloatArray, step_s: float) -> FloatArray:
-        """Return friction directions (M, n) for velocities dq (M, n) [rad/s] at intervals of `step_s` [s].
+        """Return the directions in which friction acts, -1 to 1, over a time series of velocities, (M, n) [-].
 
-        The velocity gives no direction below the transition velocity. If a joint sticks for less than
-        `LONGEST_STICK_S`, its friction changes linearly in time between the values before and after. The friction of a
-        joint that rests for longer is unknown: its direction is that of its velocity, so close to 0.
+        A joint that is faster than the transition velocity has the direction of `directions`. If a joint is slower for
+        less than `LONGEST_STICK_S`, its direction changes linearly in time between the directions before and after. If
+        it is slower for longer, its friction is unknown; `directions` then gives a value close to 0.
+
+        Args:
+            dq: velocities, (M, n) [rad/s].
+            step_s: time between two rows of dq [s].
         """
         x, instants = self.directions(dq), np.arange(len(dq))
         for i, slides in enumerate((np.abs(dq) > self.transition_rad_s).T):
@@ -446,7 +622,7 @@ class FrictionLaw:
         return x
 
     def fadings(self, dq: FloatArray) -> FloatArray:
-        """Return `fading` of all velocities (..., n) [rad/s]."""
+        """Return the factors s of the Stribeck terms at velocities dq (..., n) [rad/s], see `fading`."""
         velocity, exponent = self.values[WS], self.values[AS]
         given = velocity > 0.0
         s = np.exp(-((np.abs(dq) / np.where(given, velocity, 1.0)) ** exponent))
@@ -461,23 +637,30 @@ class FrictionLaw:
             te: loads: torques of gravity, Coriolis forces and contact on the joints, (..., n) [N m].
 
         Returns:
-            Motor torque in excess of the links' torque, so against dq, (..., n) [N m].
+            Additional motor torque that overcomes friction, (..., n) [N m]; it has the sign of dq, apart from an
+            offset.
         """
         rates, motor, load, out = self._states(dq, tm, te)
         torques(self.values, self.transition_rad_s, rates, motor, load, out)
         return out.reshape(np.shape(dq))
 
     def motor_torque(self, dq: FloatArray, wanted: FloatArray, te: FloatArray | float = 0.0) -> FloatArray:
-        """Return motor torques tm = wanted + torque(dq, tm, te), which deliver `wanted` (..., n) [N m]."""
+        """Return the motor torques tm = wanted + torque(dq, tm, te), (..., n) [N m].
+
+        Args:
+            dq: velocities, (..., n) [rad/s].
+            wanted: torques that the links shall receive, (..., n) [N m].
+            te: loads: torques of gravity, Coriolis forces and contact on the joints, (..., n) [N m].
+        """
         rates, asked, load, out = self._states(dq, wanted, te)
         motor_torques(self.values, self.transition_rad_s, rates, load, asked, out)
         return out.reshape(np.shape(dq))
 
     def starting_torque(self, load: FloatArray, sign: float) -> FloatArray:
-        """Return the motor torques that start joints from rest against a load (..., n), (..., n) [N m].
+        """Return the motor torques that start joints from rest against a load, (..., n) [N m].
 
         Args:
-            load: torque that the links take at rest, such as gravity's, (..., n) [N m].
+            load: torque that the links require at rest, such as that against gravity, (..., n) [N m].
             sign: direction of the motion, 1 or -1.
         """
         return self.motor_torque(np.full_like(load, sign * STARTING_RAD_S), load, -load)
@@ -485,7 +668,10 @@ class FrictionLaw:
     def derivatives(
         self, dq: FloatArray, tm: FloatArray | float = 0.0, te: FloatArray | float = 0.0
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the derivatives of `torque` by dq, tm and te, (..., n) each, without jumps."""
+        """Return the derivatives of `torque` by dq, tm and te, (..., n) each [N m s/rad, -, -].
+
+        The jump of sign(dq) is left out. The arguments are those of `torque`.
+        """
         rates, motor, load, _ = self._states(dq, tm, te)
         found = np.empty((3, *rates.shape))
         slopes(self.values, self.transition_rad_s, rates, motor, load, found)
@@ -493,7 +679,10 @@ class FrictionLaw:
         return by_velocity, by_motor, by_load
 
     def gradient(self, dq: FloatArray, tm: FloatArray | float = 0.0, te: FloatArray | float = 0.0) -> FloatArray:
-        """Return derivatives of `torque` by the parameters of each axis, (..., n, terms) as in `TERMS`."""
+        """Return the derivatives of `torque` by the parameters of each axis, (..., n, terms) [N m per SI unit].
+
+        They are in the order of `TERMS`. The arguments are those of `torque`.
+        """
         rates, motor, load, _ = map(
             np.array, self._states(dq, tm, te)
         )  # copies: numba compiles anew for read-only arrays
@@ -504,7 +693,11 @@ class FrictionLaw:
     def _states(
         self, dq: FloatArray, second: FloatArray | float, third: FloatArray | float
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return three quantities of the same states as (N, n), and an empty array of that shape."""
+        """Return dq and two further quantities of the same states as arrays (N, n), and an empty array of that shape.
+
+        Raises:
+            DataError: dq has another number of axes than the law.
+        """
         shape = np.shape(dq)
         if not shape or shape[-1] != self.axes:
             raise DataError(f"friction of {self.axes} axes: velocities have the shape {shape}; expected (..., n)")
@@ -513,7 +706,7 @@ class FrictionLaw:
 
 
 def _of_shape(x: FloatArray | float, shape: tuple[int, ...]) -> FloatArray:
-    """Return a contiguous array of a shape; arrays that already have it are returned as they are, which saves time."""
+    """Return x as a contiguous array of a shape; an array that is one already is returned itself, which saves time."""
     if isinstance(x, np.ndarray) and x.shape == shape and x.dtype == np.float64 and x.flags.c_contiguous:
         return x
     return np.ascontiguousarray(np.broadcast_to(np.asarray(x, dtype=np.float64), shape))

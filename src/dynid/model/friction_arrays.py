@@ -24,7 +24,7 @@ Array = Any  # array of numpy, jax.numpy or a module with the same functions
 
 @dataclass(frozen=True, eq=False)
 class ArrayFriction:
-    """Friction of n axes as functions of arrays (..., n), created by `of`.
+    """Friction law of n axes as functions of arrays (..., n), created by `of`.
 
     Attributes:
         xp: module of the arrays: numpy, jax.numpy or another one with their functions.
@@ -75,9 +75,10 @@ class ArrayFriction:
         return p["fb"] + p["fa"] * x + xp.abs(p["ke"] * load - p["km"] * motor) + self._fading(dq) * faded
 
     def _fading(self, dq: Array) -> Array:
-        """Return s = exp(-(|dq| / ws)^a): 1 at rest, and 0 in motion for axes without a Stribeck velocity ws.
+        """Return the factor s = exp(-(|dq| / ws)^a) of the Stribeck terms for velocities dq (..., n) [rad/s].
 
-        Only positive numbers are raised to a power, so that derivatives are finite everywhere.
+        s is 1 at rest, and 0 in motion for axes without a Stribeck velocity ws. Only positive numbers are raised to a
+        power, so that derivatives are finite everywhere.
         """
         xp, ws, a = self.xp, self.values["ws"], self.values["a"]
         rests, known = dq == 0.0, ws > 0.0

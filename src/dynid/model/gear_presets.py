@@ -1,4 +1,4 @@
-"""Friction of known gears by servo model: `friction.yaml` in a robot's folder, with the source of every value."""
+"""Published friction of servo gears: the file `friction.yaml` in a robot's folder, with the source of every value."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,9 +20,13 @@ AT_JOINT = {"fb": (1, 1), "fs": (1, 1), "fv": (1, 2), "kmq": (-1, -1), "keq": (-
 
 
 class Gear(Strict):
-    """Friction values of one gear by BAM's model, each by symbol (see `dynid.model.friction`), and their source.
+    """Published friction values of one gear, and their source.
 
-    `bam` names BAM parameter files beside friction.yaml; each gives the values of the model that it names.
+    Attributes:
+        source: origin of the values.
+        models: for friction models M1 to M6 the values by symbol, see `dynid.model.friction`.
+        bam: names of BAM parameter files beside friction.yaml; each adds the values of the friction model that it
+            names.
     """
 
     source: str
@@ -30,7 +34,7 @@ class Gear(Strict):
     bam: tuple[str, ...] = ()
 
     def with_files(self, folder: Path) -> "Gear":
-        """Return the gear with the friction values that its BAM files in a folder give."""
+        """Return this gear with the friction values of its BAM files, which are in `folder`, added to `models`."""
         read = [read_bam(folder / name) for name in self.bam]
         return self.model_copy(update={"models": self.models | {one.model: one.figures for one in read}})
 
@@ -46,7 +50,13 @@ class Gear(Strict):
 
 
 class GearFile(Strict):
-    """Schema of friction.yaml; `servos` gives the gear of each servo model, or a substitute for it."""
+    """Schema of friction.yaml.
+
+    Attributes:
+        schema_version: version of the schema.
+        servos: name of the gear of each servo model, or of a similar gear if the servo's own has no published values.
+        gears: friction values by the name of the gear.
+    """
 
     schema_version: int
     servos: dict[str, str]
@@ -54,7 +64,7 @@ class GearFile(Strict):
 
 
 def load_gears(robot: Robot) -> GearFile:
-    """Load the robot's friction.yaml.
+    """Load the robot's friction.yaml and the BAM files that it names.
 
     Raises:
         InputNotFoundError, ConfigurationError: the file does not exist, or is not valid.
@@ -65,7 +75,10 @@ def load_gears(robot: Robot) -> GearFile:
 
 
 def known_models(robot: Robot) -> tuple[str, ...]:
-    """Return the friction models for which the robot's folder has values of all its servos; () without a file."""
+    """Return the friction models of M1 to M6 for which friction.yaml has values of all servos of the robot.
+
+    The result is () if the robot's folder has no friction.yaml.
+    """
     if not (robot.folder / FILE_NAME).is_file():
         return ()
     file = load_gears(robot)
@@ -84,12 +97,12 @@ def at_joint(figures: Mapping[str, float], joint: Joint) -> dict[str, float]:
 
 
 def gear_friction(robot: Robot, model: str = "M6", file: GearFile | None = None) -> FrictionLaw:
-    """Return the friction of all axes of a robot by a model's published values, with an exact sign(dq).
+    """Return the friction of all axes of a robot from published values of its gears, with an exact sign(dq).
 
     Args:
         robot: robot whose joints name their servo models.
-        model: M1 to M6.
-        file: the values; None is the robot's own file.
+        model: friction model, "M1" to "M6".
+        file: content of a friction.yaml; None is the robot's own file.
 
     Raises:
         UnknownNameError: no values for this model.

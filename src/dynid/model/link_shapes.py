@@ -1,4 +1,4 @@
-"""Collision shapes of an arm's links, and which of them touch at a posture (pinocchio and coal)."""
+"""Collision shapes of an arm's links, and tests which links touch at a posture (pinocchio and coal)."""
 
 import xml.etree.ElementTree as ElementTree  # DOCTYPEs, the way to external entities, are refused before parsing
 from pathlib import Path
@@ -18,9 +18,9 @@ except ImportError:
 
 
 def _without_meshes(tree: UrdfTree) -> dict[str, Mesh]:
-    """Replace the meshes of collision shapes by spheres; return the meshes by pinocchio's names of the shapes.
+    """Replace the meshes of a URDF's collision shapes by spheres, in place; return the meshes by names of their shapes.
 
-    Only a child process may read the files, so pinocchio must not.
+    The names are those that pinocchio gives. Only a child process may read mesh files, so pinocchio must not read them.
 
     Raises:
         ConfigurationError: a mesh cannot be read.
@@ -42,7 +42,11 @@ def _without_meshes(tree: UrdfTree) -> dict[str, Mesh]:
 
 
 def _bounding_tree(urdf: Path, mesh: Mesh) -> Any:
-    """Return coal's bounding-volume tree of a mesh, which contact queries need."""
+    """Return coal's bounding-volume tree of a mesh, which contact queries need; `urdf` names the file in errors.
+
+    Raises:
+        ConfigurationError: the mesh has no triangles that can be used.
+    """
     made = coal.BVHModelOBBRSS()
     made.beginModel(len(mesh.triangles), len(mesh.vertices))
     made.addVertices(mesh.vertices)

@@ -53,7 +53,7 @@ class MdhChain:
         return len(self.alpha)
 
     def with_lengths(self, overrides_m: Mapping[str, float]) -> "MdhChain":
-        """Return the same chain with some lengths replaced, such as {"r3": 0.24} for the paper's geometry.
+        """Return the same chain with some lengths replaced, such as {"r3": 0.24} [m].
 
         Raises:
             UnknownNameError: a name other than d1..dn, r1..rn.
@@ -76,11 +76,17 @@ class MdhChain:
         return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
 
     def relative_positions(self) -> FloatArray:
-        """Return the origins of frames j in frames j-1 at q = 0, (n, 3) [m]; `prismatic_axes` is their motion."""
+        """Return the origins of frames j in frames j-1 at q = 0, (n, 3) [m].
+
+        The origin of a prismatic joint's frame moves by `prismatic_axes` times q.
+        """
         return np.stack([self.d, -np.sin(self.alpha) * self.r, np.cos(self.alpha) * self.r], axis=-1)
 
     def prismatic_axes(self) -> FloatArray:
-        """Return the motion of frame j's origin in frame j-1 per q_j, (n, 3): a prismatic joint's axis, else zero."""
+        """Return the displacement of frame j's origin in frame j-1 per unit of q_j, (n, 3) [-].
+
+        It is the unit vector of the axis of a prismatic joint, and zero for a revolute joint.
+        """
         axes = np.stack([np.zeros(self.size), -np.sin(self.alpha), np.cos(self.alpha)], axis=-1)
         return np.where(np.array(self.prismatic)[:, None], axes, 0.0)
 
@@ -100,11 +106,17 @@ class MdhChain:
 def common_normal(
     p1: FloatArray, z1: FloatArray, p2: FloatArray, z2: FloatArray
 ) -> tuple[FloatArray, float, FloatArray | None]:
-    """Return the common normal of two axes, each given by a point and a unit direction.
+    """Return the common normal of two axes: its foot on axis 1, its length, and its direction.
+
+    Args:
+        p1: point on axis 1, (3,) [m].
+        z1: unit direction of axis 1, (3,).
+        p2: point on axis 2, (3,) [m].
+        z2: unit direction of axis 2, (3,).
 
     Returns:
-        foot on axis 1 (3,), distance [m], unit direction from axis 1 to axis 2 (3,), or None for coincident axes. For
-        parallel axes the foot is p1; for intersecting ones the direction is z1 x z2.
+        Foot on axis 1 (3,) [m], distance of the axes [m], and unit direction from axis 1 to axis 2 (3,), which is None
+        for coincident axes. For parallel axes the foot is p1; for intersecting ones the direction is that of z1 x z2.
     """
     cross, between = np.cross(z1, z2), p2 - p1
     sine = np.linalg.norm(cross)
@@ -123,7 +135,15 @@ def common_normal(
 def _x_axis(
     previous: FloatArray | None, z: FloatArray, z_next: FloatArray, normal: FloatArray | None, distance: float
 ) -> FloatArray:
-    """Return the direction of x_j: the common normal, with its sign chosen by the module's rules."""
+    """Return the axis x_j of frame j, (3,): the common normal, with its sign chosen by the module's rules.
+
+    Args:
+        previous: x_{j-1}, (3,); None for the first frame.
+        z: z_j, (3,).
+        z_next: z_{j+1}, (3,).
+        normal: direction of the common normal of z_j and z_{j+1}, (3,); None if it is not unique.
+        distance: distance of z_j and z_{j+1} [m].
+    """
     if normal is None:
         seed = previous if previous is not None else np.eye(3)[int(np.argmin(np.abs(z)))]
         along = seed - (seed @ z) * z

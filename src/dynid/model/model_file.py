@@ -1,4 +1,4 @@
-"""File model.yaml: an identified model with names, units, deviations, verdict and provenance."""
+"""File model.yaml: an identified model with names, units, standard deviations, verdict and provenance."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -19,11 +19,12 @@ from dynid.verdict import Check, Verdict
 
 
 class ParameterRow(Strict):
-    """One base parameter; `standard_deviation` is that of the estimate before the projection to a consistent set.
+    """One base parameter.
 
-    The deviation includes encoder backlash and friction that the law does not represent; in a campaign it also includes
-    the scatter over motions. `determined` states whether the data determine the parameter within 10 %; None in files of
-    former versions.
+    `standard_deviation` belongs to the estimate before it is projected to physically consistent parameters. It includes
+    encoder backlash and friction that the law does not represent; in a campaign it also includes the scatter over
+    motions. `determined` states whether the data determine the parameter within 10 %; None in files of former versions.
+    `grouping` is the parameter's formula in standard parameters.
     """
 
     name: str
@@ -35,7 +36,7 @@ class ParameterRow(Strict):
 
 
 class CoulombRow(Strict):
-    """Coulomb friction of one axis."""
+    """Coulomb friction of one axis [N m]."""
 
     name: str
     value: NonNegative
@@ -43,14 +44,14 @@ class CoulombRow(Strict):
 
 
 class CoulombBlock(Strict):
-    """Coulomb friction besides the base parameters in files of former versions, every FC in N m."""
+    """Coulomb friction in addition to the base parameters, as files of former versions hold it [N m]."""
 
     transition_rad_s: Positive
     axes_nm: tuple[CoulombRow, ...]
 
 
 class FrictionTerm(Strict):
-    """One term of friction, see `dynid.model.friction.TERMS`: its values for all axes, and their deviations."""
+    """One term of the friction law, see `dynid.model.friction.TERMS`: its values for all axes, and their deviations."""
 
     symbol: str
     unit: str
@@ -59,13 +60,13 @@ class FrictionTerm(Strict):
 
 
 class FrictionRung(Strict):
-    """One structure of friction in a comparison.
+    """One of the friction structures (sets of friction terms) that a comparison fitted.
 
     Attributes:
         name: name of the structure, with its additional terms.
-        parameters: number of friction parameters besides the base parameters.
+        parameters: number of friction parameters in addition to the base parameters.
         held_out: weighted error on blocks of time that were not fitted, relative to the torque.
-        excess: squared error above the best structure's, relative to the best one's.
+        excess: squared error minus that of the best structure, relative to the latter.
         standard_error: standard error of the excess over the blocks.
         chosen: whether this structure was chosen.
     """
@@ -79,10 +80,10 @@ class FrictionRung(Strict):
 
 
 class FrictionBlock(Strict):
-    """Friction besides the base parameters.
+    """Friction in addition to the base parameters.
 
     Attributes:
-        structure: name of the friction structure.
+        structure: name of the friction structure, a set of friction terms.
         transition_rad_s: v of tanh(dq / v), which replaces sign(dq).
         terms: all terms that at least one axis has.
         left_out: names of parameters that the motion does not excite; they are zero.
@@ -99,10 +100,10 @@ class FrictionBlock(Strict):
 
 
 class TorqueDeviations(Strict):
-    """Expected errors of predicted torques of a moving joint, by classes of its speed.
+    """Expected errors of the model's torques for moving joints, by classes of joint speed.
 
     Attributes:
-        speeds_rad_s: bounds of the classes, one fewer than classes.
+        speeds_rad_s: speeds that separate the classes, one fewer than classes.
         deviations_nm: root mean squares of the errors [N m], a row of all axes per class.
         lasting_nm: part of the errors that is constant while a joint moves in one direction; () if unknown.
         passing_nm: part of the errors that changes with speed, like friction that the law lacks; for the slowest class
@@ -116,22 +117,26 @@ class TorqueDeviations(Strict):
 
     @property
     def lasting(self) -> FloatArray:
-        """Lasting part of the errors, (classes, n) [N m], or the whole errors if the parts are unknown."""
+        """Part of the torque errors that is constant while a joint moves in one direction, (classes, n) [N m].
+
+        If the parts are unknown, these are the whole errors.
+        """
         return np.array(self.lasting_nm or self.deviations_nm)
 
     @property
     def passing(self) -> FloatArray:
-        """Part of the errors that changes with speed, (classes, n) [N m]; zero if the parts are unknown."""
+        """Part of the torque errors that changes with speed, (classes, n) [N m]; zero if the parts are unknown."""
         return np.array(self.passing_nm or np.zeros_like(self.deviations_nm))
 
 
 class UndeterminedGroup(Strict):
     """Parameters that the motion does not determine.
 
-    The data do not separate the estimates from 1.5 times themselves, because half of their size is within the noise.
+    Estimates of these parameters do not differ significantly from zero or from 1.5 times themselves: half of their size
+    is within the noise.
 
     Attributes:
-        what: the group in words.
+        what: description of the group.
         parameters: names of the parameters in the group.
         distance: size of half the parameter values, in standard deviations.
         needed: minimum of `distance` for parameters that the motion determines.
@@ -144,13 +149,13 @@ class UndeterminedGroup(Strict):
 
 
 class ExportError(Strict):
-    """Relative error of a file's predicted torques on held-out recordings.
+    """Relative error of the torques that a file predicts on held-out recordings.
 
     Attributes:
-        file: model.yaml, or the export.
+        file: name of the file: model.yaml, MJCF or URDF.
         recordings: names of the recordings; a file's first row covers all of them.
         moving: || tau - tau_hat || / || tau || of joints in motion.
-        relative: relative error over all samples.
+        relative: || tau - tau_hat || / || tau || over all samples.
     """
 
     file: str
@@ -164,7 +169,8 @@ class ModelFile(Strict):
 
     `export_errors` belong to model.yaml, MJCF and URDF; () if no recording was held out.
     `not_determined` names groups of parameters that the motion hardly excites.
-    `verdict` holds the checks that decided on acceptance; a published table has none and is not `accepted`.
+    `verdict` holds the checks that decided whether the model is `accepted`. A model from a published table has no
+    checks and is not `accepted`.
     """
 
     schema_version: Literal[1] = 1
@@ -187,7 +193,9 @@ class ModelFile(Strict):
     provenance: dict[str, Any] = {}
 
     def base_parameters(self, model: ArmModel) -> BaseParameters:
-        """Return the parameters as phi of `model`.
+        """Return the base parameters of the file, after a check that they belong to the structure of `model`.
+
+        Their covariance is diagonal, from the standard deviations; None if one of them is unknown.
 
         Raises:
             DataError: the file is of another robot or structure.
@@ -210,7 +218,7 @@ class ModelFile(Strict):
         return BaseParameters(names, np.array([row.value for row in self.parameters]), covariance)
 
     def friction(self) -> FrictionLaw | None:
-        """Return the friction besides the base parameters; None if none was estimated."""
+        """Return the friction law in addition to the base parameters; None if the file has none."""
         old, block = self.coulomb_friction, self.friction_law
         if block is not None:
             size = (
@@ -231,7 +239,7 @@ class ModelFile(Strict):
         return FrictionLaw(law.values, old.transition_rad_s, deviations)
 
     def standard_parameters(self, model: ArmModel) -> StandardParameters:
-        """Return the consistent standard parameters.
+        """Return the physically consistent standard parameters of the file, in the modified DH frames of `model`.
 
         Raises:
             DataError: the file has none.
@@ -246,7 +254,13 @@ class ModelFile(Strict):
 def parameter_rows(
     model: ArmModel, phi: BaseParameters, determined: Collection[str] | None = None
 ) -> tuple[ParameterRow, ...]:
-    """Return the rows of model.yaml for base parameters; `determined` are names, None if unknown."""
+    """Return the rows of model.yaml for base parameters.
+
+    Args:
+        model: model to which the parameters belong.
+        phi: base parameters.
+        determined: names of the parameters that the data determine; None if unknown.
+    """
     deviations, springs = phi.standard_deviations, {term.name: term.formula for term in model.drive.springs}
     return tuple(
         ParameterRow(
@@ -268,9 +282,9 @@ def friction_block(
     change_per_minute: float | None = None,
     ladder: tuple[FrictionRung, ...] = (),
 ) -> FrictionBlock | None:
-    """Return the block of model.yaml for friction besides the base parameters.
+    """Return the block of model.yaml for friction in addition to the base parameters; None without friction.
 
-    The arguments are the attributes of `FrictionBlock`; without friction the result is None.
+    The arguments are the attributes of `FrictionBlock`.
     """
     if friction is None:
         return None
@@ -296,7 +310,10 @@ def friction_block(
 
 
 def with_friction(standard: StandardParameters, friction: FrictionLaw | None) -> StandardParameters:
-    """Return standard parameters with the Coulomb coefficients FC of a friction law; they cannot hold other terms."""
+    """Return standard parameters whose Coulomb friction FC is replaced by that of a friction law.
+
+    Standard parameters cannot hold the law's other terms. They stay unchanged if the law is None.
+    """
     if friction is None:
         return standard
     values = np.array(standard.values)

@@ -1,4 +1,4 @@
-"""Base parameters from the regressor itself: independent columns, and how the others depend on them.
+"""Base parameters from the regressor itself: independent columns, and factors that express all others by them.
 
 Columns are examined one after the other in a given order, so the choice does not depend on the last bits of a sum, as
 the ties of a pivoted factorisation do. A column that is zero within rounding is excluded before any division by its
@@ -24,7 +24,12 @@ def is_zero_column(W: FloatArray) -> NDArray[np.bool_]:
 
 
 def independent_columns(W: FloatArray, order: Sequence[int]) -> list[int]:
-    """Return the columns of W (m, s) [N m per SI unit], in the given order, that are independent of those before."""
+    """Return the indices of the columns of W (m, s) that are linearly independent of the columns kept before them.
+
+    Args:
+        W: regressor, (m, s) [N m per SI unit].
+        order: indices in the order in which columns are examined; all others are ignored.
+    """
     silent = is_zero_column(W)
     basis = np.zeros((len(W), 0))
     kept = []
@@ -43,7 +48,12 @@ def independent_columns(W: FloatArray, order: Sequence[int]) -> list[int]:
 
 
 def grouping(kept: FloatArray, others: FloatArray) -> FloatArray:
-    """Return factors B (b, s) with others = kept B, for independent columns (m, b) and dependent ones (m, s); SI."""
+    """Return the factors B (b, s) that express columns by independent columns: others = kept B.
+
+    Args:
+        kept: independent columns, (m, b) [N m per SI unit].
+        others: columns that depend on them, (m, s) [N m per SI unit].
+    """
     factors = np.linalg.lstsq(kept, others, rcond=None)[0]
     factors[:, is_zero_column(np.column_stack([kept, others]))[kept.shape[1] :]] = 0.0
     factors[np.abs(factors) < FACTOR_TOLERANCE] = 0.0

@@ -15,10 +15,10 @@ GROUP_PHRASES: dict[Kind, str] = {
 
 
 class ParameterGroup(NamedTuple):
-    """Base parameters of one kind of one link.
+    """Base parameters of one link that belong together.
 
     Attributes:
-        kind: rotor, inertia or first moments.
+        kind: "rotor" (inertia of the joint's rotor), "inertia", or "gravity" (mass and first moments).
         number: number of the link or joint, from 1.
         names: names of the parameters.
         places: indices of the parameters among all names.
@@ -31,12 +31,12 @@ class ParameterGroup(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Description of the group in words."""
+        """Description of the group, such as "the inertia of link 3"."""
         return GROUP_PHRASES[self.kind].format(self.number)
 
 
 def parameter_groups(names: Sequence[str]) -> tuple[ParameterGroup, ...]:
-    """Return the groups of base parameters by link; friction and springs belong to none."""
+    """Return the groups of base parameters by link and kind, from their names; friction and springs are in no group."""
     places: dict[tuple[int, Kind], list[int]] = {}
     for place, name in enumerate(names):
         if (kind := _kind(name)) is not None:

@@ -60,7 +60,7 @@ class _Named:
 
 @dataclass(frozen=True, eq=False)
 class BaseParameters(_Named):
-    """Base parameters phi.
+    """Base parameters phi: the combinations of standard parameters on which torques depend.
 
     Attributes:
         names: names of the parameters, (p,).
@@ -82,7 +82,7 @@ class BaseParameters(_Named):
         return None if self.covariance is None else read_only(np.sqrt(np.diag(self.covariance)))
 
     def with_values(self, values: FloatArray) -> "BaseParameters":
-        """Return other values (p,), SI, with the same names and covariance."""
+        """Return base parameters with new values (p,), SI, and the present names and covariance."""
         return BaseParameters(self.names, values, self.covariance)
 
 
@@ -105,15 +105,15 @@ class StandardParameters(_Named):
         return self.values[10 * j : 10 * (j + 1)]
 
     def axis(self, kind: str) -> FloatArray:
-        """Return IA, FV or FC of all axes, (n,) [kg m^2, N m s/rad or N m]."""
+        """Return the parameters of one kind, "IA", "FV" or "FC", of all axes, (n,) [kg m^2, N m s/rad or N m]."""
         return read_only([v for n, v in zip(self.names, self.values, strict=True) if n.rstrip("0123456789") == kind])
 
 
 def physical_lower_bounds(names: tuple[str, ...]) -> FloatArray:
-    """Return lower bounds (p,) [SI unit] that single base parameters of every arm satisfy.
+    """Return lower bounds (p,) [SI unit] that hold for base parameters of every arm.
 
-    Rotor inertias are positive, friction is not negative. Only parameters that are not sums have such
-    bounds; all others get -inf.
+    Rotor inertias are positive, and viscous and Coulomb friction are not negative. Base parameters that combine several
+    standard parameters have no such bound and get -inf, as do all other kinds.
     """
     by_kind = {"IA": MINIMUM_ROTOR_INERTIA, "FV": 0.0, "FC": 0.0}
     return read_only([by_kind.get(name.rstrip("0123456789"), -np.inf) for name in names])

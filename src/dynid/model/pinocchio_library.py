@@ -6,7 +6,7 @@ from dynid.errors import MissingLibraryError
 
 
 def missing_library(error: ImportError) -> ImportError:
-    """Return an error with one sentence about the missing system library, or else the original error."""
+    """Return an error with one sentence about a missing system library, or `error` itself if it has another cause."""
     found = re.match(r"(\S+\.so\S*): cannot open shared object file", str(error))
     if found is None:
         return error

@@ -1,4 +1,4 @@
-"""Inverse-dynamics regressor in the modified DH frames, batched over samples (paper eq. 4).
+"""Inverse-dynamics regressor in the modified DH frames, batched over samples (arXiv:2605.15949, eq. 4).
 
 By the principle of virtual power, link j loads joint i <= j with
 
@@ -33,7 +33,15 @@ def skew(v: FloatArray) -> FloatArray:
 
 @dataclass
 class LinkMotion:
-    """Motion of one link in its own frame: w, dw, a are (N, 3); the Jacobians Jw, Jv of joints 1..j are (N, j, 3)."""
+    """Motion of one link j at N samples, in the modified DH frame of this link.
+
+    Attributes:
+        w: angular velocity, (N, 3) [rad/s].
+        dw: angular acceleration, (N, 3) [rad/s^2].
+        a: acceleration of the frame's origin minus gravity, (N, 3) [m/s^2].
+        Jw: angular velocity per unit rate of each of the joints 1..j, (N, j, 3).
+        Jv: velocity of the frame's origin per unit rate of each of the joints 1..j, (N, j, 3).
+    """
 
     w: FloatArray
     dw: FloatArray
@@ -45,13 +53,13 @@ class LinkMotion:
 def link_motions(
     mdh: MdhChain, q: FloatArray, dq: FloatArray, ddq: FloatArray, gravity: FloatArray
 ) -> list[LinkMotion]:
-    """Return the motion of all links by an outward recursion over N samples.
+    """Return the motion of each link at N samples, by a recursion from the base outwards.
 
     Args:
         mdh: geometry of the chain.
-        q: positions, (N, n).
-        dq: velocities, (N, n).
-        ddq: accelerations, (N, n).
+        q: positions, (N, n) [rad; m if prismatic].
+        dq: velocities, (N, n) [rad/s; m/s].
+        ddq: accelerations, (N, n) [rad/s^2; m/s^2].
         gravity: gravity vector in the URDF base, (3,) [m/s^2].
     """
     count = len(q)
@@ -90,7 +98,7 @@ def _plus(a: FloatArray, b: Vector) -> Vector:
 
 @numba.njit(cache=True)
 def _rotate_back(v: Vector, R: FloatArray, out: FloatArray) -> None:
-    """Write v R, which is R' v, into `out` (3,)."""
+    """Write R' v of a vector v (3,) and a rotation R (3, 3) into `out` (3,)."""
     for b in range(3):
         out[b] = v[0] * R[0, b] + v[1] * R[1, b] + v[2] * R[2, b]
 
@@ -105,9 +113,16 @@ def _next_link(
     before: tuple[FloatArray, ...],
     after: tuple[FloatArray, ...],
 ) -> None:
-    """Execute one step of the recursion: rotations (N, 3, 3), positions (N, 3), joint rates and accelerations (N,).
+    """Compute the motion of a link from the motion of the link before it, at N samples.
 
-    `before` and `after`, the result, are w, dw, a, Jw, Jv of a `LinkMotion`.
+    Args:
+        R: rotations of the link's frame in the frame before, (N, 3, 3).
+        p: origins of the link's frame in the frame before, (N, 3) [m].
+        dq: velocities of the link's joint, (N,) [rad/s; m/s].
+        ddq: accelerations of the link's joint, (N,) [rad/s^2; m/s^2].
+        prismatic: whether the joint is prismatic.
+        before: w, dw, a, Jw and Jv of the `LinkMotion` of the link before.
+        after: the same quantities of this link, written in place; the Jacobians are zero on entry.
     """
     w, dw, a, Jw, Jv = before
     w1, dw1, a1, Jw1, Jv1 = after
@@ -135,14 +150,24 @@ def _next_link(
 
 
 def link_columns(motion: LinkMotion) -> FloatArray:
-    """Return torques [N m] of joints 1..j per SI unit of link j's parameters, (N, j, 10), as in LINK_PARAMETERS."""
+    """Return the torques of joints 1..j per unit of each parameter of link j, (N, j, 10) [N m per SI unit].
+
+    The parameters are in the order of `LINK_PARAMETERS`.
+    """
     columns = np.empty((*motion.Jw.shape[:2], 10))
     fill_columns(motion, np.arange(10), columns, np.arange(10))
     return columns
 
 
 def fill_columns(motion: LinkMotion, which: NDArray[np.int64], W: FloatArray, places: NDArray[np.int64]) -> None:
-    """Write the columns `which` (k,) of `link_columns` [N m per SI unit] to the places (k,) in W (N, n, p)."""
+    """Write regressor columns of one link's parameters into W.
+
+    Args:
+        motion: motion of the link at N samples.
+        which: indices of the parameters in `LINK_PARAMETERS`, (k,).
+        W: regressor, (N, n, p) [N m per SI unit]; rows of joints after the link stay unchanged.
+        places: indices of the columns of W to write, (k,).
+    """
     _fill_columns(motion.w, motion.dw, motion.a, motion.Jw, motion.Jv, which, W, places)
 
 
@@ -157,10 +182,20 @@ def _fill_columns(
     W: FloatArray,
     places: NDArray[np.int64],
 ) -> None:
-    """Write Jw' moments + Jv' forces of unit parameters into W.
+    """Write regressor columns of one link's parameters into W, as Jw' moment + Jv' force of unit parameters.
 
-    A unit inertia A has the moment A dw + w x A w; a unit first moment e has the moment e x a and the force dw x e +
-    w x (w x e).
+    A unit inertia A has the moment A dw + w x A w; a unit first moment e has the moment e x a and the force dw x e + w
+    x (w x e). A unit mass has the force a.
+
+    Args:
+        w: angular velocity of the link, (N, 3) [rad/s].
+        dw: its angular acceleration, (N, 3) [rad/s^2].
+        a: acceleration of its frame's origin minus gravity, (N, 3) [m/s^2].
+        Jw: angular velocity of the link per unit joint rate, (N, j, 3).
+        Jv: velocity of its frame's origin per unit joint rate, (N, j, 3).
+        which: indices of the parameters in `LINK_PARAMETERS`, (k,).
+        W: regressor, (N, n, p) [N m per SI unit].
+        places: indices of the columns of W to write, (k,).
     """
     moments, forces, units = np.zeros((10, 3)), np.zeros((10, 3)), np.eye(3)
     spin = np.zeros(3)
@@ -210,7 +245,17 @@ def link_torques(
 def _add_link_torques(
     w: FloatArray, dw: FloatArray, a: FloatArray, Jw: FloatArray, Jv: FloatArray, own: FloatArray, tau: FloatArray
 ) -> None:
-    """Add Jw' moment + Jv' force of one link with ten parameters to the joints' torques (N, n)."""
+    """Add the torques that one link requires, Jw' moment + Jv' force, to the joints' torques.
+
+    Args:
+        w: angular velocity of the link, (N, 3) [rad/s].
+        dw: its angular acceleration, (N, 3) [rad/s^2].
+        a: acceleration of its frame's origin minus gravity, (N, 3) [m/s^2].
+        Jw: angular velocity of the link per unit joint rate, (N, j, 3).
+        Jv: velocity of its frame's origin per unit joint rate, (N, j, 3).
+        own: parameters of the link in the order of `LINK_PARAMETERS`, (10,), SI.
+        tau: torques of all joints, (N, n) [N m].
+    """
     xx, xy, xz, yy, yz, zz, mx, my, mz, mass = own
     for k in range(len(w)):
         x, y, z = w[k, 0], w[k, 1], w[k, 2]

@@ -1,18 +1,20 @@
 """Regressor by screw theory and Kronecker products, and the minimal set of its parameters.
 
-It is independent of the modified DH frames and of the recursion in `regressor`: twists are [angular; linear], link
-frames have their z along the joint's axis at q = 0, and all links form one block matrix,
+It is independent of the modified DH frames and of the recursion in `regressor`. Twists are [angular; linear], and link
+frames have their z along the joint's axis at q = 0. In block matrices of all links, with twists V and joint screws A,
 
     V = Gamma A dq,   dV = Gamma (A ddq - [ad_(A dq)] V + base),   tau = A' Gamma' (G dV - [ad_V]' G V),
 
-linear in the spatial inertias G = diag(G_1 .. G_n). As A X B = (B' (x) A) vec X, every block of
+which is linear in the spatial inertias G = diag(G_1 .. G_n). G_j has ten parameters lambda_j, so vec G_j = K lambda_j
+with a constant K. As vec(A X B) = (B' (x) A) vec X, every block of the regressor Y,
 
-    Y_ij = (dV_j' (x) J_ij - V_j' (x) J_ij ad_Vj') K,   J_ij = (Gamma_ji xi_i)',   vec G_j = K lambda_j,
+    Y_ij = (dV_j' (x) J_ij - V_j' (x) J_ij ad_Vj') K,   J_ij = (Gamma_ji xi_i)',
 
-is a Kronecker product; M(q) likewise, column m n + i of vec M holding (J_mj (x) J_ij) K lambda_j.
+consists of Kronecker products; xi_i is the screw of joint i. So does M(q): its entry (m, i) is the sum over the links j
+of (J_mj (x) J_ij) K lambda_j.
 
-The minimal set: Y of random states is H = H0 R with the pivot columns H0 of its reduced row echelon form, so that
-torques depend on lambda_0 = R lambda only, and M(q) and the forward dynamics follow from lambda_0 alone.
+The minimal set of parameters: Y of random states is H = H0 R with the pivot columns H0 of its reduced row echelon form.
+So torques depend only on lambda_0 = R lambda, and M(q) and the forward dynamics follow from lambda_0 alone.
 """
 
 from dataclasses import dataclass
@@ -31,7 +33,10 @@ PARALLEL_SINE = 1e-9
 
 
 def _inertia_vector() -> FloatArray:
-    """Return K (36, 10) with vec G = K lambda, lambda as in `regressor.LINK_PARAMETERS`."""
+    """Return the matrix K (36, 10) from ten parameters lambda of a link to its spatial inertia: vec G = K lambda.
+
+    lambda is in the order of `regressor.LINK_PARAMETERS`. G is (6, 6), angular part first; vec stacks its columns.
+    """
     columns = []
     for k in range(10):
         G = np.zeros((6, 6))
@@ -51,7 +56,7 @@ INERTIA_VECTOR = _inertia_vector()
 
 
 def turned_onto(axis: FloatArray) -> FloatArray:
-    """Return the shortest rotation (3, 3) that maps z to a unit vector (3,) [-], by Rodrigues' formula."""
+    """Return the shortest rotation (3, 3) that maps z to a unit vector `axis` (3,) [-], by Rodrigues' formula."""
     turn = np.cross([0.0, 0.0, 1.0], axis)
     sine = np.linalg.norm(turn)
     if sine < PARALLEL_SINE:
@@ -61,7 +66,10 @@ def turned_onto(axis: FloatArray) -> FloatArray:
 
 
 def adjoint(T: FloatArray) -> FloatArray:
-    """Return Ad_T (..., 6, 6) of placements (..., 4, 4) [-, m], for twists with the angular part first."""
+    """Return the adjoint matrices Ad_T (..., 6, 6) of placements T (..., 4, 4) [-, m].
+
+    They transform twists, which have the angular part first.
+    """
     R, Ad = T[..., :3, :3], np.zeros((*T.shape[:-2], 6, 6))
     Ad[..., :3, :3] = Ad[..., 3:, 3:] = R
     Ad[..., 3:, :3] = skew(T[..., :3, 3]) @ R
@@ -69,7 +77,10 @@ def adjoint(T: FloatArray) -> FloatArray:
 
 
 def lie_bracket(V: FloatArray) -> FloatArray:
-    """Return ad_V (..., 6, 6) of twists (..., 6) [rad/s, m/s]."""
+    """Return the matrices ad_V (..., 6, 6) with ad_V U = [V, U] for twists V (..., 6) [rad/s, m/s].
+
+    Twists have the angular part first.
+    """
     ad = np.zeros((*V.shape, 6))
     ad[..., :3, :3] = ad[..., 3:, 3:] = skew(V[..., :3])
     ad[..., 3:, :3] = skew(V[..., 3:])
@@ -101,7 +112,7 @@ class ScrewChain:
 
     @classmethod
     def of(cls, robot: Robot, mount: str | None = None) -> "ScrewChain":
-        """Return the chain joints of a robot.
+        """Return the serial chain of a robot at a mount; None is the default mount of robot.yaml.
 
         Raises:
             UnknownNameError, ConfigurationError: as for `SerialChain.from_robot` and `Robot.gravity`.
@@ -138,7 +149,10 @@ class ScrewChain:
         return np.asarray(self._between @ moved)
 
     def _jacobians(self, steps: FloatArray) -> FloatArray:
-        """Return J (N, i, j, 6), the twist of link j in its frame per unit rate of joint i; steps (N, n, 6, 6)."""
+        """Return the twist of link j, in its frame, per unit rate of joint i, as J (N, i, j, 6).
+
+        `steps` (N, n, 6, 6) is the result of `_outward`.
+        """
         J = np.zeros((len(steps), self.size, self.size, 6))
         for j in range(self.size):
             if j:
@@ -147,11 +161,17 @@ class ScrewChain:
         return J
 
     def _outward(self, q: FloatArray) -> FloatArray:
-        """Return Ad of T_(i-1,i)^-1, which maps twists one link outward, (N, n, 6, 6)."""
+        """Return the matrices that map twists from frame i - 1 to frame i, Ad of T_(i-1,i)^-1, (N, n, 6, 6).
+
+        q are joint positions, (N, n).
+        """
         return adjoint(_inverse(self._relative(q)))
 
     def regressor(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """Return Y (N, n, 10 n) with tau = Y lambda of the rigid links; inputs (N, n) [rad, rad/s, rad/s^2].
+        """Return the regressor Y (N, n, 10 n) of the rigid links, with tau = Y lambda.
+
+        lambda holds ten parameters per link, in the order of `regressor.LINK_PARAMETERS`, in the link frames of this
+        chain. The arguments are (N, n) each [rad, rad/s, rad/s^2].
 
         Raises:
             DataError: states of other shapes.
@@ -173,7 +193,16 @@ class ScrewChain:
         return Y
 
     def _accelerations(self, steps: FloatArray, V: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """Return dV (N, n, 6) with gravity as an acceleration of the base."""
+        """Return the spatial accelerations dV of all links in their frames, (N, n, 6).
+
+        Gravity is included as an acceleration of the base.
+
+        Args:
+            steps: result of `_outward`, (N, n, 6, 6).
+            V: twists of the links in their frames, (N, n, 6).
+            dq: joint velocities, (N, n).
+            ddq: joint accelerations, (N, n).
+        """
         last = np.tile(np.concatenate([np.zeros(3), -self.gravity]), (len(dq), 1))
         out = []
         for j in range(self.size):
@@ -184,7 +213,7 @@ class ScrewChain:
         return np.stack(out, axis=1)
 
     def inertia_regressor(self, q: FloatArray) -> FloatArray:
-        """Return Z (N, n, n, 10 n) with M(q) = Z lambda, for q (N, n)."""
+        """Return Z (N, n, n, 10 n) with M(q) = Z lambda, for q (N, n) and the parameters lambda of `regressor`."""
         J = self._jacobians(self._outward(np.atleast_2d(q)))
         Z = np.zeros((len(J), self.size, self.size, 10 * self.size))
         for j in range(self.size):
@@ -195,7 +224,9 @@ class ScrewChain:
         return Z
 
     def minimal_set(self, seed: int = 0) -> "MinimalSet":
-        """Return the minimal set from random states; tests show that it does not depend on the states.
+        """Return the minimal parameters of the chain, computed from random states.
+
+        Tests show that the result does not depend on the states.
 
         Args:
             seed: seed of the random states.
@@ -208,21 +239,22 @@ class ScrewChain:
 
 
 def _kronecker(row: FloatArray, other: FloatArray) -> FloatArray:
-    """Return row' (x) other of vectors (..., 6), (..., 36)."""
+    """Return the Kronecker products row' (x) other of vectors (..., 6) each, as (..., 36)."""
     product = row[..., :, None] * other[..., None, :]
     return product.reshape(*product.shape[:-2], 36)
 
 
 @dataclass(frozen=True, eq=False)
 class MinimalSet:
-    """Minimal parameters of a chain.
+    """Minimal parameters lambda_0 = R lambda of a chain, which determine its torques.
 
-    States are (N, n) [rad, rad/s, rad/s^2], torques [N m], parameters in SI units.
+    lambda are ten parameters per link, see `ScrewChain.regressor`. States are (N, n) [rad, rad/s, rad/s^2], torques [N
+    m], parameters in SI units.
 
     Attributes:
         chain: the arm.
-        pivots: columns of Y that are independent, (r,).
-        R: rows of the reduced row echelon form, (r, 10 n): lambda_0 = R lambda.
+        pivots: indices of the independent columns of the chain's regressor Y, (r,).
+        R: rows of the reduced row echelon form, (r, 10 n).
     """
 
     chain: ScrewChain
@@ -230,7 +262,7 @@ class MinimalSet:
     R: FloatArray
 
     def regressor(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """Return Y_0 (N, n, r) with tau = Y_0 lambda_0.
+        """Return the regressor Y_0 (N, n, r) of the minimal parameters lambda_0, with tau = Y_0 lambda_0.
 
         Raises:
             DataError: as for `ScrewChain.regressor`.
@@ -238,13 +270,17 @@ class MinimalSet:
         return self.chain.regressor(q, dq, ddq)[..., list(self.pivots)]
 
     def inertia(self, q: FloatArray, values: FloatArray) -> FloatArray:
-        """Return M(q) (N, n, n) of minimal parameters (r,) at q (N, n)."""
+        """Return M(q), (N, n, n), for positions q (N, n) and values of the minimal parameters (r,)."""
         return np.asarray(self.chain.inertia_regressor(q)[..., list(self.pivots)] @ values)
 
     def forward_dynamics(self, q: FloatArray, dq: FloatArray, tau: FloatArray, values: FloatArray) -> FloatArray:
-        """Return accelerations (N, n) of the rigid links; tau (N, n) without friction, minimal parameters (r,).
+        """Return the accelerations (N, n) of the rigid links: ddq = M(q)^-1 (tau - Y_0(q, dq, 0) lambda_0).
 
-        ddq = M(q)^-1 (tau - Y_0(q, dq, 0) lambda_0).
+        Args:
+            q: positions, (N, n).
+            dq: velocities, (N, n).
+            tau: torques without those that overcome friction, (N, n).
+            values: minimal parameters lambda_0, (r,).
 
         Raises:
             DataError: as for `ScrewChain.regressor`.
@@ -255,5 +291,5 @@ class MinimalSet:
 
 
 def same(one: MinimalSet, other: MinimalSet, tolerance: float = 1e-8) -> bool:
-    """Return whether two minimal sets have the same pivots and the same factors."""
+    """Return whether two minimal sets have the same pivots, and matrices R that agree within `tolerance`."""
     return one.pivots == other.pivots and bool(np.abs(one.R - other.R).max(initial=0.0) <= tolerance)

@@ -20,7 +20,13 @@ PREFIX = "KS"
 
 @dataclass(frozen=True, order=True)
 class SpringTerm:
-    """One power of a spring; `joint` counts from 0, and positions count from `about` [rad; m if prismatic]."""
+    """One term of a spring's torque, a coefficient times (q - about)^power.
+
+    Attributes:
+        joint: index of the joint, from 0.
+        power: exponent.
+        about: origin of the position [rad; m if prismatic].
+    """
 
     joint: int
     power: int
@@ -28,12 +34,12 @@ class SpringTerm:
 
     @property
     def name(self) -> str:
-        """Name of its coefficient, such as 'KS1_2'."""
+        """Name of the term's coefficient, such as 'KS1_2' for power 1 at joint 2."""
         return f"{PREFIX}{self.power}_{self.joint + 1}"
 
     @property
     def formula(self) -> str:
-        """Factor of the coefficient as a formula, such as '(q2 + 1.5708)^3'."""
+        """Power of the position that the coefficient multiplies, as a formula such as '(q2 + 1.5708)^3'."""
         return f"(q{self.joint + 1} {'-' if self.about > 0.0 else '+'} {abs(self.about):.5g})^{self.power}"
 
     def torque(self, q: FloatArray) -> FloatArray:
@@ -43,10 +49,11 @@ class SpringTerm:
 
 @dataclass(frozen=True)
 class JointSpring:
-    """Spring of one joint with its coefficients; `joint` counts from 0.
+    """Spring of one joint with its coefficients.
 
     Attributes:
-        about: origin of positions [rad; m].
+        joint: index of the joint, from 0.
+        about: origin of positions [rad; m if prismatic].
         coefficients: pairs of power and coefficient [N m/rad^power; N/m^power], in ascending order of the powers.
     """
 
@@ -59,19 +66,28 @@ class JointSpring:
         return np.asarray(sum((k * (q - self.about) ** p for p, k in self.coefficients), np.zeros_like(q)))
 
     def linear(self) -> tuple[float, float]:
-        """Return stiffness [N m/rad; N/m] and rest position [rad; m] of the powers 0 and 1; (0, 0) without power 1."""
+        """Return stiffness [N m/rad; N/m] and rest position [rad; m] of the spring's linear part.
+
+        The torque is a polynomial of the position. Its terms of powers 0 and 1 form the linear part; without power 1
+        the result is (0, 0).
+        """
         known = dict(self.coefficients)
         stiffness = known.get(1, 0.0)
         return (stiffness, self.about - known.get(0, 0.0) / stiffness) if stiffness else (0.0, 0.0)
 
     def beyond_linear(self) -> "JointSpring | None":
-        """Return the part of the spring that `linear` omits; None if there is none."""
+        """Return a spring with the torque that `linear` omits; None if it omits nothing."""
         held = (0, 1) if self.linear()[0] else ()
         rest = tuple((p, k) for p, k in self.coefficients if p not in held and k)
         return JointSpring(self.joint, self.about, rest) if rest else None
 
     def words(self, name: str, slides: bool = False) -> str:
-        """Return the torque as a formula, such as 'joint_2: 1.02e+04 N m/rad (q + 1.5708 rad)'."""
+        """Return the torque as a formula, such as 'joint_2: 1.02e+04 N m/rad (q + 1.5708 rad)'.
+
+        Args:
+            name: name of the joint.
+            slides: whether the joint is prismatic, so that the units are N and m.
+        """
         unit, force = ("m", "N") if slides else ("rad", "N m")
         away = f"(q {'-' if self.about >= 0.0 else '+'} {abs(self.about):.5g} {unit})" if self.about else "q"
         terms = [
@@ -82,12 +98,12 @@ class JointSpring:
 
 
 def is_spring(name: str) -> bool:
-    """Return whether a base or standard parameter, or a kind of parameters, is a coefficient of a spring."""
+    """Return whether a parameter or a kind of parameters, such as 'KS1_2', is a coefficient of a spring."""
     return name.startswith(PREFIX)
 
 
 def power_of(name: str) -> int:
-    """Return the power of a spring's coefficient, from its name."""
+    """Return the power that belongs to a spring's coefficient, from its name: 1 for 'KS1_2'."""
     return int(name.removeprefix(PREFIX).split("_")[0])
 
 
@@ -103,7 +119,7 @@ def spring_terms(robot: Robot) -> tuple[SpringTerm, ...]:
 
 
 def spring_unit(name: str, slides: bool) -> str:
-    """Return the unit of a coefficient from its name, for a revolute or prismatic (`slides`) joint."""
+    """Return the unit of a spring's coefficient from its name, for a revolute or prismatic (`slides`) joint."""
     power = power_of(name)
     force, length = ("N", "m") if slides else ("N*m", "rad")
     return force if power == 0 else f"{force}/{length}" if power == 1 else f"{force}/{length}^{power}"
@@ -117,7 +133,7 @@ def joint_springs(robot: Robot, coefficients: Sequence[Mapping[int, float] | Non
         coefficients: coefficients of each axis by power, (n,); None or empty if an axis has no spring.
 
     Raises:
-        ConfigurationError: their powers differ from those that robot.yaml declares.
+        ConfigurationError: the powers of the coefficients differ from those that robot.yaml declares.
     """
     found = []
     declared = {robot.joint_names.index(spring.joint): spring for spring in robot.file.springs}

@@ -24,7 +24,13 @@ FILE_DECIMALS = 12
 
 @dataclass(frozen=True, eq=False)
 class LinkInertia:
-    """One link as in a URDF: mass [kg], centre of mass (3,) [m], inertia about it (3, 3), in the link frame."""
+    """One link as in a URDF, in the link frame.
+
+    Attributes:
+        mass: mass [kg].
+        centre_of_mass: centre of mass, (3,) [m].
+        inertia: inertia about the centre of mass, (3, 3) [kg m^2].
+    """
 
     mass: float
     centre_of_mass: FloatArray
@@ -32,18 +38,18 @@ class LinkInertia:
 
 
 def tensor(six: FloatArray) -> FloatArray:
-    """Return the matrix (3, 3) of (XX XY XZ YY YZ ZZ) [kg m^2]."""
+    """Return the symmetric inertia matrix (3, 3) of its six entries (XX XY XZ YY YZ ZZ) [kg m^2]."""
     xx, xy, xz, yy, yz, zz = six
     return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
 
 def six(matrix: FloatArray) -> FloatArray:
-    """Return (XX XY XZ YY YZ ZZ) of a symmetric matrix (3, 3) [kg m^2]."""
+    """Return the six entries (XX XY XZ YY YZ ZZ) of a symmetric matrix (3, 3) [kg m^2]."""
     return matrix[[0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
 
 
 def pseudo_inertia(link: FloatArray) -> FloatArray:
-    """Return the pseudo-inertia (4, 4) [[tr(I)/2 1 - I, MS], [MS', M]] of ten standard parameters.
+    """Return the pseudo-inertia (4, 4) [[tr(I)/2 1 - I, MS], [MS', M]] of a link's ten standard parameters (10,).
 
     Its blocks are in [kg m^2, kg m, kg]. A link is physical exactly if this matrix is positive definite (Wensing et al.
     2018).
@@ -57,12 +63,16 @@ def pseudo_inertia(link: FloatArray) -> FloatArray:
 
 
 def ten_parameters(J: FloatArray) -> FloatArray:
-    """Return ten standard parameters (10,), SI, of a pseudo-inertia (4, 4); inverse to `pseudo_inertia`."""
+    """Return the ten standard parameters (10,), SI, of a pseudo-inertia (4, 4); inverse to `pseudo_inertia`."""
     return np.concatenate([six(np.trace(J[:3, :3]) * np.eye(3) - J[:3, :3]), J[:3, 3], J[3:, 3]])
 
 
 def to_link_frame(link: FloatArray, placement: FloatArray) -> LinkInertia:
-    """Convert standard parameters (10,), SI, from a frame at `placement` (4, 4) [-, m] to the URDF link frame.
+    """Convert a link's ten standard parameters to mass, centre of mass and inertia in its URDF link frame.
+
+    Args:
+        link: standard parameters in the modified DH frame, (10,), SI.
+        placement: placement of the modified DH frame in the URDF link frame, (4, 4) [-, m].
 
     Raises:
         DataError: the mass is not positive.
@@ -77,7 +87,14 @@ def to_link_frame(link: FloatArray, placement: FloatArray) -> LinkInertia:
 
 
 def from_link_frame(link: LinkInertia, placement: FloatArray) -> FloatArray:
-    """Return ten standard parameters (10,), SI, in the frame at `placement` (4, 4); inverse to `to_link_frame`."""
+    """Convert mass, centre of mass and inertia of a link to its ten standard parameters (10,), SI.
+
+    It is the inverse of `to_link_frame`.
+
+    Args:
+        link: the link in its URDF link frame.
+        placement: placement of the modified DH frame in the URDF link frame, (4, 4) [-, m].
+    """
     rotation, position = placement[:3, :3], placement[:3, 3]
     local = rotation.T @ (link.centre_of_mass - position)
     about_origin = rotation.T @ link.inertia @ rotation + link.mass * (
@@ -87,7 +104,10 @@ def from_link_frame(link: LinkInertia, placement: FloatArray) -> FloatArray:
 
 
 class LinkRow(Strict):
-    """A link in the file, in the URDF link frame; inertia about the centre of mass: [ixx, ixy, ixz, iyy, iyz, izz]."""
+    """One link of a standard-parameter file, in the URDF link frame.
+
+    `inertia_kg_m2` is about the centre of mass: [ixx, ixy, ixz, iyy, iyz, izz].
+    """
 
     mass_kg: float = Field(gt=0)
     centre_of_mass_m: Vector3
@@ -95,10 +115,11 @@ class LinkRow(Strict):
 
 
 class AxisRow(Strict):
-    """An axis in the file; fields that are None belong to terms that the model lacks.
+    """One axis of a standard-parameter file; fields that are None belong to terms that the model lacks.
 
     The fields `motor_...` belong to a motor that moves several joints and are stated at the motor, see `DriveTerms`.
-    `spring_coefficients` are by power of the position from `about_deg` of robot.yaml [N m/rad^power; N/m^power].
+    `spring_coefficients` are given by power of the position, measured from `about_deg` of robot.yaml [N m/rad^power;
+    N/m^power].
     """
 
     joint: str
@@ -124,7 +145,7 @@ AXIS_FIELDS = {
 
 
 class StandardFile(Strict):
-    """Standard parameters as a file: links of the chain in order, then all axes in order."""
+    """Schema of a standard-parameter file: links of the chain in order, then all axes in order."""
 
     robot: str
     source: str
@@ -135,7 +156,15 @@ class StandardFile(Strict):
 def to_file(
     standard: StandardParameters, mdh: MdhChain, robot: str, joints: tuple[str, ...], source: str
 ) -> StandardFile:
-    """Return the file's content for standard parameters."""
+    """Return the content of a standard-parameter file, in which links are stated in their URDF link frames.
+
+    Args:
+        standard: standard parameters in the modified DH frames.
+        mdh: geometry of the chain.
+        robot: name of the robot.
+        joints: names of the axes.
+        source: origin of the values, a note in the file.
+    """
     links = []
     for j in range(mdh.size):
         body = to_link_frame(standard.link(j), mdh.in_link[j])
@@ -159,7 +188,7 @@ def to_file(
 
 
 def from_file(content: StandardFile, mdh: MdhChain, names: tuple[str, ...] | None = None) -> StandardParameters:
-    """Return standard parameters in the modified DH frames.
+    """Return the standard parameters of a file, in the modified DH frames.
 
     Args:
         content: content of the file.
@@ -205,15 +234,26 @@ def from_file(content: StandardFile, mdh: MdhChain, names: tuple[str, ...] | Non
 
 
 def load_standard(path: Path, mdh: MdhChain, names: tuple[str, ...] | None = None) -> StandardParameters:
-    """Read a standard-parameter file; parameters of a model (`names`) that it lacks are zero."""
+    """Read the standard parameters of a file, in the modified DH frames.
+
+    Args:
+        path: path of the file.
+        mdh: geometry of the chain.
+        names: names of a model's standard parameters; those that the file lacks are zero. None uses the file's names.
+    """
     return from_file(load_validated(path, StandardFile), mdh, names)
 
 
 def load_nominal(robot: Robot, mdh: MdhChain, names: tuple[str, ...] | None = None) -> StandardParameters:
-    """Read the robot's nominal standard parameters (CAD); parameters of a model (`names`) that the file lacks are zero.
+    """Read the robot's nominal standard parameters (CAD), in the modified DH frames.
+
+    Args:
+        robot: the robot, whose robot.yaml names the file.
+        mdh: geometry of the chain.
+        names: names of a model's standard parameters; those that the file lacks are zero. None uses the file's names.
 
     Raises:
-        ConfigurationError: they lack the coefficients of springs that robot.yaml declares.
+        ConfigurationError: the file lacks coefficients of springs that robot.yaml declares.
     """
     content = load_validated(robot.folder / robot.file.simulation.standard_parameters, StandardFile)
     springs_of(robot, content)
@@ -221,7 +261,7 @@ def load_nominal(robot: Robot, mdh: MdhChain, names: tuple[str, ...] | None = No
 
 
 def springs_among(robot: Robot, standard: StandardParameters) -> tuple[JointSpring, ...]:
-    """Return the springs that robot.yaml declares, with their coefficients among standard parameters.
+    """Return the springs that robot.yaml declares, with their coefficients from standard parameters.
 
     Raises:
         ConfigurationError: as for `springs_of`.
@@ -236,10 +276,10 @@ def _coefficients(standard: StandardParameters, axis: int) -> dict[int, float]:
 
 
 def springs_of(robot: Robot, content: StandardFile) -> tuple[JointSpring, ...]:
-    """Return the springs that robot.yaml declares, with the coefficients of a file.
+    """Return the springs that robot.yaml declares, with their coefficients from a standard-parameter file.
 
     Raises:
-        ConfigurationError: coefficients of other powers than robot.yaml declares.
+        ConfigurationError: the file has coefficients of other powers than robot.yaml declares.
     """
     return joint_springs(robot, [axis.spring_coefficients for axis in content.axes])
 

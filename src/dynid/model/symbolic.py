@@ -1,4 +1,4 @@
-"""Equations of motion of an arm in CasADi symbols (paper eq. 3).
+"""Equations of motion of an arm in CasADi symbols (arXiv:2605.15949, eq. 3).
 
 Torques follow from the recursive Newton-Euler algorithm, and M(q) from composite rigid bodies, in the modified DH
 frames. The ten standard parameters of a link are zero except for representatives of base parameters, which hold the
@@ -22,34 +22,57 @@ def _clean(value: float) -> float:
 
 @dataclass
 class LinkBody:
-    """Inertia about the frame's origin (3, 3), first moments (3, 1) and mass of a link or of several."""
+    """Symbolic inertia of one link, or of several links that move together.
+
+    Attributes:
+        inertia: inertia about the origin of the frame, (3, 3).
+        moment: first moments, (3, 1).
+        mass: mass.
+    """
 
     inertia: ca.SX
     moment: ca.SX
     mass: ca.SX
 
     def force(self, dw: Vector, w: Vector, a: Vector) -> Vector:
-        """Return the force that the motion (dw, w, a) requires; a is the origin's acceleration minus gravity."""
+        """Return the force (3, 1) that a motion of the body requires.
+
+        Args:
+            dw: angular acceleration, (3, 1).
+            w: angular velocity, (3, 1).
+            a: acceleration of the frame's origin minus gravity, (3, 1).
+        """
         return self.mass * a + ca.cross(dw, self.moment) + ca.cross(w, ca.cross(w, self.moment))
 
     def torque(self, dw: Vector, w: Vector, a: Vector) -> Vector:
-        """Return the torque about the origin that the motion requires."""
+        """Return the torque (3, 1) about the frame's origin that a motion of the body requires.
+
+        Args:
+            dw: angular acceleration, (3, 1).
+            w: angular velocity, (3, 1).
+            a: acceleration of the frame's origin minus gravity, (3, 1).
+        """
         return self.inertia @ dw + ca.cross(w, self.inertia @ w) + ca.cross(self.moment, a)
 
     def moved(self, rotation: ca.SX, position: ca.SX) -> "LinkBody":
-        """Return the same body in the previous frame, in which this frame has the pose (rotation, position)."""
+        """Return this body expressed in another frame, such as that of the link before.
+
+        Args:
+            rotation: rotation of the present frame in the other frame, (3, 3).
+            position: origin of the present frame in the other frame, (3, 1).
+        """
         moment = rotation @ self.moment
         lever, turned = ca.skew(position), ca.skew(moment)
         inertia = rotation @ self.inertia @ rotation.T - lever @ turned - turned @ lever - self.mass * lever @ lever
         return LinkBody(inertia, moment + self.mass * position, self.mass)
 
     def plus(self, other: "LinkBody") -> "LinkBody":
-        """Return both bodies combined."""
+        """Return this body and another one combined into one body; both are in the same frame."""
         return LinkBody(self.inertia + other.inertia, self.moment + other.moment, self.mass + other.mass)
 
 
 class SymbolicArm:
-    """Symbols and equations of an `ArmModel`; c chain joints, n axes, p base parameters.
+    """CasADi symbols and equations of motion of an `ArmModel` with c chain joints, n axes and p base parameters.
 
     Attributes:
         q: chain positions, (c, 1) [rad].
@@ -69,13 +92,13 @@ class SymbolicArm:
         self._gravity = ca.DM([_clean(x) for x in -model.mdh.base[:3, :3].T @ model.gravity])
 
     def _position(self, j: int) -> ca.SX:
-        """Return the origin of frame j in frame j-1."""
+        """Return the origin of frame j in frame j-1, (3, 1) [m]."""
         mdh = self.model.mdh
         start, along = mdh.relative_positions()[j], mdh.prismatic_axes()[j]
         return ca.SX(ca.DM([_clean(x) for x in start])) + ca.DM([_clean(x) for x in along]) * self.q[j]
 
     def _rotation(self, j: int) -> ca.SX:
-        """Return the rotation of frame j in frame j-1."""
+        """Return the rotation of frame j in frame j-1, (3, 3)."""
         mdh = self.model.mdh
         ca_, sa = _clean(np.cos(mdh.alpha[j])), _clean(np.sin(mdh.alpha[j]))
         co, so = _clean(np.cos(mdh.offset[j])), _clean(np.sin(mdh.offset[j]))
@@ -126,9 +149,13 @@ class SymbolicArm:
         return tau
 
     def inverse_dynamics(self, ddq: ca.SX, gravity: bool = True) -> ca.SX:
-        """Return torques (n, 1) of rigid links, rotors, springs and viscous friction at accelerations ddq (n, 1).
+        """Return torques (n, 1) of rigid links, rotors, springs and viscous friction.
 
-        `ArmModel.dry_torque` is not included: a sign has no derivative and stays outside the symbols.
+        Dry friction (`ArmModel.dry_torque`) is not included, because sign(dq) has no derivative at 0.
+
+        Args:
+            ddq: accelerations, (n, 1).
+            gravity: whether torques against gravity are included.
         """
         z = ca.DM([0, 0, 1])
         w, dw = ca.SX(3, 1), ca.SX(3, 1)
@@ -180,14 +207,22 @@ class SymbolicArm:
 
 @dataclass
 class Factors:
-    """Factors U D U' of a symmetric matrix: the entries of D in row order, and U, unit upper triangular (n, n)."""
+    """Factors U D U' of a symmetric matrix.
+
+    Attributes:
+        pivots: diagonal entries of D, from the first row to the last.
+        U: unit upper triangular matrix, (n, n).
+    """
 
     pivots: list[ca.SX]
     U: ca.SX
 
     @classmethod
     def of(cls, matrix: ca.SX) -> "Factors":
-        """Factorise by elimination from the last row up, without permutation, which works for every definite matrix."""
+        """Return the factors of a symmetric matrix (n, n), by elimination from the last row up.
+
+        There is no permutation, so every definite matrix can be factorised.
+        """
         n = matrix.shape[0]
         rest, U = ca.SX(matrix), ca.SX.eye(n)
         for k in reversed(range(n)):
@@ -200,7 +235,7 @@ class Factors:
         return cls([rest[k, k] for k in range(n)], U)
 
     def solve(self, right: ca.SX) -> ca.SX:
-        """Return x with U D U' x = right, (n, 1)."""
+        """Return the solution x (n, 1) of U D U' x = right, for a right-hand side (n, 1)."""
         n = len(self.pivots)
         x = ca.SX(right)
         for i in reversed(range(n)):

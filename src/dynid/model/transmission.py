@@ -16,11 +16,13 @@ from dynid.robot import FloatArray, Robot, read_only
 class Transmission:
     """Converter between the n motors and the n joints of a robot; values are (..., n).
 
+    The current of a joint is its torque over `Robot.joint_constants`, see the module.
+
     Args:
         robot: gear ratios and coupling; for currents also torque constants.
 
     Attributes:
-        direct: whether motor and joint quantities are the same.
+        direct: whether motor and joint quantities are equal.
         coupled: whether a motor moves several joints.
     """
 
@@ -50,7 +52,7 @@ class Transmission:
         return np.asarray(np.abs(self._inverse) @ (motor_speed / np.abs(self._ratio)))
 
     def motor_range(self) -> tuple[FloatArray, FloatArray]:
-        """Return the smallest and the largest encoder angle within the joint limits, (n,) each [rad]."""
+        """Return the smallest and the largest encoder angle of each motor within the joint limits, (n,) each [rad]."""
         offsets = self._robot.zero_offsets
         ends = [self._ratio[:, None] * self._C * (limit - offsets) for limit in (self._robot.lower, self._robot.upper)]
         return np.minimum(*ends).sum(axis=1), np.maximum(*ends).sum(axis=1)
@@ -63,7 +65,7 @@ class Transmission:
 
     @cached_property
     def _to_joints(self) -> FloatArray:
-        """Matrix from motor currents to joint currents, (n, n)."""
+        """Matrix from motor currents to joint currents, (n, n), see `joint_currents`."""
         robot = self._robot
         torques = self._C.T * (self._ratio * robot.torque_constants)  # joint torques per ampere of each motor
         return read_only(torques / robot.joint_constants[:, None])
@@ -73,18 +75,25 @@ class Transmission:
         return read_only(np.linalg.inv(self._to_joints))
 
     def joint_currents(self, motor_a: FloatArray) -> FloatArray:
-        """Return the joints' currents, (..., n) [A], from those of the motors."""
+        """Return the currents of the joints, (..., n) [A], from those of the motors.
+
+        The current of a joint is its torque over its torque constant at the joint, `Robot.joint_constants`.
+        """
         return motor_a if self.direct else np.asarray(motor_a @ self._to_joints.T)
 
     def motor_currents(self, joint_a: FloatArray) -> FloatArray:
-        """Return the motors' currents, (..., n) [A], from those of the joints."""
+        """Return the currents of the motors, (..., n) [A], from those of the joints, see `joint_currents`."""
         return joint_a if self.direct else np.asarray(joint_a @ self._to_motors.T)
 
     def within(self, joint_a: FloatArray, motor_caps: FloatArray) -> FloatArray:
-        """Return the joints' currents, (n,) [A], reduced so that no motor exceeds its limit, (n,) [A].
+        """Return currents of the joints, (n,) [A], reduced so that no motor exceeds its current limit.
 
         All joints that share motors are reduced by the same factor, so that no torque changes its sign. A motor that
         moves one joint is not checked: the limit of the joint's current already limits it.
+
+        Args:
+            joint_a: wanted currents of the joints, (n,) [A], see `joint_currents`.
+            motor_caps: current limits of the motors, (n,) [A].
         """
         if not self.coupled:
             return joint_a
@@ -98,7 +107,7 @@ class Transmission:
 
     @cached_property
     def _groups(self) -> list[NDArray[np.intp]]:
-        """Groups of axes that are coupled with each other, without single axes."""
+        """Groups of axes that are coupled with each other, as indices; axes without coupling are in no group."""
         linked = (self._C != 0.0) | (self._C.T != 0.0)
         for _ in range(len(linked)):
             linked = (linked.astype(np.int64) @ linked.astype(np.int64)) > 0
@@ -106,7 +115,11 @@ class Transmission:
         return [np.array(group) for group in sorted(groups) if len(group) > 1]
 
     def joints_read(self, motors_seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return for each joint, (n,), whether all motors of its coupled group have been read."""
+        """Return for each joint, (n,), whether all motors of its group of coupled axes have been read.
+
+        Args:
+            motors_seen: whether each motor's encoder has been read, (n,).
+        """
         if not self.coupled:
             return motors_seen
         seen = motors_seen.copy()

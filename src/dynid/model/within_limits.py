@@ -1,4 +1,4 @@
-"""Check of standard parameters against an arm's limits, as linear rows for a solver and in words for a reader."""
+"""Limits of an arm's standard parameters: linear constraints for a solver, and a check that names a violated limit."""
 
 import numpy as np
 
@@ -15,21 +15,30 @@ BOUND_TOLERANCE = 1e-3  # tolerance of bounds relative to their scale: the solve
 
 
 def spread_out(parameters: FloatArray, spread: float) -> FloatArray:
-    """Return the pseudo-inertia (4, 4) of ten standard parameters minus that of the same mass with this spread [m]."""
+    """Return a link's pseudo-inertia with second moments reduced by mass times spread^2, (4, 4) [kg m^2, kg m, kg].
+
+    If the result is positive semidefinite, the standard deviation of the link's mass is at least `spread` in every
+    direction.
+
+    Args:
+        parameters: ten standard parameters of the link, (10,), SI.
+        spread: required standard deviation of the mass [m].
+    """
     return np.asarray(pseudo_inertia(parameters) - parameters[9] * spread**2 * np.diag([1.0, 1.0, 1.0, 0.0]))
 
 
 def link_rows(link: LinkLimits, placement: FloatArray, reserve: float = 0.0) -> tuple[FloatArray, FloatArray]:
-    """Return G (m, 10) and h (m,) of the conditions G x >= h on a link's ten standard parameters x (SI).
+    """Return linear conditions G x >= h, with G (m, 10) and h (m,), on the ten standard parameters x of a link, SI.
 
-    Mass and centre of mass are within their bounds. For any two faces of the box with distances a and b from a
-    point inside, the mean of a b over the link's mass is not negative. So no second moment exceeds the box's, and for
-    opposite faces the centre of mass is inside, too. The rows are scaled to units of order one.
+    Mass and centre of mass are within their bounds. For any two faces of the box that contains the link, let a and b be
+    the distances of a point from them: the mean of a b over the link's mass is not negative. So no second moment
+    exceeds the box's, and for opposite faces the centre of mass is inside, too. The rows are scaled to units of order
+    one.
 
     Args:
         link: limits of the link.
         placement: placement of the link's modified DH frame in the URDF link frame, (4, 4).
-        reserve: share of the box's size by which every side is moved inwards.
+        reserve: fraction of the box's size by which every side is moved inwards.
     """
     parameters = np.eye(10)
     unit_inertias = np.array([pseudo_inertia(one) for one in parameters])
@@ -46,7 +55,16 @@ def link_rows(link: LinkLimits, placement: FloatArray, reserve: float = 0.0) -> 
 
 
 def outside(standard: StandardParameters, model: ArmModel, limits: ArmLimits) -> str:
-    """Return in words which limit standard parameters exceed by more than a solver's tolerance; '' if none."""
+    """Return a sentence about the first limit of the arm that standard parameters violate; "" if they violate none.
+
+    Masses, centres of mass and extents may exceed their limits by a solver's tolerance. The margin of pseudo-inertias
+    has no tolerance.
+
+    Args:
+        standard: standard parameters.
+        model: model of the arm.
+        limits: limits of the links and of the total mass.
+    """
     for j, link in enumerate(limits.links):
         ten = standard.link(j)
         lowest = float(np.linalg.eigvalsh(spread_out(ten, limits.spread))[0])
