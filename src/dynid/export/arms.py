@@ -20,10 +20,10 @@ TABLE = "parameters.csv"
 def write_arms(
     folder: Path, robot: Robot, mdh: MdhChain, arms: Iterable[StandardParameters], mount: str | None, form: Format
 ) -> list[str]:
-    """Write one file per arm, `arm_0001` and so on, into a folder that is not in use yet, and return their names.
+    """Write one file per arm, `arm_0001` and so on, into a folder, and return the file names.
 
     Args:
-        folder: folder for the files, such as one of `whole_folder`.
+        folder: new folder for the files, such as the working folder of `whole_folder`.
         robot: robot of all arms.
         mdh: geometry of all arms.
         arms: consistent standard parameters of each arm.
@@ -43,7 +43,14 @@ def write_arms(
 
 
 def write_table(folder: Path, files: Sequence[str], names: Sequence[str], values: FloatArray) -> None:
-    """Write `parameters.csv`: a line per file with the values (N, k) of the named parameters, in SI units."""
+    """Write `parameters.csv` into a folder: a header, and a line per file with its parameters in SI units.
+
+    Args:
+        folder: folder of the files.
+        files: names of the N files.
+        names: names of the k parameters.
+        values: values of the parameters, (N, k).
+    """
     with (folder / TABLE).open("w", encoding="utf-8", newline="") as stream:
         rows = csv.writer(stream)
         rows.writerow(["file", *names])

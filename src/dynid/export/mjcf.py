@@ -33,9 +33,10 @@ class PlantOptions:
     Attributes:
         mount: a mount of robot.yaml; None is the default one.
         coulomb_friction: Coulomb friction, (n,) [N m]; None takes that of the standard parameters.
-        stops: lower and upper joint stops, (n,) each [rad, or m where prismatic]; None is what `default_stops` returns.
-        geometry: keep the shapes for viewers, and joints that are not axes (mimic fingers); slower.
-        motors: add an actuator for every axis, named as the joint, whose control is its torque [N m].
+        stops: lower and upper joint stops, (n,) each [rad; m if prismatic]; None takes those of `default_stops`.
+        geometry: whether to keep the shapes for viewers, and joints that are not axes of robot.yaml, such as coupled
+            fingers. The simulation is then slower.
+        motors: whether to add an actuator for every axis, named as the joint, whose control is its torque [N m].
     """
 
     mount: str | None = None
@@ -105,7 +106,7 @@ def _joint(spec: mujoco.MjSpec, robot: Robot, name: str) -> mujoco.MjsJoint:
 
 
 def _strip(spec: mujoco.MjSpec, robot: Robot) -> None:
-    """Remove all elements that the dynamics does not need: shapes, and joints that are not axes."""
+    """Remove all elements that the dynamics does not need: shapes, and joints that are not axes of robot.yaml."""
     extra = [joint for joint in spec.joints if joint.name not in robot.joint_names]
     for element in [*spec.geoms, *spec.equalities, *extra]:
         spec.delete(element)
@@ -147,14 +148,24 @@ def _set_damping(element: mujoco.MjsJoint | mujoco.MjsTendon, value: float) -> N
 
 
 def _linear(field: object, value: float) -> FloatArray | float:
-    """Return a coefficient in the form of its field, which in newer MuJoCo holds a polynomial, linear term first."""
+    """Return a linear coefficient in the form of a field of a MuJoCo element.
+
+    In newer MuJoCo such a field holds the coefficients of a polynomial, linear term first; in older versions a number.
+
+    Args:
+        field: present content of the field.
+        value: linear coefficient, such as damping or stiffness.
+    """
     given = np.zeros_like(np.atleast_1d(np.asarray(field, dtype=np.float64)))
     given[0] = value
     return given if given.size > 1 else float(given[0])
 
 
 def _add_springs(spec: mujoco.MjSpec, robot: Robot, standard: StandardFile) -> None:
-    """Set the joints' stiffness and rest position to the linear part of springs; a file comment lists other parts."""
+    """Set the stiffness and rest position of joints to the linear part of the springs that robot.yaml declares.
+
+    MuJoCo cannot hold the nonlinear part; `mjcf_text` lists it in a comment.
+    """
     for spring in springs_of(robot, standard):
         joint = _joint(spec, robot, robot.joint_names[spring.joint])
         stiffness, joint.springref = spring.linear()
@@ -162,12 +173,12 @@ def _add_springs(spec: mujoco.MjSpec, robot: Robot, standard: StandardFile) -> N
 
 
 def _coupled_motors(robot: Robot) -> list[int]:
-    """Return the indices of motors that several joints turn."""
+    """Return the indices of motors whose angle depends on several joints."""
     return np.flatnonzero((robot.coupling != np.eye(robot.size)).any(axis=1)).tolist()
 
 
 def _add_coupled_motors(spec: mujoco.MjSpec, robot: Robot, standard: StandardFile) -> None:
-    """Add a fixed tendon for every motor that several joints turn; its length is the motor's angle, C q."""
+    """Add a fixed tendon for every motor whose angle depends on several joints; its length is this angle, C q."""
     for motor in _coupled_motors(robot):
         axis = standard.axes[motor]
         tendon = spec.add_tendon(name=f"motor_{axis.joint}")
@@ -196,10 +207,10 @@ def default_stops(robot: Robot, limits: tuple[FloatArray, FloatArray] | None = N
 
     Args:
         robot: the robot.
-        limits: lower and upper limits of a trajectory profile, (n,) each [rad, or m where prismatic].
+        limits: lower and upper limits of a trajectory profile, (n,) each [rad; m if prismatic].
 
     Returns:
-        Lower and upper stops, (n,) each [rad, or m where prismatic].
+        Lower and upper stops, (n,) each [rad; m if prismatic].
     """
     lower, upper = limits or (robot.lower, robot.upper)
     margin = np.where(robot.prismatic, STOP_MARGIN_M, STOP_MARGIN_RAD)
@@ -228,10 +239,11 @@ def compile_plant(robot: Robot, standard: StandardFile, options: PlantOptions = 
 
 
 def mjcf_text(robot: Robot, standard: StandardFile, options: PlantOptions = DEFAULT_OPTIONS, note: str = "") -> str:
-    """Return the MuJoCo model as MJCF text, with inertial and joint values in full precision.
+    """Return the MuJoCo model of a robot as MJCF text, with inertial and joint values in full precision.
 
     MuJoCo writes only six digits, too few for torques that must agree to 1e-6 N m. So these values are replaced by
-    those of the compiled model. A `note` is added on top as a comment.
+    those of the compiled model. A `note` is added on top as a comment. The other arguments and the errors are those of
+    `build_spec`.
     """
     spec = build_spec(robot, standard, options)
     model = spec.compile()

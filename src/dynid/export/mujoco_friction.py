@@ -74,15 +74,15 @@ class MujocoFriction:
         return self._dofs
 
     def update(self, data: mujoco.MjData) -> None:
-        """Write the joints' friction for the next step into the model, from the state after the previous step."""
+        """Write the joints' friction for the next step into the MuJoCo model, from the state after the last step."""
         motor = data.qfrc_actuator[self._dofs] + data.qfrc_applied[self._dofs]
         self._loss[self._dofs] = self._law.budget(data.qvel[self._dofs], motor, self._load(data))
 
     def inverse(self, data: mujoco.MjData) -> FloatArray:
         """Return the motor torques (n,) [N m] that cause `data.qacc` at `data.qpos` and `data.qvel`.
 
-        They equal those of `mujoco.mj_inverse` with the friction that results from them; this friction stays in the
-        model.
+        They are the result of `mujoco.mj_inverse` if joint friction depends on these torques themselves, which takes
+        several iterations. The friction of the last iteration stays in the model.
 
         Raises:
             DataError: torques and friction do not converge, because friction jumps where the torque equals the load.
@@ -102,7 +102,10 @@ class MujocoFriction:
         )
 
     def _load(self, data: mujoco.MjData) -> FloatArray:
-        """Return the torques of gravity, springs, Coriolis forces, contact and limits at the joints, (n,) [N m]."""
+        """Return the loads on the joints, (n,) [N m], without joint friction and offsets.
+
+        A load is the torque of gravity, springs, Coriolis forces, contact, limits and `xfrc_applied` on a joint.
+        """
         whole = data.qfrc_constraint + data.qfrc_spring - data.qfrc_bias
         return np.asarray(whole[self._dofs]) + self._law["of"] - self._holding(data) + self._pushed(data)
 
@@ -122,7 +125,7 @@ class MujocoFriction:
         self._model.qpos_spring[self._model.jnt_qposadr[number]] = -offset / OFFSET_STIFFNESS
 
     def _pushed(self, data: mujoco.MjData) -> FloatArray:
-        """Return the joint torques of external forces on bodies, (n,) [N m]."""
+        """Return the joint torques of the external forces on bodies, `data.xfrc_applied`, (n,) [N m]."""
         whole = np.zeros(self._model.nv)
         for body in np.flatnonzero(data.xfrc_applied.any(axis=1)):
             force, torque = data.xfrc_applied[body, :3], data.xfrc_applied[body, 3:]

@@ -48,7 +48,7 @@ def write_exports(
         standard: consistent standard parameters, without the additional friction law.
         mount: mount that determines gravity in the MJCF.
         friction: friction law in addition to the standard parameters; None if there is none.
-        error_sentences: a sentence for the header of MJCF and URDF, by file name.
+        error_sentences: for MJCF and URDF by file name, a sentence about the file's errors for its header.
 
     Raises:
         OutputExistsError: a file exists.
@@ -89,7 +89,13 @@ def _comment(*sentences: str) -> str:
 
 
 def bam_files(robot: Robot, standard: StandardParameters, law: FrictionLaw) -> dict[str, str]:
-    """Return BAM's parameter file of every joint, by file name."""
+    """Return the text of BAM's parameter file for every joint, by file name.
+
+    Args:
+        robot: the robot.
+        standard: standard parameters, which give the rotor inertias.
+        law: friction law of all axes, including friction terms of the standard parameters.
+    """
     rotors, constants = standard.axis("IA"), robot.joint_constants if robot.has_torque_constants else None
     return {
         f"{file_stem(joint.name)}.json": bam_text(

@@ -1,8 +1,8 @@
 """Approximation of a friction law for simulators with two values per joint, damping and constant friction.
 
-Friction of real gears also falls with speed and grows with load. The two values are a least-squares fit to it. The fit
-covers the loads of gravity and springs within the joints' limits, and speeds up to half of the speed limits, with the
-motor carrying the load in both directions.
+Friction of real gears also falls with speed and grows with load. The two values are a least-squares fit to this
+friction. The fit covers the loads of gravity and springs within the joints' limits, and speeds up to half of the speed
+limits, with the motor carrying the load in both directions.
 """
 
 from dataclasses import replace
@@ -25,7 +25,12 @@ SPEEDS = np.linspace(0.05, 1.0, 12)  # speeds of the fit, relative to half the j
 def whole_friction(
     robot: Robot, parameters: StandardParameters | BaseParameters, separate: FrictionLaw | None
 ) -> FrictionLaw:
-    """Return the friction law of all axes: friction terms of the parameters plus the additional law `separate`.
+    """Return the friction law of all axes: the friction terms among parameters plus an additional law.
+
+    Args:
+        robot: the robot, whose structure gives the shape of Stribeck friction among the parameters.
+        parameters: base or standard parameters.
+        separate: friction law in addition to the parameters; None if there is none.
 
     Raises:
         DataError: both have Stribeck curves, which differ in shape.
@@ -50,7 +55,14 @@ def whole_friction(
 
 
 def loads(robot: Robot, mdh: MdhChain, standard: StandardParameters, mount: str) -> FloatArray:
-    """Return the torques of gravity and springs at random poses within the joints' limits, (POSES, n) [N m]."""
+    """Return torques that gravity and springs exert on the joints at random poses within the limits, (POSES, n) [N m].
+
+    Args:
+        robot: the robot.
+        mdh: geometry of the chain.
+        standard: standard parameters of links and springs.
+        mount: mount that determines gravity.
+    """
     rng, chain = np.random.default_rng(SEED), mdh.size
     poses = rng.uniform(robot.lower, robot.upper, (POSES, robot.size))
     still, found = np.zeros((POSES, chain)), np.zeros_like(poses)
@@ -94,7 +106,17 @@ def _line(speed: FloatArray, torque: FloatArray) -> tuple[float, float]:
 def simplified(
     robot: Robot, mdh: MdhChain, standard: StandardParameters, law: FrictionLaw, mount: str
 ) -> StandardParameters:
-    """Return standard parameters with FV and FC set to the two-value approximation of a friction law."""
+    """Return standard parameters whose viscous and Coulomb friction FV and FC approximate a friction law.
+
+    The law covers all friction of the arm. Of `standard`, only FV and FC change.
+
+    Args:
+        robot: the robot.
+        mdh: geometry of the chain.
+        standard: standard parameters.
+        law: friction law of all axes, including friction terms of the standard parameters.
+        mount: mount that determines gravity, so the loads for which the approximation holds.
+    """
     simple = two_figures(law, loads(robot, mdh, standard, mount), 0.5 * robot.velocity_limits)
     values = np.array(standard.values)
     for prefix, symbol in (("FV", "fv"), ("FC", "fb")):
@@ -104,7 +126,7 @@ def simplified(
 
 
 def beyond_two_figures(law: FrictionLaw) -> str:
-    """Return a sentence on the terms of a law that damping and friction do not hold; '' if they hold all of it."""
+    """Return a sentence that lists the terms of a friction law other than viscous and Coulomb friction; '' if none."""
     more = [term.prefix for term in TERMS if term.symbol in law.terms and term.symbol not in ("fv", "fb")]
     if not more:
         return ""

@@ -52,7 +52,16 @@ def _set_dynamics(joint: ElementTree.Element, damping: float, friction: float) -
 
 
 def _carried_links(root: ElementTree.Element, link: str, chain: set[str]) -> list[tuple[str, bool]]:
-    """Return the links carried by `link` without a chain joint between, and whether only fixed joints lead to each."""
+    """Return the links that move with a link because no chain joint lies between, each with a flag.
+
+    Args:
+        root: root element of the URDF.
+        link: name of the carrying link.
+        chain: names of the chain joints.
+
+    Returns:
+        Names of the links, each with the flag whether only fixed joints lead from `link` to it.
+    """
     found: list[tuple[str, bool]] = []
     pending = [(link, True)]
     while pending:
@@ -71,7 +80,13 @@ def identified_urdf(robot: Robot, mdh: MdhChain, standard: StandardParameters, n
     """Return the robot's URDF with identified inertials, damping and friction.
 
     The identified parameters of a chain link include everything that is fixed to it. So the inertials of links fixed to
-    it are removed, and links of decoupled axes keep a token mass. A `note` is appended to the comment on top.
+    it are removed, and links of decoupled axes keep a token mass.
+
+    Args:
+        robot: the robot.
+        mdh: geometry of the chain.
+        standard: identified standard parameters in the modified DH frames.
+        note: text that is appended to the comment at the top of the file.
 
     Raises:
         ConfigurationError: the URDF lacks a joint of the robot, or is not XML.
@@ -133,7 +148,10 @@ def _listing(robot: Robot, standard: StandardParameters) -> str:
 
 
 def rotor_inertias(robot: Robot, standard: StandardParameters) -> str:
-    """Return the rotor inertias per joint as YAML text, the file that supplements the URDF [kg m^2; kg if sliding]."""
+    """Return the content of a YAML file with the rotor inertia of each joint [kg m^2; kg if prismatic].
+
+    The file supplements the URDF, which cannot hold rotor inertias.
+    """
     values = dict(zip(robot.joint_names, map(float, standard.axis("IA")), strict=True))
     head = "# rotor inertias [kg m^2; kg where a joint slides] for the URDF in this folder; use them as armature\n"
     return head + yaml_text({"rotor_inertia_kg_m2": values})
