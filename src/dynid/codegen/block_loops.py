@@ -14,9 +14,14 @@ from dynid.codegen.vector_ir import LANES, compiled, run_program
 
 @compiled
 def fill_lanes(source: Any, first: int, target: Any) -> None:
-    """Copy rows first .. first + LANES - 1 of `source` (N, k) into the columns of `target` (k, LANES).
+    """Copy LANES rows of an array, from row `first` on, into the columns of a block.
 
-    Row N - 1 takes the place of missing rows.
+    Programs process the LANES columns of a block together. Row N - 1 takes the place of missing rows.
+
+    Args:
+        source: array of N states, (N, k).
+        first: index of the first row.
+        target: the block, (k, LANES).
     """
     for j in range(len(target)):
         for lane in range(LANES):
@@ -25,7 +30,7 @@ def fill_lanes(source: Any, first: int, target: Any) -> None:
 
 @compiled
 def count_outside(block: Any, limit: float) -> int:
-    """Return the number of entries that are NaN or outside +-limit."""
+    """Return the number of entries of a block (k, LANES) that are NaN or outside +-limit."""
     count = 0
     for j in range(len(block)):
         for lane in range(LANES):
@@ -35,10 +40,20 @@ def count_outside(block: Any, limit: float) -> int:
 
 @compiled
 def smallest_pivots(program: int, chain: int, q: Any, phi: Any, eps: Any, smallest: Any) -> int:
-    """Write the smallest LDL pivot of M(q; phi) - eps I at each pose to `smallest`.
+    """Write the smallest LDL pivot of M(q; phi) - eps I at each of N poses to `smallest`.
 
-    `program` computes the pivots from `chain` positions, phi and eps. The search at a pose ends at the first pivot that
-    is not positive, since later pivots have no meaning. Returns the number of positions out of range.
+    The search at a pose ends at the first pivot that is not positive, since later pivots have no meaning.
+
+    Args:
+        program: address of a compiled program that computes all pivots from chain positions, phi and eps.
+        chain: number of chain joints.
+        q: poses, (N, n) [rad; m if prismatic].
+        phi: base parameters, (p,), SI.
+        eps: eps in an array (1,) [kg m^2].
+        smallest: result, (N,) [kg m^2].
+
+    Returns:
+        The number of positions of chain joints outside the range of the program.
     """
     positions, values = np.empty((chain, LANES)), np.empty((q.shape[1], LANES))
     outside = 0
@@ -57,9 +72,19 @@ def smallest_pivots(program: int, chain: int, q: Any, phi: Any, eps: Any, smalle
 
 @compiled
 def evaluate_states(program: int, chain: int, q: Any, dq: Any, third: Any, phi: Any, result: Any) -> int:
-    """Write a program's outputs (N, k) for states and a third vector, (N, n) each, to `result`.
+    """Run a compiled program for N states, and write its k outputs per state to `result`.
 
-    Returns the number of positions out of range.
+    Args:
+        program: address of the program, see `dynid.codegen.kernels.load_programs`.
+        chain: number of chain joints.
+        q: positions, (N, n) [rad; m if prismatic].
+        dq: velocities, (N, n).
+        third: further input of the program, such as accelerations or torques, (N, n).
+        phi: base parameters, (p,), SI.
+        result: outputs, (N, k).
+
+    Returns:
+        The number of positions of chain joints outside the range of the program.
     """
     lanes, values = np.empty((3, q.shape[1], LANES)), np.empty((result.shape[1], LANES))
     a, b, c = lanes[0], lanes[1], lanes[2]

@@ -1,7 +1,7 @@
 """Compiled functions of an arm with the same mathematics as `ArmModel`, for millions of states.
 
-They serve any serial chain with decoupled axes. Every function checks its arguments once, then runs in SIMD machine
-code.
+They work for any serial chain, with or without decoupled axes. Every function checks its arguments once, then runs in
+SIMD machine code.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,13 @@ PivotFunction = Callable[[FloatArray, BaseParameters, float], FloatArray]
 
 
 def refuse_outside(count: int, q: FloatArray, chain_size: int) -> None:
-    """Raise DataError if `count` chain positions of q (N, n) [rad] were outside of the polynomials' range."""
+    """Raise DataError if positions of chain joints were outside of the range of the generated programs.
+
+    Args:
+        count: number of these positions.
+        q: positions, (N, n) [rad].
+        chain_size: number of chain joints.
+    """
     if count:
         inside = np.abs(q[:, :chain_size]) <= RANGE
         row, joint = (int(k) for k in np.argwhere(~inside)[0])
@@ -63,7 +69,7 @@ def compile_pivots(model: ArmModel) -> PivotFunction:
 
 
 class StatesKernel:
-    """Compiled program that computes outputs (N, outputs) from q, dq, a third vector (N, n) each, and phi.
+    """Compiled function of q, dq, a third vector and phi, evaluated for N states at once.
 
     Args:
         model: the arm.
@@ -87,7 +93,13 @@ class StatesKernel:
         )
 
     def __call__(self, outputs: int, phi: FloatArray, *states: FloatArray) -> FloatArray:
-        """Return the outputs (N, outputs) for phi (p,) and the states q, dq and third vector, (N, n) each."""
+        """Return the outputs of the function for N states, (N, outputs).
+
+        Args:
+            outputs: number of outputs per state.
+            phi: base parameters, (p,), SI.
+            states: q, dq and the third vector, (N, n) each.
+        """
         q, dq, third = self.model.states(*states)
         result, chain = np.empty((len(q), outputs)), self.model.chain_size
         refuse_outside(block_loops.evaluate_states(self._program, chain, q, dq, third, phi, result), q, chain)
@@ -97,7 +109,7 @@ class StatesKernel:
 def compile_inverse_dynamics(
     model: ArmModel,
 ) -> Callable[[FloatArray, FloatArray, FloatArray, BaseParameters], FloatArray]:
-    """Return a function `(q, dq, ddq, phi) -> tau`, all (N, n), equal to `ArmModel.inverse_dynamics` (paper eq. 3)."""
+    """Return a function `(q, dq, ddq, phi) -> tau` with arrays (N, n), equal to `ArmModel.inverse_dynamics`."""
     kernel = StatesKernel(model, "inverse", "ddq", lambda arm: arm.inverse_dynamics(arm.ddq))
 
     def inverse_dynamics(q: FloatArray, dq: FloatArray, ddq: FloatArray, phi: BaseParameters) -> FloatArray:
@@ -108,7 +120,7 @@ def compile_inverse_dynamics(
 
 
 def compile_regressor(model: ArmModel) -> Callable[[FloatArray, FloatArray, FloatArray], FloatArray]:
-    """Return a function `(q, dq, ddq) -> W (N, n, p)` of states (N, n), equal to `ArmModel.regressor` (paper eq. 4)."""
+    """Return a function `(q, dq, ddq) -> W (N, n, p)` of states (N, n), equal to `ArmModel.regressor`."""
     n, p = model.axes, len(model.names)
     kernel = StatesKernel(
         model, "regressor", "ddq", lambda arm: ca.densify(ca.jacobian(arm.inverse_dynamics(arm.ddq), arm.phi)).T

@@ -23,10 +23,12 @@ _BINARY = {ca.OP_ADD: "+", ca.OP_SUB: "-", ca.OP_MUL: "*", ca.OP_DIV: "/", ca.OP
 class Program:
     """Straight-line program as text, with the layout of its arrays.
 
+    A lane is one of the states that the program processes together.
+
     Attributes:
         text: assignments, one per line.
         names: names of the arrays, in order.
-        shared: names of the arrays with one value for all lanes.
+        shared: names of the arrays that have one value for all lanes.
         row: number of lanes of the other arrays.
         width: number of lanes of one operation.
     """
@@ -82,7 +84,12 @@ class _Writer:
         return self._angles[angle]
 
     def operation(self, op: int, operands: list[str]) -> str:
-        """Append one CasADi instruction, and return the name of its value."""
+        """Append the assignment for one CasADi instruction, and return the name of its value.
+
+        Args:
+            op: CasADi's number of the operation.
+            operands: names of the operands.
+        """
         if op in _BINARY:
             return self.value(f"{operands[0]} {_BINARY[op]} {operands[1]}")
         (x,) = operands
@@ -95,9 +102,15 @@ class _Writer:
 def emit(
     inputs: Mapping[str, ca.SX], shared: Mapping[str, ca.SX], outputs: Mapping[str, ca.SX], row: int = LANES
 ) -> Program:
-    """Return the program that computes outputs from lane inputs and shared inputs, without repeated subexpressions.
+    """Return the program that computes outputs from inputs, without repeated subexpressions.
 
     An output is stored by columns; a sparse one is stored as its structural nonzeros.
+
+    Args:
+        inputs: symbols that differ between lanes, the states that the program processes together; by array name.
+        shared: symbols that are equal in all lanes, by array name.
+        outputs: expressions, by array name.
+        row: number of lanes of every array that is not shared.
     """
     symbols = {**inputs, **shared}
     elements: list[Any] = [element for value in outputs.values() for element in value.nonzeros()]

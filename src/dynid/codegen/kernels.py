@@ -41,7 +41,7 @@ _DECORATOR = '@numba.njit(cache=True, error_model="numpy", fastmath={"contract",
 
 @lru_cache(maxsize=64)
 def _source(module: ModuleType) -> str:
-    """Return a module's text, read only once, so that hash and generated code agree even if the file is edited."""
+    """Return the text of a Python module, read only once, so that hash and generated code agree even after an edit."""
     return inspect.getsource(module)
 
 
@@ -66,7 +66,13 @@ def arm_key(model: ArmModel) -> str:
 
 
 def module_source(programs: Mapping[str, Program], constants: Mapping[str, object], loops: Loops) -> str:
-    """Return the text of a generated module: constants, programs as intrinsics, and compiled loops around them."""
+    """Return the text of a generated module.
+
+    Args:
+        programs: generated programs by name; each becomes a numba intrinsic.
+        constants: constants by name.
+        loops: functions whose source is copied into the module and compiled there; they call the programs.
+    """
     parts = [_HEAD]
     parts += [f"{name} = {value!r}\n" for name, value in constants.items()]
     parts += [_intrinsic(name, program) for name, program in programs.items()]
@@ -80,7 +86,12 @@ def _intrinsic(name: str, program: Program) -> str:
 
 
 def programs_source(programs: Mapping[str, Program], constants: Mapping[str, object]) -> str:
-    """Return the text of a generated module of standalone programs, each for all lanes, called by `run_program`."""
+    """Return the text of a generated module of programs that compiled loops call by address, with `run_program`.
+
+    Args:
+        programs: generated programs by name; each call processes all lanes.
+        constants: constants by name, which the module also holds.
+    """
     parts = [_HEAD]
     for name, program in programs.items():
         arrays = ", ".join(f"a{k}" for k in range(len(program.names)))
@@ -146,7 +157,13 @@ class Programs(NamedTuple):
 
 
 def load_programs(name: str, model: ArmModel, generate: Callable[[], Generated]) -> Programs:
-    """Return an arm's standalone programs, from the cache or newly generated; see `load_kernels`."""
+    """Return an arm's programs that compiled loops call by address, from the cache or newly generated.
+
+    Args:
+        name: prefix of the generated module's name.
+        model: the arm.
+        generate: function that generates programs and constants; called only if the module is not in the cache.
+    """
 
     def make() -> str:
         generated = generate()
@@ -157,13 +174,28 @@ def load_programs(name: str, model: ArmModel, generate: Callable[[], Generated])
 
 
 def load_loops(name: str, constants: Mapping[str, object], loops: Loops) -> ModuleType:
-    """Return the generated module `name` of loops that take programs by address, shared by arms of equal constants."""
+    """Return a generated module of compiled loops that take programs by address, from the cache or newly generated.
+
+    Arms with equal constants share the module.
+
+    Args:
+        name: prefix of the module's name.
+        constants: constants that the loops need, by name.
+        loops: functions whose source goes into the module; a called function precedes its callers.
+    """
     sizes = {"LANES": vector_ir.LANES, "WIDTH": vector_ir.WIDTH, "RANGE": emit.RANGE, **constants}
     return _load(name, sorted(sizes.items()), loops, lambda: module_source({}, sizes, loops))
 
 
 def _load(name: str, of: object, functions: Sequence[Callable[..., Any]], make: Callable[[], str]) -> ModuleType:
-    """Return a generated module from the cache; if it is missing, write it with the text that `make` returns."""
+    """Return a generated module from the cache; if it is missing, write it with the text that `make` returns.
+
+    Args:
+        name: prefix of the module's name.
+        of: data on which the generated text depends.
+        functions: functions whose source files the generated text depends on.
+        make: function that returns the text of the module.
+    """
     sources = {emit, symbolic, vector_ir, sys.modules[__name__]}
     sources |= {sys.modules[function.__module__] for function in functions}
     ordered = tuple(sorted(sources, key=lambda module: module.__name__))

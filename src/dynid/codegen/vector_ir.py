@@ -1,8 +1,9 @@
 """Compilation of straight-line programs to SIMD machine code, one numba intrinsic per program.
 
-A program is a list of assignments such as `v7 = v3 * phi[2]`. The intrinsic lowers each to an LLVM operation on `WIDTH`
-lanes, so vectorisation does not depend on the optimiser. numba's front end, whose time grows with the number of
-statements, does not process them. LLVM maps the width to the processor's registers.
+A program is a list of assignments such as `v7 = v3 * phi[2]`. A lane is one of the states that a program processes
+together. The intrinsic lowers each assignment to an LLVM operation on `WIDTH` lanes, so vectorisation does not depend
+on the optimiser. numba's front end, whose time grows with the number of statements, does not process them. LLVM maps
+the width to the processor's registers.
 """
 
 import hashlib
@@ -15,7 +16,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 WIDTH = 4  # lanes of one operation: one AVX2 register, two SSE or NEON ones; wider was slower in measurements
-LANES = 16  # columns of every lane array: independent groups that hide latencies; for changes see `compiled`
+LANES = 16  # states that a program processes together, in groups that hide latencies; for changes see `compiled`
 _FLAGS = ("contract", "nsz", "arcp")
 _DOUBLE, _INDEX = ir.DoubleType(), ir.IntType(64)
 _POINTER, _DATA = _DOUBLE.as_pointer(), types.CPointer(types.float64)  # type: ignore[attr-defined]
@@ -34,7 +35,7 @@ def compiled(loop: Loop) -> Loop:
 
 
 def program_type(arrays: int) -> Any:
-    """Return the type of a standalone program: it takes pointers to the data of `arrays` arrays and returns nothing."""
+    """Return the numba type of a program that is called by address: it takes `arrays` pointers and returns nothing."""
     return types.void(*[_DATA] * arrays)
 
 
@@ -97,10 +98,12 @@ def straight_line(
 ) -> Callable[..., None]:
     """Return an intrinsic `f(lane, arrays)` that runs a program for the lanes lane .. lane + width - 1.
 
+    A lane is one of the states that a program processes together.
+
     Args:
         text: the program; an operand is a value, a number, or `name[row]`.
-        names: names of the arrays in the order of the tuple. Each is (rows, row) C-contiguous float64, or (size,) if
-            shared, given as an array or as a pointer to its data.
+        names: names of the arrays in the order of the tuple `arrays`. Each is (rows, row) C-contiguous float64, or
+            (size,) if shared, given as an array or as a pointer to its data.
         shared: names of the arrays that have one value for all lanes.
         row: number of lanes of every array that is not shared.
         width: number of lanes of one operation; 1 gives scalar code.
@@ -130,7 +133,11 @@ def straight_line(
 
 @intrinsic
 def run_program(typing_context: Any, program: Any, arrays: Any) -> Any:
-    """Run the program at an address for all lanes of a tuple of arrays; `program_type` gives its type."""
+    """Run the program at an address for all lanes of a tuple of arrays.
+
+    It is a numba intrinsic, called as `run_program(address, arrays)` in compiled code; the program has the type
+    `program_type`.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointers = _data(context, builder, signature.args[1], arguments[1])
@@ -142,7 +149,14 @@ def run_program(typing_context: Any, program: Any, arrays: Any) -> Any:
 
 
 def _data(context: Any, builder: Any, kinds: Any, arrays: Any) -> list[Any]:
-    """Return pointers to the data of a tuple of arrays or pointers."""
+    """Return LLVM pointers to the data of a tuple of arrays or pointers.
+
+    Args:
+        context: numba's target context.
+        builder: builder of LLVM instructions.
+        kinds: numba types of the tuple's elements.
+        arrays: LLVM value of the tuple.
+    """
     values = [builder.extract_value(arrays, k) for k in range(len(kinds))]
     return [
         context.make_array(kind)(context, builder, value).data if isinstance(kind, types.Array) else value
@@ -151,7 +165,13 @@ def _data(context: Any, builder: Any, kinds: Any, arrays: Any) -> list[Any]:
 
 
 def _function(module: Any, symbol: str, kinds: Sequence[Any]) -> Any:
-    """Return a separate function for a program, since LLVM would optimise an inlined one again in every caller."""
+    """Return an LLVM function for a program, separate because LLVM would optimise an inlined one again in every caller.
+
+    Args:
+        module: LLVM module to which the function belongs.
+        symbol: name of the function.
+        kinds: LLVM types of its arguments.
+    """
     if symbol in module.globals:
         return module.globals[symbol]
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), symbol)
