@@ -17,16 +17,16 @@ Body = Annotated[tuple[float, ...], Field(min_length=10, max_length=10)]
 
 
 class ContactReport(Strict):
-    """Message of topic `contact`: whether there is contact, by the newest state that could be judged.
+    """Message of topic `contact`: whether the arm is in contact, judged at the newest possible state.
 
     Attributes:
-        stamp_ns: timestamp of that state [ns].
+        stamp_ns: timestamp of the judged state [ns].
         contact: whether the arm is in contact.
         joint: the joint with the largest ratio of external torque to threshold.
         torque_nm: external torque of that joint [N m].
-        threshold_nm: largest torque that model errors explain there [N m].
+        threshold_nm: largest torque at that joint that model errors explain [N m].
         force_n: magnitude of the force at the tool [N].
-        model: `digest` of the last received shared model; "" before the first.
+        model: `digest` of the last received `SharedModel` message; "" before the first.
     """
 
     stamp_ns: Annotated[int, Field(ge=0)]
@@ -63,7 +63,13 @@ class SharedModel(Strict):
 
     @classmethod
     def of(cls, arm: ArmModel, model: ControlModel | None, payload: FloatArray) -> "SharedModel":
-        """Return the message for a model without payload and for a payload (10,)."""
+        """Return the message with the executor's model and the payload of the arm.
+
+        Args:
+            arm: geometry and structure of the arm.
+            model: model of the arm without payload; None while the executor has no model, so that the message has none.
+            payload: standard parameters of the payload in the last modified DH frame, (10,), SI; zeros without payload.
+        """
         body = tuple(payload.tolist())
         if model is None:
             return cls(structure_hash=arm.structure_hash, phi=None, friction=None, payload=body)
@@ -73,7 +79,11 @@ class SharedModel(Strict):
         )
 
     def control_model(self, robot: str, arm: ArmModel) -> ControlModel | None:
-        """Return the model without the payload; None if there is none.
+        """Return the message's model of the arm without the payload; None if the message has no model.
+
+        Args:
+            robot: name of the robot.
+            arm: geometry and structure of the arm.
 
         Raises:
             SafetyError: the model has another structure than the arm.

@@ -29,9 +29,9 @@ class ContactSense:
         robot: the arm.
         arm: geometry and gravity of the arm as mounted.
         model: parameters and friction.
-        deviations: errors of the model's torques, from its file.
+        deviations: expected errors of the model's torques, from its model.yaml.
         measured: properties of measured torques; None for exactly known torques, such as commands.
-        options: options of `MomentumObserver`.
+        options: keyword arguments of `MomentumObserver`.
 
     Attributes:
         observer: the momentum observer.
@@ -81,7 +81,13 @@ class ContactSense:
         return self.contact
 
     def _test(self, dt: float, since_s: float, q: FloatArray) -> None:
-        """Test for the beginning or end of a force, once the initial motion of the recording is known."""
+        """Test for the beginning or end of a force, once it is known whether the arm was moving at the first state.
+
+        Args:
+            dt: time since the last state [s].
+            since_s: time since the first state, or since the first one after a gap [s].
+            q: positions, (n,) [rad].
+        """
         if not self._settled:
             self._settled = self._found_motion(since_s, q)
         elif self.onset.contact:
@@ -90,7 +96,14 @@ class ContactSense:
             self.onset.accept_hypothesis()
 
     def _found_motion(self, since_s: float, q: FloatArray) -> bool:
-        """Return whether the initial motion is known; restart the filter with the velocity of an arm that moved."""
+        """Return whether enough time has passed since the first state to know the arm's motion.
+
+        If the arm moves, this takes longer, and the filter then restarts with the observer's velocity.
+
+        Args:
+            since_s: time since the first state, or since the first one after a gap [s].
+            q: positions, (n,) [rad].
+        """
         if since_s < SETTLING_S:
             return False
         self._moved |= bool((np.abs(self.observer.velocity) > MOVING_RAD_S).any())
@@ -103,7 +116,7 @@ class ContactSense:
 
     @property
     def settled(self) -> bool:
-        """Whether the motion is known well enough to judge contact, after the last update."""
+        """Whether enough time has passed since the first state to judge contact."""
         return self._settled
 
     @property
@@ -114,8 +127,9 @@ class ContactSense:
     def force(self) -> tuple[FloatArray, FloatArray]:
         """Return the force at the tool (3,) [N] in the URDF base link and its covariance (3, 3) [N^2].
 
-        In contact the filter treats friction with an undetermined direction as noise that changes soon. The stiction of
-        a joint at rest persists instead: its uncertainty is added, by the least squares of `ToolForce`.
+        After the onset tests have detected contact, the force is part of the filter's state. The filter treats friction
+        whose direction is undetermined as noise that changes quickly. But the stiction of a joint at rest persists. So
+        the uncertainty that it causes in the least squares of `ToolForce` is added to the filter's covariance.
         """
         if self.onset.contact:
             own, hidden = self.motion.lasting_deviations()
@@ -124,7 +138,7 @@ class ContactSense:
         return self._force.of(self._q, self.observer.torque, self.bars.deviation)
 
     def jacobian(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the Jacobian and the position of the tool; see `ToolForce.jacobian`."""
+        """Return the tool's Jacobian (3, n) [m] and position (3,) [m] in the URDF base link, at q (n,) [rad]."""
         return self._force.jacobian(q)
 
     def along(self, names: tuple[str, ...], time: FloatArray, q: FloatArray, tau: FloatArray) -> "list[Contact]":
@@ -156,12 +170,15 @@ class ContactSense:
 
 @dataclass(frozen=True, eq=False)
 class Contact:
-    """One contact: start and end [s], the joint that detected it first, and the arm's state at the largest force.
+    """One contact: start and end, the joint that detected it first, and the arm's state at the largest force.
 
     Attributes:
-        torque: external torques at that time, (n,) [N m].
+        begin_s: time of the first state in contact [s].
+        end_s: time of the last state in contact [s].
+        joint: joint with the largest ratio of external torque to threshold when contact began.
+        torque: external torques at the largest force, (n,) [N m].
         torque_deviation: standard deviations of these torques, (n,) [N m].
-        force: force at the tool in the URDF base link, (3,) [N].
+        force: largest force at the tool in the URDF base link, (3,) [N].
         force_deviation: standard deviation of the force, (3,) [N].
     """
 
@@ -174,7 +191,7 @@ class Contact:
     force_deviation: FloatArray
 
     def as_dict(self, start_s: float = 0.0) -> dict[str, Any]:
-        """Return the contact for JSON, with times relative to `start_s`."""
+        """Return the contact as a dictionary for JSON, with times relative to `start_s` [s]."""
         lists = ("torque", "torque_deviation", "force", "force_deviation")
         units = {"torque": "nm", "force": "n"}
         rows = {f"{key}_{units[key.split('_')[0]]}": getattr(self, key).tolist() for key in lists}

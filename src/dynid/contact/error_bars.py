@@ -1,16 +1,17 @@
-"""Error bounds of the observer's residual without contact.
+"""Error bounds of the momentum observer's residual without contact.
 
-The residual of a moving joint has the errors of its model, with a standard deviation by speed class that model.yaml
-states, and errors of its encoder: quantisation steps sigma, passed through the filters of velocity and observer,
-contribute K M sigma / T. Both are assumed normal, and a threshold is z of their deviations; z follows from the allowed
-rate of false alarms (Rice's rate of crossings). A timestamp error e shifts all positions by their velocities times e,
-and contributes K M dq e / T.
+The residual of a moving joint has two kinds of errors. The errors of its model have a standard deviation by speed
+class, which model.yaml states. Quantisation steps of its encoder, with a standard deviation sigma, pass through the
+filters of velocity and observer. They contribute K M sigma / T, with the observer's gain K and the lag T of the
+velocity. Both errors are assumed normal. The threshold is z standard deviations; z follows from the allowed rate of
+false alarms (Rice's rate of crossings). A timestamp error e shifts all positions by their velocities times e, and
+contributes K M dq e / T.
 
 Near standstill the friction error is not random. If the velocity does not determine the direction of motion, friction
 is anything between minus and plus its budget, plus the excess over the budget that model.yaml states. An encoder behind
-gears with backlash stands still while the joint crosses the gap, and is then picked up with a speed of sqrt(2 play a).
-Both are bounds, added to the threshold. All torque errors pass the observer's own filter, so they count for as long as
-the residual's memory lasts.
+gears with backlash stands still while the joint crosses the gap. At the end of the gap it starts with a speed of sqrt(2
+play a), with the backlash `play` and the acceleration a. Both errors are bounds, added to the threshold. All torque
+errors pass through the observer's low-pass filter, so they act for about 1 / K.
 """
 
 import math
@@ -28,7 +29,9 @@ FALSE_ALARMS_1_S = 0.1 / 3600.0  # rate of false alarms per joint [1/s]: one in 
 
 
 class ErrorBars:
-    """Deviations and thresholds of a `MomentumObserver`, updated every cycle.
+    """Standard deviations of a `MomentumObserver`'s residual without contact, and its contact thresholds.
+
+    They are updated every cycle.
 
     Args:
         robot: robot whose nuisances give encoder steps and backlash.

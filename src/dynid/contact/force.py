@@ -10,12 +10,15 @@ class ToolForce:
     """Estimator of a force, without a moment, at a point of the last chain link.
 
     Three force components cause torques in all chain joints, so each joint is weighted by its deviation; a sticking
-    joint has little weight. A prior excludes forces that no drive could hold at arm's length. It decides in directions
-    in which a stretched arm shows nothing, and the covariance states that uncertainty.
+    joint has little weight. A prior excludes forces that no drive could hold at arm's length. In directions in which a
+    stretched arm measures no force, only the prior limits the estimate, and the covariance is large.
 
     Args:
         robot: robot with its tool and the torques of its drives.
         mdh: geometry of the chain.
+
+    Attributes:
+        largest_n: standard deviation of the prior, a force that the strongest drive holds at arm's length [N].
     """
 
     def __init__(self, robot: Robot, mdh: MdhChain) -> None:

@@ -1,23 +1,25 @@
 """Kalman filter of an arm with quantised encoders and sticking gears, and the effect of torques on its innovations.
 
-The state is x = (q, v, b, f): positions and velocities of n joints, the model's torque errors, and a force
-at the tool that exists in contact only. With M(q), friction F, load C v + g and motor torque tau,
+The state is x = (q, v, b, f): positions and velocities of n joints, the model's torque errors, and a force at the tool
+that exists in contact only. With M(q), friction F, load C v + g and motor torque tau,
 
     M dv/dt = tau - F - (C v + g) + b + J' f,    db/dt = -b / T + noise,    f alike.
 
 An encoder reading only gives the quantisation step that contains the position: the normal distribution of the position
-is truncated to the step, and the first two moments of the result are those of an equal measurement without quantisation
-(`truncated_moments`). So the position of a joint with known dynamics is known much better than one step, above all just
-after its encoder changed. As long as a joint stays at the same place within its step, or moves by whole steps between
-readings, another truncation by the same step adds no information and would make the filter overconfident. A truncation
-therefore counts in proportion to the joint's motion relative to the steps, fully from `FULL_STEPS` of a step on.
+is truncated to the step. The first two moments of the result are those of an equivalent measurement without
+quantisation (`truncated_moments`). So the position of a joint with known dynamics is known much better than one step,
+above all just after its encoder changed. As long as a joint stays at the same place within its step, or moves by whole
+steps between readings, another truncation by the same step adds no information and would make the filter overconfident.
+A truncation therefore counts in proportion to the joint's motion relative to the steps, fully from `FULL_STEPS` of a
+step on.
 
 Friction is that of the mean direction of motion, m = E sign(v). If the direction is undetermined, 1 - m^2 of the
 budget's square is noise, as is the effect of backlash. A sticking joint then gives no information about torques.
 
 A torque that starts at a known time and equals B(t) c, with unknown c, adds G c to the state's error and s c to each
-innovation (the "signature", Willsky and Jones 1976). Innovations are white, so least squares on them are optimal:
-c = I^-1 d with the covariance I^-1, where I and d sum s' s / V and s' nu / V.
+innovation; G and s are its "signature" (Willsky and Jones 1976). Innovations are white, so least squares on them are
+optimal: c = I^-1 d with the covariance I^-1. I is the sum of s' s / V, and d is the sum of s' nu / V, over all
+innovations nu with variance V.
 """
 
 import math
@@ -49,13 +51,15 @@ def normal_cdf(x: float) -> float:
 def truncated_moments(deviation: float, off: float, step: float) -> tuple[float, float]:
     """Truncate a normal distribution to one quantisation step of an encoder.
 
+    If the step is more than `OUTLIER` standard deviations away, the reading counts as a noisy measurement instead.
+
     Args:
         deviation: standard deviation of the distribution [rad].
         off: distance from its mean to the middle of the step [rad].
         step: width of the step [rad].
 
     Returns:
-        The shift of the mean [rad], and the removed share of the variance.
+        The shift of the mean [rad], and the removed fraction of the variance.
     """
     low, high = (off - 0.5 * step) / deviation, (off + 0.5 * step) / deviation
     if low > OUTLIER or high < -OUTLIER:
@@ -72,16 +76,16 @@ def truncated_moments(deviation: float, off: float, step: float) -> tuple[float,
 def friction_terms(
     law: FloatArray, v: FloatArray, spread: FloatArray, tau: FloatArray, load: FloatArray, out: FloatArray
 ) -> None:
-    """Write the friction of uncertain velocities into `out`, (4, n).
+    """Write mean and uncertainty of the friction of joints with uncertain velocities into `out`.
 
     Args:
-        law: parameters, (terms, n).
+        law: friction parameters in the order of `dynid.model.friction.TERMS`, (terms, n), SI.
         v: velocities, (n,) [rad/s].
         spread: their standard deviations, (n,) [rad/s].
         tau: motor torques, (n,) [N m].
         load: C v + g, (n,) [N m].
-        out: mean [N m], its slope by velocity [N m s/rad], budget [N m], and the share of its variance with an
-            undetermined direction.
+        out: result, (4, n). Its rows are the mean friction [N m], its derivative by velocity [N m s/rad], the friction
+            budget [N m], and the fraction of the squared budget that is variance because the direction is undetermined.
     """
     for i in range(len(v)):
         m = 2.0 * normal_cdf(v[i] / spread[i]) - 1.0
@@ -104,7 +108,9 @@ def predict(
     T: FloatArray,
     inverse: FloatArray,
 ) -> None:
-    """Predict state and covariance one step ahead, without noise; implicit in friction, which may be stiff.
+    """Predict state x = (q, v, b, f) and covariance one step ahead, without noise.
+
+    The state is defined in the module. The step is implicit in friction, which may be stiff.
 
     Args:
         x: state (N,), N = 3 n + 3; replaced.
@@ -112,10 +118,10 @@ def predict(
         dt: step [s].
         M: inertia, (n, n) [kg m^2].
         net: tau - F - (C v + g), (n,) [N m].
-        slope: slope of friction by velocity, (n,) [N m s/rad].
+        slope: derivative of friction by velocity, (n,) [N m s/rad].
         J: Jacobian of the tool, (3, n) [m].
-        kept: remaining shares of b and f after the step, (2,).
-        T: transition (N, N), written in place.
+        kept: fractions of torque errors b and force f that remain after the step, (2,).
+        T: transition matrix of the state (N, N), written in place.
         inverse: (M + dt slope)^-1, (n, n), written in place.
     """
     n = len(net)
@@ -156,15 +162,17 @@ def measure(
 ) -> None:
     """Update the filter with encoder readings, joint by joint.
 
+    A quantised reading acts like a measurement without quantisation that gives the same mean and variance.
+
     Args:
         x: state (N,); replaced.
         P: covariance (N, N); replaced.
         middle: centre of the interval that contains each joint, (n,) [rad].
         width: width of that interval, (n,) [rad]; 0 means the exact value.
         noise: standard deviation of readings besides the quantisation, (n,) [rad].
-        within: each joint's place in its step at the previous reading, (n,) [rad]; updated.
+        within: each joint's place in its quantisation step at the previous reading, (n,) [rad]; updated.
         gains: Kalman gains, (n, N), written in place.
-        found: innovations and variances of the equal measurements without quantisation, (2, n), written in place.
+        found: innovations and variances of the measurements without quantisation, (2, n), written in place.
     """
     N = len(x)
     for i in range(len(middle)):
@@ -189,19 +197,22 @@ def measure(
 def propagate_signatures(
     G: FloatArray, T: FloatArray, dt: float, driven: FloatArray, gains: FloatArray, found: FloatArray, out: FloatArray
 ) -> FloatArray:
-    """Propagate signatures one step, and compute the information of the innovations about each.
+    """Propagate signatures of unknown torques by one step of the filter, and compute their effect on its innovations.
+
+    A signature is the error of the filter's state per unit of an unknown torque, which the filter does not model.
 
     Args:
-        G: signatures, (N, m).
-        T: transition, (N, N).
+        G: signatures of m unknowns, (N, m).
+        T: transition matrix of the state, (N, N).
         dt: step [s].
         driven: (M + dt slope)^-1 B, accelerations per unknown, (n, m).
         gains: Kalman gains from `measure`.
         found: innovations and variances from `measure`.
-        out: per joint, s' / sqrt(V), and nu / sqrt(V) in the last column, (n, m + 1), written in place.
+        out: for each joint the innovation nu and its change s per unknown, over the root of its variance V: s' /
+            sqrt(V), then nu / sqrt(V) in the last column, (n, m + 1), written in place.
 
     Returns:
-        The signatures, (N, m).
+        The propagated signatures, (N, m).
     """
     n, m = driven.shape
     G = T @ G
@@ -219,9 +230,12 @@ def propagate_signatures(
 
 @numba.njit(cache=True)
 def add_information(out: FloatArray, I: FloatArray, d: FloatArray) -> None:  # noqa: E741
-    """Add an output of `propagate_signatures` to the information I (H, k, k) and score d (H, k) of H hypotheses.
+    """Add one step's innovations to the least-squares problems I c = d of H hypotheses with k unknowns c each.
 
-    Each hypothesis has k unknowns.
+    Args:
+        out: result of `propagate_signatures` for all hypotheses, (n, H k + 1).
+        I: information matrices, (H, k, k); updated.
+        d: scores, (H, k); updated.
     """
     H, k = d.shape
     for i in range(len(out)):

@@ -1,10 +1,11 @@
 """Online payload estimation: changes are detected, weighed within a second of motion, and checked.
 
-`Scale` assumes one body for all data since its start. This class restarts it if a force at the tool begins or ends that
-the body does not explain: the payload was picked up or put down, or the arm is in contact. The detection uses
-`OnsetTests` on the scale's own innovations, with onsets over `WINDOW_S`, since 50 g are detected later than a push. The
-statistic of a payload grows until the payload is known, so a threshold of `THRESHOLD_FACTOR` times the tests' costs
-little time. A restart clears the estimated model error, which may contain part of the body, but not the arm's motion.
+`Scale` assumes one body for all data since its start. `LivePayload` restarts it if a force at the tool begins or ends
+that the body does not explain: the payload was picked up or put down, or the arm is in contact. The detection uses
+`OnsetTests` on the innovations of the scale's filter. Their onsets cover the last `WINDOW_S`, since 50 g are detected
+later than a push. The test statistic of a payload grows until the payload is known. So a threshold of
+`THRESHOLD_FACTOR` times that of the tests delays the detection only little. A restart clears the estimated model error,
+which may contain part of the body, but not the arm's motion.
 
 Only a body that fits for a while, and differs significantly from the controller's, is passed to the controller; until
 then the controller keeps the previous one. An arm at rest gives little information about its payload, since friction
@@ -44,7 +45,7 @@ class LivePayload:
         estimate: the newest estimate; None before the first.
         held: parameters that a controller should add to its model, (10,) as `HeldMass.parameters`; zeros without
             payload.
-        misfit: residual of the innovations of moving joints after the estimate, in deviations.
+        misfit: root mean square of the innovations of moving joints since the last restart [standard deviations].
         fits: whether the estimate has explained the innovations for a while.
         restarts: number of restarts.
     """
@@ -60,7 +61,7 @@ class LivePayload:
         self.restart()
 
     def restart(self) -> None:
-        """Clear the data so far; `held` stays until another estimate is certain."""
+        """Clear the data so far; the payload `held` is kept until a new estimate is certain."""
         self._scale.reset(friction=True)
         self._tests.reset()
         self.restarts += 1
@@ -92,7 +93,10 @@ class LivePayload:
         return since_s >= ESTIMATE_BLANKING_S and self._judge(self.estimate)
 
     def _judge(self, found: HeldMass) -> bool:
-        """Adopt an estimate that has fitted for a while and differs from the payload in use; return True if adopted."""
+        """Adopt an estimate that has fitted for a while and differs from the payload in use; return True if adopted.
+
+        `found` is the newest estimate.
+        """
         if self.misfit > MOST_INNOVATION or abs(found.mass_kg - self._first_kg) > max(
             MOST_CHANGE * self._first_kg, LEAST_KG
         ):

@@ -1,4 +1,4 @@
-"""Filter of the arm's motion from encoders and motor torques; see `dynid.contact.innovations`."""
+"""Kalman filter of the arm's motion from encoders and motor torques; `dynid.contact.innovations` has its equations."""
 
 import math
 from dataclasses import dataclass
@@ -39,10 +39,17 @@ JACOBIAN_EVERY = 4  # updates between two computations of the Jacobian
 
 
 def motion_terms(q: Any, dq: Any, phi: Any, inertia: Any, load: Any) -> int:
-    """Write M(q) into `inertia` (n, n) and C dq + g into `load` (n,), without friction.
+    """Write M(q) into `inertia` and C dq + g into `load`, without friction.
+
+    Args:
+        q: positions, (n,) [rad].
+        dq: velocities, (n,) [rad/s].
+        phi: base parameters with friction set to zero, (p,), SI.
+        inertia: result, (n, n) [kg m^2].
+        load: result, (n,) [N m].
 
     Returns:
-        The number of positions outside the polynomials' range.
+        The number of positions outside the range in which the generated dynamics are accurate.
     """
     n = q.shape[0]
     none, unit, moved, held = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
@@ -76,22 +83,26 @@ class MeasuredTorques:
 
 
 class MotionFilter:
-    """Kalman filter of one arm; the robot's nuisances give motor noise, encoder steps, jitter and backlash.
+    """Kalman filter of the motion of one arm, its model's torque errors, and a force at its tool.
+
+    The state is x = (q, v, b, f), see `dynid.contact.innovations`: positions, velocities, errors of the model's torques
+    that last for about a second, and the tool force. The robot's nuisances give motor noise, encoder steps, jitter and
+    backlash.
 
     Args:
         robot: the robot.
         arm: geometry and gravity of the arm as mounted.
         model: parameters and friction.
-        errors: errors of the model's torques from model.yaml, by speed class. The lasting part is the standard
-            deviation of b. The passing part increases the uncertainty of b at a change of speed class; this part and
-            all other errors count as noise.
+        errors: errors of the model's torques from model.yaml, by classes of joint speed. `lasting_nm` is the standard
+            deviation of b. `passing_nm` increases the uncertainty of b when a joint changes its speed class. It also
+            counts as noise, as do all remaining errors.
         torque_delay_s: delay from the torque given to `update` until it acts at the motors [s].
         measured: properties of measured torques; None for exactly known torques, such as commands.
         reading_rad: standard deviation of readings besides the encoder's step [rad].
 
     Attributes:
-        x: state (q, v, b, f): positions, velocities, model errors and tool force, (3 n + 3,), SI.
-        P: covariance of the state.
+        x: state (q, v, b, f), (3 n + 3,), SI.
+        P: covariance of the state, (3 n + 3, 3 n + 3).
         J: Jacobian of the tool, (3, n) [m].
         jitter: recent jitter of the states' timestamps.
         force_rate: rate of change of the force at the tool [N/sqrt(s)]; 0 without contact.
@@ -148,7 +159,7 @@ class MotionFilter:
 
     @property
     def velocity(self) -> FloatArray:
-        """Velocities (n,) [rad/s]."""
+        """Estimated joint velocities (n,) [rad/s]."""
         n = len(self._load)
         return self.x[n : 2 * n]
 
@@ -158,10 +169,11 @@ class MotionFilter:
         return self._unclear < DETERMINED_SHARE
 
     def lasting_deviations(self) -> tuple[FloatArray, FloatArray]:
-        """Return lasting torque errors (n,) [N m] of the model, and of friction with an undetermined direction.
+        """Return standard deviations of lasting torque errors: those of the model, and those of undetermined friction.
 
-        The second is that of a uniform distribution over the friction budget; the covariance P counts it for
-        `REVERSAL_S` at a time.
+        Both are (n,) [N m]. If the direction of motion is undetermined, friction is counted as uniformly distributed
+        over the friction budget. The filter's covariance P contains this error only as noise with a correlation time of
+        `REVERSAL_S`.
         """
         n = len(self._load)
         own = self._errors[np.searchsorted(self._bounds, np.abs(self.velocity)), np.arange(n)]
@@ -180,7 +192,7 @@ class MotionFilter:
         np.fill_diagonal(self.P, first**2)
 
     def hold(self, parameters: FloatArray) -> None:
-        """Set the payload of the last link, ten parameters (10,) in the last modified DH frame, SI."""
+        """Set the payload of the last link: ten standard parameters (10,) in the last modified DH frame, SI."""
         self._links = self._unloaded + self._held @ parameters
 
     def forget_errors(self) -> None:
@@ -247,6 +259,10 @@ class MotionFilter:
         """Increase the uncertainty of the model error b of joints whose speed class changed.
 
         The error was estimated at another speed, at which the friction law may err differently.
+
+        Args:
+            classes: speed class of each joint, (n,).
+            own: standard deviations of b in these classes, (n,) [N m].
         """
         each = np.arange(len(own))
         new = (classes != self._class) * (self._passing[classes, each] + self._passing[self._class, each])
@@ -254,9 +270,15 @@ class MotionFilter:
         self.P[b, b] += np.minimum(new, np.maximum(own**2 + new - self.P[b, b], 0.0))
 
     def propagate_signatures(self, G: FloatArray, torques: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return signatures G (N, m) after the last update for torques (n, m) [N m], and their innovations.
+        """Propagate the effect of m unknown torques on the filter's state by the last update.
 
-        The second value is the output of `dynid.contact.innovations.propagate_signatures`.
+        Args:
+            G: signatures: errors of the state per unit of each unknown before the update, (3 n + 3, m).
+            torques: torques at the joints per unit of each unknown, (n, m) [N m].
+
+        Returns:
+            The signatures after the update, (3 n + 3, m), and their effect on the innovations, (n, m + 1), the array
+            `out` of `dynid.contact.innovations.propagate_signatures`.
         """
         out = np.zeros((len(torques), G.shape[1] + 1))
         return propagate_signatures(G, self._T, self._dt, self._inverse @ torques, self._gains, self._found, out), out

@@ -40,12 +40,21 @@ STEP_RAD = 1e-4  # step of the central difference along dq [rad]; its relative e
 
 
 def momentum_terms(q: Any, dq: Any, phi: Any, step: float, inertia: Any, gained: Any, load: Any) -> int:
-    """Write M(q) into `inertia` (n, n), C' dq - g into `gained` and C dq + g into `load`, (n,), without friction.
+    """Write M(q) into `inertia`, C' dq - g into `gained` and C dq + g into `load`, without friction.
 
     C' dq = dM/dt dq - C dq, where dM/dt dq is a central difference of M dq along dq.
 
+    Args:
+        q: positions, (n,) [rad].
+        dq: velocities, (n,) [rad/s].
+        phi: base parameters with friction set to zero, (p,), SI.
+        step: step of the central difference [rad].
+        inertia: result, (n, n) [kg m^2].
+        gained: result, the change of momentum without motor torque, friction and contact, (n,) [N m].
+        load: result, (n,) [N m].
+
     Returns:
-        The number of positions outside the polynomials' range.
+        The number of positions outside the range in which the generated dynamics are accurate.
     """
     n = q.shape[0]
     none, unit, moved, held, change = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
@@ -171,7 +180,16 @@ class MomentumObserver:
         return self._own.update(dt, q)
 
     def _terms(self, q: FloatArray, dq: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return tau - F + C' dq - g and M dq, (n,) each."""
+        """Return tau - F + C' dq - g and the momentum M dq, (n,) each, at positions delayed like the velocity.
+
+        Args:
+            q: measured positions, (n,) [rad].
+            dq: velocities, (n,) [rad/s].
+            tau: motor torques, delayed like the velocity, (n,) [N m].
+
+        Raises:
+            SafetyError: a position is outside the range of the generated dynamics, or not finite.
+        """
         # positions with the same lag as the velocity
         self._q[:], self.velocity[:] = (
             within_a_turn(q - self.velocity_s * dq, self._aperiodic),

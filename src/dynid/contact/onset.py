@@ -22,16 +22,16 @@ CONTACT_END_S = 0.15  # time without a significant force after which contact end
 
 
 class OnsetTests:
-    """Hypotheses about the onset of a force at the tool, evaluated on a `MotionFilter`.
+    """Hypotheses about the onset of a force at the tool, tested on the innovations of a `MotionFilter`.
 
     Args:
         motion: the filter, updated before `update`.
-        largest_n: magnitude of the forces to detect [N].
-        every: cycles between two onsets.
+        largest_n: prior standard deviation of the forces to detect [N].
+        every: cycles between the onsets of two successive hypotheses.
 
     Attributes:
-        bound: value that the statistic exceeds only in contact.
-        statistic: largest statistic after the last update.
+        bound: threshold that the statistic exceeds only in contact.
+        statistic: largest test statistic of all hypotheses after the last update.
         contact: whether the filter includes a force at the tool.
     """
 
@@ -43,7 +43,7 @@ class OnsetTests:
         self.reset()
 
     def reset(self) -> None:
-        """Clear all hypotheses; an ongoing contact stays."""
+        """Clear all hypotheses; an ongoing contact is kept."""
         H = HYPOTHESES
         self._G, self._information = np.zeros((len(self._motion.x), 3 * H)), np.zeros((H, 3, 3))
         self._score, self._age, self._count, self.statistic = np.zeros((H, 3)), np.full(H, -1), 0, 0.0

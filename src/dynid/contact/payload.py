@@ -17,8 +17,8 @@ class HeldMass:
 
     Attributes:
         mass_kg: mass of the payload.
-        mass_deviation_kg: standard deviation of the mass, under the prior alone, without the physical constraints.
-        centre_m: centre of mass in the last URDF link frame, (3,); the tool without payload.
+        mass_deviation_kg: standard deviation of the mass from data and prior, without the physical constraints.
+        centre_m: centre of mass in the last URDF link frame, (3,); without payload the position of the tool.
         centre_deviation_m: standard deviations of the centre along the axes of the last modified DH frame, (3,).
         parameters: consistent standard parameters in the last modified DH frame, (10,), SI.
     """
@@ -31,7 +31,13 @@ class HeldMass:
 
     @classmethod
     def of(cls, bodies: PointMasses, found: FloatArray, covariance: FloatArray) -> "HeldMass":
-        """Return the estimate from the solution of `PointMasses.solve`, (10 or more,), and its covariance."""
+        """Return the estimate of the payload from a solution of `PointMasses.solve`.
+
+        Args:
+            bodies: the possible payloads.
+            found: solution, which begins with ten standard parameters, (10 or more,), SI.
+            covariance: covariance of the solution.
+        """
         deviations, mass = np.sqrt(np.diag(covariance)), float(found[9])
         centre = bodies.rotation @ (found[6:9] / mass) + bodies.origin if mass > 0.0 else bodies.tool
         open_m = deviations[6:9] / mass if mass > 0.0 else np.full(3, np.inf)
@@ -40,9 +46,14 @@ class HeldMass:
 
 
 def with_payload(arm: ArmModel, model: ControlModel, parameters: FloatArray) -> ControlModel:
-    """Return the model of an arm with a payload (10,), given in the last modified DH frame, SI.
+    """Return the control model of an arm with a payload.
 
     `ArmController.switch_to` changes a controller to it and blends the torque difference in over time.
+
+    Args:
+        arm: geometry of the arm.
+        model: control model of the arm without payload.
+        parameters: standard parameters of the payload in the last modified DH frame, (10,), SI.
     """
     last = 10 * (arm.chain_size - 1)
     added = arm.regrouping.K[:, last : last + 10] @ parameters

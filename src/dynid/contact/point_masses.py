@@ -25,7 +25,7 @@ BODY = 10  # number of standard parameters of a body
 
 
 class PointMasses:
-    """Least squares over the possible payloads of one arm.
+    """Least-squares estimator of a payload among all bodies that consist of point masses in a box about the tool.
 
     Args:
         robot: the robot, with its tool and the loads that its drives lift.
@@ -34,8 +34,8 @@ class PointMasses:
 
     Attributes:
         tool: position of the tool in the last URDF link frame, (3,) [m].
-        rotation: rotation of the last modified DH frame in that link, (3, 3).
-        origin: origin of that frame in that link, (3,) [m].
+        rotation: rotation of the last modified DH frame in the last URDF link frame, (3, 3).
+        origin: origin of the last modified DH frame in the last URDF link frame, (3,) [m].
     """
 
     def __init__(self, robot: Robot, arm: ArmModel, box_m: float = BOX_M) -> None:
@@ -48,15 +48,16 @@ class PointMasses:
         self._masses = np.array([point_mass(point) for point in points]).T
 
     def solve(self, information: FloatArray, score: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the most probable payload, with further unknowns.
+        """Return the most probable payload and k further unknowns that are estimated with it.
 
         Args:
-            information: information of ten standard parameters in the last modified DH frame and of k further unknowns,
-                including the prior of the latter, (10 + k, 10 + k), SI.
-            score: information times the unconstrained solution, (10 + k,).
+            information: information matrix of the payload's ten standard parameters, in the last modified DH frame, and
+                of the further unknowns, (10 + k, 10 + k), SI. It includes the prior of the further unknowns, but not
+                that of the payload.
+            score: information matrix times the unconstrained solution, (10 + k,).
 
         Returns:
-            The unknowns, (10 + k,), and their covariance under the prior alone, without the physical constraints.
+            The unknowns, (10 + k,), and their covariance from data and prior, without the physical constraints.
         """
         others = len(score) - BODY
         signed = np.kron(np.eye(others), [[1.0, -1.0]])  # difference of two that are not negative
@@ -81,13 +82,13 @@ class PointMasses:
 
 
 def point_mass(place: FloatArray) -> FloatArray:
-    """Return ten standard parameters of 1 kg at a position (3,) [m]."""
+    """Return the ten standard parameters of a point mass of 1 kg at a position (3,) [m]."""
     inertia = (place @ place) * np.eye(3) - np.outer(place, place)
     return np.concatenate([six(inertia), place, [1.0]])
 
 
 def _from_point(place: FloatArray) -> FloatArray:
-    """Return the matrix (10, 10) from ten parameters about a point (3,) [m] to ten about the origin."""
+    """Return the matrix (10, 10) that maps ten standard parameters about a point (3,) [m] to those about the origin."""
     out = np.eye(BODY)
     for k, unit in enumerate(np.eye(3)):
         out[:6, 6 + k] = six(2.0 * (place @ unit) * np.eye(3) - np.outer(place, unit) - np.outer(unit, place))

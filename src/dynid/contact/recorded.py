@@ -1,4 +1,4 @@
-"""Contact detection on recordings: suitable models, and the torques in effect over time."""
+"""Contact detection on recordings: check of the model, torque noise, and mean torques between the states."""
 
 import numpy as np
 
@@ -24,10 +24,15 @@ GRID_TOLERANCE = 0.05  # tolerance of positions as multiples of a step [steps]
 
 
 def arm_of(robot: Robot, content: ModelFile, mount: str | None = None) -> tuple[ArmModel, ControlModel]:
-    """Return the arm at a mount, and its accepted model.
+    """Return the arm as mounted, and the control model of a model.yaml that identification accepted.
+
+    Args:
+        robot: the robot.
+        content: content of its model.yaml.
+        mount: mount of the arm; None is the default.
 
     Raises:
-        DataError: a model of another robot or structure, or a refused one.
+        DataError: the model is of another robot or structure, or identification did not accept it.
     """
     if content.robot != robot.name:
         raise DataError(f"the model is of '{content.robot}', not of '{robot.name}': name the robot of the model")
@@ -57,7 +62,12 @@ def sense_of(
 
 
 def live_payload_of(robot: Robot, content: ModelFile, mount: str | None = None) -> LivePayload:
-    """Return the payload estimation of an accepted model of this robot at a mount.
+    """Return the online payload estimator for a robot with the accepted model of its model.yaml.
+
+    Args:
+        robot: the robot.
+        content: content of its model.yaml.
+        mount: mount of the arm; None is the default.
 
     Raises:
         DataError: as for `sense_of`.
@@ -67,9 +77,9 @@ def live_payload_of(robot: Robot, content: ModelFile, mount: str | None = None) 
 
 
 def refuse_coarser(signals: Signals, robot: Robot) -> None:
-    """Raise DataError if positions have larger quantisation steps than robot.yaml states.
+    """Raise DataError if the positions of a recording have larger quantisation steps than robot.yaml states.
 
-    Every step would otherwise look like a contact. A drafted robot only has an assumed step.
+    Every step would otherwise look like a contact. The robot.yaml of a drafted robot contains only an assumed step.
     """
     read = signals.q if signals.q_read is None else signals.q_read
     counts = robot.nuisances.encoder_counts_per_turn
@@ -89,7 +99,7 @@ def refuse_coarser(signals: Signals, robot: Robot) -> None:
 
 
 def measured_torques(signals: Signals, settings: IdentificationSettings) -> MeasuredTorques | None:
-    """Return the uncertainty of a recording's torques; None if they are commanded, so exact.
+    """Return the uncertainty of a recording's torques; None if they are commanded torques, which are exact.
 
     The noise is estimated from second differences, which contain little of the motion, by their median, which ignores
     jumps of stops and controllers.
@@ -108,9 +118,10 @@ def measured_torques(signals: Signals, settings: IdentificationSettings) -> Meas
 
 
 def torques_before(signals: Signals) -> FloatArray:
-    """Return mean torques (N, n) [N m] between each state and the previous one, commanded ones if recorded.
+    """Return mean torques (N, n) [N m] between each state of a recording and the previous state.
 
-    A delay is measured to the middle of a torque's effect, which lasts for one period.
+    They are commanded torques if the recording contains these, else measured ones. Each torque sample acts for one
+    sampling period; its delay is counted to the middle of that period.
     """
     given = signals.other
     if given is None or given.source != "goal":

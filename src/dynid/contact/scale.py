@@ -7,7 +7,7 @@ moving joint gives much, one that reverses or sticks almost nothing. Lasting err
 (`lasting_nm` of model.yaml) are part of the filter's state, so they count once and not in every cycle.
 
 The friction of gears that are colder or warmer than during identification differs by a factor, which is easily mistaken
-for a weight. This factor is an additional unknown besides the body; its estimate is kept when another body is weighed.
+for a weight. This factor is an additional unknown besides the body; `reset` keeps its estimate by default.
 
 The estimate is a body by `PointMasses`. It enters the filter's model as it becomes known, since signatures are linear:
 from then on the unknowns are the differences from that body.
@@ -43,7 +43,7 @@ class Scale:
         torque_delay_s: delay from the torque given to `update` until it acts at the motors [s].
 
     Attributes:
-        motion: the filter.
+        motion: filter of the arm's motion, whose innovations are evaluated.
         restarted: whether the last update was the first one, or the first after a gap.
         changed_kg: change of the payload mass in the filter's model by the last update.
 
@@ -69,9 +69,11 @@ class Scale:
         self.reset()
 
     def reset(self, friction: bool = False) -> None:
-        """Clear the estimated body after a pick or place; with `friction`, also clear the friction factor.
+        """Clear the estimated payload after a pick or place.
 
-        The data between a change and its detection may have biased the friction factor.
+        Args:
+            friction: whether to clear the estimated change of friction, too. Data between a pick or place and its
+                detection may have biased it.
         """
         self._signatures = np.zeros((len(self.motion.x), BODY + 1))
         projection = self._information[BODY:, :BODY] @ np.linalg.pinv(self._information[:BODY, :BODY], hermitian=True)
@@ -85,10 +87,15 @@ class Scale:
         self.motion.forget_errors()
 
     def update(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> bool:
-        """Process one state: timestamp [ns], readings q (n,) [rad], torques (n,) [N m] since the last one.
+        """Process one state of the arm.
+
+        Args:
+            stamp_ns: timestamp [ns].
+            q: encoder readings, (n,) [rad].
+            tau: motor torques since the last state, (n,) [N m].
 
         Returns:
-            Whether the state was used: it must be newer, and the arm's motion must be known.
+            Whether the state was used: it must be newer than the last one, and the arm's motion must be known.
         """
         dt = 0.0 if self._last_ns is None else (stamp_ns - self._last_ns) * 1e-9
         first = self.restarted = self._last_ns is None or dt > LONGEST_STEP_S
@@ -121,7 +128,10 @@ class Scale:
         return True
 
     def _columns(self) -> FloatArray:
-        """Return the torques Y_L of the last link's ten parameters in the present state, (c, 10), SI."""
+        """Return the torques Y_L of the chain joints per unit of each parameter of the last link, (c, 10), SI.
+
+        They hold for the filter's present state.
+        """
         c, x = self._arm.chain_size, self.motion.x
         rows = link_motions(
             self._arm.mdh, x[None, :c], self.motion.velocity[None, :c], self._acceleration[None], self._arm.gravity
@@ -129,10 +139,10 @@ class Scale:
         return np.asarray(link_columns(rows[-1])[0])
 
     def _solved(self) -> tuple[FloatArray, FloatArray]:
-        """Return all unknowns and their covariance; the score refers to differences from those in the model.
+        """Return all unknowns, payload parameters and friction change, (11,), and their covariance (11, 11).
 
-        Innovations have a mean square of 1 if filter and model are right. If it is larger, the covariance is scaled by
-        it, because the arm differs from the identified one.
+        Innovations have a mean square of 1 if filter and model are right. If it is larger, because the arm differs from
+        the identified one, the covariance is multiplied by it.
         """
         found, covariance = self._bodies.solve(self._information, self._score + self._information @ self._known)
         return found, covariance * max(1.0, self.misfit**2)
@@ -144,7 +154,7 @@ class Scale:
         return float(np.sqrt(squares / count)) if count else 1.0
 
     def _update_model(self) -> None:
-        """Move the current estimate of the body into the filter's model."""
+        """Replace the payload in the filter's model by the current estimate."""
         found, _ = self._solved()
         change = found - self._known
         change[BODY:] = 0.0
@@ -155,9 +165,14 @@ class Scale:
         self.motion.hold(self._known[:BODY])
 
     def significance_of_difference(self, one: FloatArray, other: FloatArray) -> float:
-        """Return the difference of two bodies, (10,) each, in standard deviations of their effect on the data."""
+        """Return the difference of two payloads in standard deviations of their effect on the data since the reset.
+
+        Args:
+            one: standard parameters of a payload in the last modified DH frame, (10,), SI.
+            other: those of the payload to compare it with, (10,), SI.
+        """
         return float(np.sqrt((one - other) @ self._information[:BODY, :BODY] @ (one - other)))
 
     def estimate(self) -> HeldMass:
-        """Return the estimate from all updates since the reset."""
+        """Return the estimate of the payload from all updates since the reset."""
         return HeldMass.of(self._bodies, *self._solved())

@@ -1,4 +1,4 @@
-"""Contact detection whose model may change while the arm moves, without interruption."""
+"""Contact detection that is not interrupted if the arm's model changes while the arm moves."""
 
 from dynid.contact.contact_sense import ContactSense
 from dynid.robot import FloatArray
@@ -20,11 +20,11 @@ class SharedSense:
         self._next: ContactSense | None = None
 
     def follow(self, sense: ContactSense) -> None:
-        """Switch to another detection, of another model or payload, as soon as it is ready."""
+        """Switch to another contact detection, with another model or payload, as soon as it can judge contact."""
         self._next = sense
 
     def replace(self, sense: ContactSense) -> None:
-        """Use another detection immediately, since the present one belongs to another arm or mount."""
+        """Use another contact detection immediately, since the present one belongs to another arm or mount."""
         self.sense, self._next = sense, None
 
     def update(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> bool:

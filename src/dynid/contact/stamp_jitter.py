@@ -11,7 +11,7 @@ FIRST_INTERVALS = 21  # number of intervals whose median gives the initial cycle
 
 
 class StampJitter:
-    """Recent standard deviation of timestamps from an even cycle; lost states count as whole cycles.
+    """Recent standard deviation of timestamps about an even cycle; a gap of lost states counts as several cycles.
 
     Args:
         least_s: lower bound, the value of robot.yaml [s].

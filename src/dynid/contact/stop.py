@@ -1,7 +1,7 @@
 """Contact stop: any motion is stopped while contact is detected, or while its absence cannot be verified.
 
-The estimates come from another process. They count if they are current, by the timestamps of both, and belong to the
-executor's model and payload. No motion starts otherwise.
+The contact estimates come from another process. They are valid if their timestamps are close to those of the executor's
+states, and if they belong to the executor's model and payload. Without valid estimates no motion starts.
 """
 
 from dynid.contact.contact_report import ContactReport
@@ -16,13 +16,13 @@ ALTERNATIVE = "or set the executor's parameter contact to report"
 
 
 class ContactStop:
-    """Guard of one executor that stops and refuses motions during contact.
+    """Guard that stops and refuses the motions of one executor during contact.
 
     Args:
         motion: the motion executor to stop.
 
     Attributes:
-        enabled: whether contact stops the arm; if not, nothing is done.
+        enabled: whether contact stops the arm; if False, the guard has no effect.
         report: the newest estimate; None before the first.
     """
 
@@ -32,11 +32,17 @@ class ContactStop:
         self._expected, self._judged_ns, self._felt_ns = "", -MOST_AGE_NS, -CONTACT_END_NS
 
     def expect(self, model: str) -> None:
-        """Accept only estimates by this model from now on, given by the digest of its message."""
+        """Accept, from now on, only estimates with this model as proof that there is no contact.
+
+        `model` is the `digest` of the `SharedModel` message.
+        """
         self._expected = model
 
     def receive(self, report: ContactReport) -> None:
-        """Process an estimate; one by an older model can report contact, but not its absence."""
+        """Process an estimate of the contact process.
+
+        An estimate with another model than the expected one can report contact, but not its absence.
+        """
         self.report = report
         if report.contact:
             self._felt_ns = report.stamp_ns
@@ -44,7 +50,11 @@ class ContactStop:
             self._judged_ns = report.stamp_ns
 
     def reason(self, stamp_ns: int) -> str:
-        """Return why the arm must not move at the state of this timestamp [ns]; "" if it may."""
+        """Return a sentence that states why the arm must not move, or "" if it may.
+
+        Args:
+            stamp_ns: timestamp of the arm's present state [ns].
+        """
         if not self.enabled:
             return ""
         if self.report is None:
@@ -65,10 +75,10 @@ class ContactStop:
         )
 
     def refuse(self, stamp_ns: int) -> None:
-        """Refuse a motion that is about to start at this timestamp [ns].
+        """Raise an error if a motion must not start at the timestamp `stamp_ns` [ns].
 
         Raises:
-            SafetyError: contact is detected or was a moment ago, or the estimates do not count.
+            SafetyError: contact is detected or was a moment ago, or the estimates are too old or of another model.
         """
         reason = self.reason(stamp_ns)
         if not reason and self.enabled and abs(stamp_ns - self._felt_ns) < CONTACT_END_NS:
@@ -77,7 +87,13 @@ class ContactStop:
             raise SafetyError(f"nothing is moved: {reason}")
 
     def watch(self, stamp_ns: int) -> str:
-        """Stop any motion at this timestamp [ns] if required; return the reason if one was stopped now, else ""."""
+        """Stop a running motion at the timestamp `stamp_ns` [ns] if contact requires it.
+
+        A swaying reference is paused as long as contact requires it.
+
+        Returns:
+            The reason if a motion was stopped now, else "".
+        """
         motion, reason = self._motion, self.reason(stamp_ns)
         if isinstance(motion.controller, SwayingController):
             motion.controller.paused = bool(reason)

@@ -1,7 +1,7 @@
 """Torques in effect between two states, from the commands that the driver wrote in answer to each state.
 
 The driver reads a state and writes its answer a moment later, which holds until the next one. The last command of a
-controller differs from that: it may answer a state that the driver has not read yet, or an earlier one.
+controller may differ from this answer: it may belong to a state that the driver has not read yet, or to an earlier one.
 """
 
 from collections import deque
@@ -14,15 +14,15 @@ HISTORY = 256  # length of the history; a longer time between two states is a ga
 
 
 class TorqueHistory:
-    """History of the torques that a driver wrote, updated every cycle.
+    """History of the torques that a driver wrote, one answer to each state that it read.
 
     Args:
         size: number of joints n.
-        delay_s: delay from the timestamp of a state to the effect of its answer [s].
+        delay_s: delay from the timestamp of a state until the answer to it acts [s].
 
     Attributes:
-        delay_s: the same delay [s], which may be changed.
-        newest_ns: timestamp of the newest answer; -1 without one.
+        delay_s: this delay [s], which may be changed.
+        newest_ns: timestamp of the newest answered state [ns]; -1 before the first.
         missing: number of intervals whose first state has no known answer; the previous answer is used.
     """
 
@@ -32,13 +32,13 @@ class TorqueHistory:
 
     @property
     def newest_ns(self) -> int:
-        """Timestamp of the newest answer [ns]; -1 without one."""
+        """Timestamp of the newest answered state [ns]; -1 before the first."""
         return self._written[-1][0] if self._written else -1
 
     def note(self, stamp_ns: int, tau: FloatArray) -> None:
         """Store torque tau (n,) [N m] as the answer to the state of this timestamp [ns]; repetitions are ignored.
 
-        An earlier timestamp than the last clears the history: the clock was set, or the driver was replaced.
+        A timestamp earlier than the newest one clears the history: the clock was set, or the driver was replaced.
         """
         if stamp_ns < self.newest_ns:
             self._written.clear()
@@ -46,7 +46,7 @@ class TorqueHistory:
             self._written.append((stamp_ns, tau))
 
     def between(self, begin_ns: int, end_ns: int) -> FloatArray:
-        """Return the mean torque (n,) [N m] between two timestamps; it is zero before the first answer."""
+        """Return the mean torque (n,) [N m] between two timestamps [ns]; before the first answer it counts as zero."""
         total, until_ns, delay_ns = self._nothing, end_ns, round(self.delay_s * 1e9)
         answered = False
         for stamp_ns, tau in reversed(self._written):

@@ -9,7 +9,7 @@ class ContactYield:
     """Reaction to contact: the arm brakes, and then permits hand guiding.
 
     Args:
-        motion: the executor.
+        motion: the motion executor.
         light: control law of a compliant arm, such as gravity compensation.
 
     Raises:
@@ -22,7 +22,15 @@ class ContactYield:
         self._motion, self._light, self._stopping = motion, light, False
 
     def update(self, contact: bool, stamp_ns: int) -> str:
-        """React to the detection result of this cycle; return a description of a change of mode, or ''."""
+        """React to the result of contact detection in this cycle.
+
+        Args:
+            contact: whether the arm is in contact.
+            stamp_ns: timestamp of the state [ns].
+
+        Returns:
+            A description of a change of mode, or ''.
+        """
         done, motion = "", self._motion
         held = motion.moving or (motion.active and motion.controller.law is not self._light)
         if contact and held and not self._stopping:
