@@ -17,10 +17,10 @@ Body = Annotated[tuple[float, ...], Field(min_length=10, max_length=10)]
 
 
 class ContactReport(Strict):
-    """Message of topic `contact`: whether the arm is in contact, judged at the newest possible state.
+    """Message of topic `contact`: whether the arm is in contact, for the newest state at which this could be judged.
 
     Attributes:
-        stamp_ns: timestamp of the judged state [ns].
+        stamp_ns: timestamp of this state [ns].
         contact: whether the arm is in contact.
         joint: the joint with the largest ratio of external torque to threshold.
         torque_nm: external torque of that joint [N m].
@@ -52,7 +52,8 @@ class SharedModel(Strict):
     Attributes:
         structure_hash: hash of the structure that the parameters belong to.
         phi: base parameters; None while the executor has no model.
-        friction: friction besides the base parameters, a row for each of `dynid.model.friction.TERMS`; None like `phi`.
+        friction: friction in addition to the base parameters, a row for each of `dynid.model.friction.TERMS`; None
+            while the executor has no model.
         payload: ten standard parameters of the payload, in the last modified DH frame.
     """
 

@@ -34,7 +34,7 @@ class ErrorBars:
     They are updated every cycle.
 
     Args:
-        robot: robot whose nuisances give encoder steps and backlash.
+        robot: robot, whose robot.yaml states encoder steps and backlash under `simulation.nuisances`.
         observer: observer of the residual; updated before `update`.
         friction: friction law, which gives the friction budgets.
         errors: errors of the model's torques as model.yaml states them.

@@ -1,4 +1,4 @@
-"""Force at the tool from external torques: r = J(q)' F, weighted by the deviation of every joint."""
+"""Force F at the tool from external joint torques r = J(q)' F, weighted by the standard deviation of each torque."""
 
 import numpy as np
 

@@ -68,14 +68,14 @@ def motion_terms(q: Any, dq: Any, phi: Any, inertia: Any, load: Any) -> int:
 class MeasuredTorques:
     """Uncertainty of torques that were measured instead of commanded.
 
-    The model error of commanded torques is mostly the noise of the measured ones from which the model was identified,
-    and independent in every cycle. The error of measured torques is the model's own, limited in bandwidth by their
-    low-pass filter.
+    The model errors that model.yaml states contain the noise of the measured torques from which the model was
+    identified. For commanded torques this noise is most of the error, and it is independent in every cycle. For
+    measured torques the error is that of the model itself, limited in bandwidth by the low-pass filter of the torques.
 
     Attributes:
         noise_nm: standard deviation of one sample, (n,) [N m].
-        memory_s: correlation time of the model error [s]: a quarter period of the low-pass filter's cut-off, whose
-            noise has the same density.
+        memory_s: correlation time of the model error [s]: a quarter of the period of the low-pass filter's cut-off
+            frequency, for which noise has the same spectral density.
     """
 
     noise_nm: FloatArray
@@ -86,8 +86,8 @@ class MotionFilter:
     """Kalman filter of the motion of one arm, its model's torque errors, and a force at its tool.
 
     The state is x = (q, v, b, f), see `dynid.contact.innovations`: positions, velocities, errors of the model's torques
-    that last for about a second, and the tool force. The robot's nuisances give motor noise, encoder steps, jitter and
-    backlash.
+    that last for about a second, and the tool force. Motor noise, encoder steps, jitter and backlash are those of
+    `simulation.nuisances` in robot.yaml.
 
     Args:
         robot: the robot.

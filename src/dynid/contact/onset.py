@@ -67,9 +67,10 @@ class OnsetTests:
     def accept_hypothesis(self, lasts: bool = True) -> None:
         """Accept the best hypothesis: add its force to the filter's state and covariance.
 
-        From then on the force may change and the filter tracks it; `end_contact_if_released` detects its end. If
-        `lasts` is False, only the past motion is corrected: the caller has another explanation of the force, such as a
-        payload, and models it from now on.
+        Args:
+            lasts: whether the force continues. If True, the filter estimates it from now on, and
+                `end_contact_if_released` detects its end. If False, only the past motion is corrected: the caller has
+                another explanation of the force, such as a payload, and models it from now on.
         """
         x, P, h = self._motion.x, self._motion.P, self._best
         G = self._G[:, 3 * h : 3 * h + 3].copy()

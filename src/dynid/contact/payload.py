@@ -1,4 +1,4 @@
-"""Payload estimates, and the model of an arm with a payload; `dynid.contact.scale` estimates them."""
+"""Payload estimates, computed by `dynid.contact.scale`, and the model of an arm with a payload."""
 
 from dataclasses import dataclass, replace
 

@@ -47,7 +47,7 @@ def arm_of(robot: Robot, content: ModelFile, mount: str | None = None) -> tuple[
 def sense_of(
     robot: Robot, content: ModelFile, mount: str | None = None, measured: MeasuredTorques | None = None
 ) -> ContactSense:
-    """Return the contact detection of an accepted model at a mount.
+    """Return the contact detector for a robot with the accepted model of its model.yaml.
 
     Args:
         robot: the robot.

@@ -5,13 +5,13 @@ from dynid.robot import FloatArray
 
 
 class SharedSense:
-    """Contact detection that switches to a new detection as soon as the new one has estimated the arm's motion.
+    """Contact detector that switches to a new detector as soon as the new one has estimated the arm's motion.
 
     Args:
-        sense: contact detection to start with.
+        sense: contact detector to start with.
 
     Attributes:
-        sense: contact detection in use.
+        sense: contact detector in use.
         judged_ns: timestamp of the newest state at which contact could be judged [ns]; -1 before the first.
     """
 
@@ -20,11 +20,11 @@ class SharedSense:
         self._next: ContactSense | None = None
 
     def follow(self, sense: ContactSense) -> None:
-        """Switch to another contact detection, with another model or payload, as soon as it can judge contact."""
+        """Switch to another contact detector, with another model or payload, as soon as it can judge contact."""
         self._next = sense
 
     def replace(self, sense: ContactSense) -> None:
-        """Use another contact detection immediately, since the present one belongs to another arm or mount."""
+        """Use another contact detector immediately, since the present one belongs to another arm or mount."""
         self.sense, self._next = sense, None
 
     def update(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> bool:

@@ -110,7 +110,11 @@ class MujocoFriction:
         return np.asarray(whole[self._dofs]) + self._law["of"] - self._holding(data) + self._pushed(data)
 
     def _write_offset(self, name: str, offset: float) -> None:
-        """Write the offset of a joint [N m] as the torque of a spring that is too soft to depend on the position."""
+        """Write a joint's friction offset, a constant torque [N m], as a spring too soft to depend on the position.
+
+        Raises:
+            DataError: the joint already has a spring, or springs are disabled.
+        """
         number = self._model.joint(name).id
         stiffness = self._model.jnt_stiffness
         linear = stiffness if stiffness.ndim == 1 else stiffness[:, 0]

@@ -74,11 +74,11 @@ def loads(robot: Robot, mdh: MdhChain, standard: StandardParameters, mount: str)
 
 
 def two_figures(law: FrictionLaw, load: FloatArray, fastest: FloatArray) -> FrictionLaw:
-    """Return the viscous and Coulomb friction that approximates a law best.
+    """Return the viscous and Coulomb friction that approximates a friction law best.
 
     Args:
-        law: law of n axes; one with only viscous and Coulomb friction stays unchanged.
-        load: torques that act on the joints, (N, n) [N m].
+        law: friction law of n axes; one with only viscous and Coulomb friction stays unchanged.
+        load: torques of gravity and springs on the joints at N poses, (N, n) [N m].
         fastest: upper end of the speed range of every axis, (n,) [rad/s].
     """
     if set(law.terms) <= {"fv", "fb"}:

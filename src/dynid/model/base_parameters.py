@@ -67,7 +67,7 @@ class Regrouping:
     method: Literal["closed form", "numerical"] = "closed form"
 
     def formula(self, name: str) -> str:
-        """Return one base parameter as a formula, such as 'ZZR1 = ZZ1 + YY2 + IA1'."""
+        """Return the base parameter of this name as a formula, such as 'ZZR1 = ZZ1 + YY2 + IA1'."""
         row = self.K[self.names.index(name)]
         terms = [(row[k], self.standard[k]) for k in np.flatnonzero(row)]
         text = " ".join(f"{'-' if c < 0 else '+'} {'' if abs(c) == 1 else f'{abs(c):.6g} '}{n}" for c, n in terms)

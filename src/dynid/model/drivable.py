@@ -18,7 +18,9 @@ LIMIT_TOLERANCE = 0.01  # tolerance for rounded limits, relative and in rad or m
 
 
 def refuse_undrivable(robot: Robot) -> None:
-    """Raise an error if robot.yaml has a setting that the driver cannot follow, or unapproved limits beyond the URDF's.
+    """Raise an error if robot.yaml asks for something that the driver cannot do.
+
+    This includes limits wider than those of the URDF, unless the joint's `beyond_urdf` allows them.
 
     Raises:
         ConfigurationError: one message with all findings.
@@ -48,10 +50,10 @@ def _without_current_control(robot: Robot) -> Iterator[str]:
 
 
 def beyond_encoder(robot: Robot) -> Iterator[str]:
-    """Yield a sentence for each joint whose position is ambiguous after power-on, because its motor turns too far.
+    """Yield a sentence for each joint whose position is ambiguous after power-on.
 
-    An encoder that starts one turn off is harmless if the joint then reads a position outside its limits: the
-    driver refuses to enable torque there.
+    Its motor turns beyond one revolution of its encoder. An encoder that starts one turn off is harmless if the joint
+    then reads a position outside its limits: the driver refuses to enable torque there.
     """
     noticed = 360.0 - 2.0 * ENABLE_TOLERANCE_DEG * np.abs(robot.gear_ratios)
     ranges = zip(robot.file.joints, *map(np.rad2deg, Transmission(robot).motor_range()), noticed, strict=True)

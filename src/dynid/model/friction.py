@@ -48,7 +48,7 @@ class Term:
 
     @property
     def lower(self) -> float:
-        """Lower bound of the value."""
+        """Lower bound of the parameter's value: -inf for the kind "signed", else 0."""
         return -math.inf if self.kind == "signed" else 0.0
 
 
@@ -596,7 +596,7 @@ class FrictionLaw:
         return out.reshape(np.shape(dq))
 
     def directions(self, dq: FloatArray) -> FloatArray:
-        """Return sign(dq), or tanh(dq / v) if the law has a transition velocity v, at velocities (..., n) [rad/s]."""
+        """Return sign(dq), or tanh(dq / v) if the law has a transition velocity v, for dq (..., n) [rad/s]."""
         return np.asarray(np.tanh(dq / self.transition_rad_s) if self.transition_rad_s > 0.0 else np.sign(dq))
 
     def directions_in_time(self, dq: FloatArray, step_s: float) -> FloatArray:

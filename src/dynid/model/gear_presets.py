@@ -75,7 +75,7 @@ def load_gears(robot: Robot) -> GearFile:
 
 
 def known_models(robot: Robot) -> tuple[str, ...]:
-    """Return the friction models of M1 to M6 for which friction.yaml has values of all servos of the robot.
+    """Return those of the friction models M1 to M6 for which friction.yaml has values of all servos of the robot.
 
     The result is () if the robot's folder has no friction.yaml.
     """

@@ -57,10 +57,14 @@ def _bounding_tree(urdf: Path, mesh: Mesh) -> Any:
 
 
 class LinkShapes:
-    """Collision shapes of a URDF's links; joints that are not axes of the robot stay at zero.
+    """Collision shapes of a URDF's links, which are tested for contact with each other.
 
     Pairs of shapes of the same link, of neighbouring links, and of links on the same parent (such as two fingers) are
     not checked.
+
+    Args:
+        urdf: path of the URDF.
+        joint_names: names of the robot's axes, (n,); all other joints stay at zero.
 
     Raises:
         ConfigurationError: the URDF is not valid, lacks a joint, or names a shape that cannot be loaded.

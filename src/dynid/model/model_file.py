@@ -22,9 +22,9 @@ class ParameterRow(Strict):
     """One base parameter.
 
     `standard_deviation` belongs to the estimate before it is projected to physically consistent parameters. It includes
-    encoder backlash and friction that the law does not represent; in a campaign it also includes the scatter over
-    motions. `determined` states whether the data determine the parameter within 10 %; None in files of former versions.
-    `grouping` is the parameter's formula in standard parameters.
+    errors by encoder backlash and by friction that the law does not represent; in a campaign it also includes the
+    scatter over motions. `determined` states whether the data determine the parameter within 10 %; None in files of
+    former versions. `grouping` is the parameter's formula in standard parameters.
     """
 
     name: str
@@ -51,7 +51,7 @@ class CoulombBlock(Strict):
 
 
 class FrictionTerm(Strict):
-    """One term of the friction law, see `dynid.model.friction.TERMS`: its values for all axes, and their deviations."""
+    """One term of the friction law, see `dynid.model.friction.TERMS`: values and standard deviations for all axes."""
 
     symbol: str
     unit: str

@@ -248,8 +248,8 @@ def _kronecker(row: FloatArray, other: FloatArray) -> FloatArray:
 class MinimalSet:
     """Minimal parameters lambda_0 = R lambda of a chain, which determine its torques.
 
-    lambda are ten parameters per link, see `ScrewChain.regressor`. States are (N, n) [rad, rad/s, rad/s^2], torques [N
-    m], parameters in SI units.
+    lambda are ten parameters per link, see `ScrewChain.regressor`. States are (N, n) [rad, rad/s, rad/s^2], torques are
+    in [N m], and parameters are in SI units.
 
     Attributes:
         chain: the arm.

@@ -109,7 +109,10 @@ class SymbolicArm:
         )
 
     def _body(self, j: int) -> LinkBody:
-        """Return link j with the base parameters phi in place of its standard parameters; all others are zero."""
+        """Return link j, in which base parameters phi stand for the standard parameters that represent them.
+
+        All other standard parameters of the link are zero.
+        """
         values = [ca.SX(0)] * 10
         regrouping = self.model.regrouping
         for k, place in enumerate(regrouping.representatives[: regrouping.link_count]):
@@ -137,7 +140,7 @@ class SymbolicArm:
         return self._axis_terms("FV") * self.dq + C.T @ (self._axis_terms("FVM") * (C @ self.dq))
 
     def _springs(self) -> ca.SX:
-        """Return the torques of the springs, (n, 1)."""
+        """Return the torques (n, 1) that balance the springs of robot.yaml."""
         regrouping, tau = self.model.regrouping, ca.SX(self.model.axes, 1)
         names = [regrouping.standard[k] for k in regrouping.representatives]
         for term in self.model.drive.springs:
