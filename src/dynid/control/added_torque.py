@@ -54,9 +54,12 @@ class TorqueCurve:
 
 
 class AddedTorque:
-    """Torque that is added to the control law's in each cycle, blended from one motion to the next without a jump.
+    """Feed-forward torque that is added to the control law's torque in each cycle.
 
-    It fades when its motion ends.
+    It blends from one motion to the next without a jump, and fades to zero on request.
+
+    Args:
+        size: number of joints n.
 
     Attributes:
         now: torque that was added in the last cycle, (n,) [N m].
@@ -68,7 +71,7 @@ class AddedTorque:
         self._difference, self._left_s, self._blend_s = np.zeros(size), 0.0, BLEND_S
 
     def follow(self, curve: TorqueCurve) -> None:
-        """Start to add the torques of a new motion, blended from those that are added now."""
+        """Start to add the torques of a new motion; blend to them from the present added torque within `BLEND_S`."""
         self._curve, self._blend_s = curve, BLEND_S
         self._difference, self._left_s = self.now - curve.at(0.0), BLEND_S
 
@@ -87,7 +90,12 @@ class AddedTorque:
         self.now, self._curve, self._left_s = self._nothing, self._none, 0.0
 
     def update(self, dt: float, t: float) -> FloatArray:
-        """Return the torques (n,) [N m] to add at time `t` [s] of the motion, `dt` [s] after the previous cycle."""
+        """Return the torques (n,) [N m] to add in this cycle.
+
+        Args:
+            dt: time since the previous cycle [s].
+            t: time since the start of the motion [s].
+        """
         if self._curve is self._none and not self._left_s:
             return self._nothing
         self._left_s = max(0.0, self._left_s - dt)

@@ -16,17 +16,18 @@ REVERSAL_RAD_S = 0.06  # reverse velocity that ends this decay; more than encode
 
 
 class ArmController:
-    """A `Controller` that runs one `TorqueLaw` at a time.
+    """A `Controller` that runs one `TorqueLaw` at a time, and exchanges laws without a jump in torque.
 
-    Laws are exchanged without a bump. In the first cycle after `switch_to` both laws are evaluated at the same state,
-    the former law with its last reference. The difference of both torques is added to the new law's torque and fades
-    linearly over `BLEND_S`. The velocity filter continues across the exchange. Laws without a reference get the
-    velocity averaged over `GUIDED_AVERAGE_S`; until a joint reverses, this velocity decays no faster than with time
-    constant `GUIDED_DECAY_S`.
+    In the first cycle after `switch_to` both laws are evaluated at the same state, the former law with its last
+    reference. The difference of both torques is added to the new law's torque and fades linearly over `BLEND_S`. The
+    velocity filter continues across the exchange.
 
-    A law without a reference has no position feedback. If it takes over an arm whose torque has just come on, feedback
-    still carries the arm, which would fall while the difference fades. So when such a law takes over, the former law
-    continues with its feedback, and its whole torque is faded out.
+    A law that follows no reference, for hand guiding, gets the velocity averaged over `GUIDED_AVERAGE_S`. Until a joint
+    reverses, this velocity decays no faster than with the time constant `GUIDED_DECAY_S`.
+
+    A law without a reference has no position feedback. If it takes over an arm whose torque has just been switched on,
+    the arm is still carried by the former law's feedback. With a constant difference that fades, the arm would fall.
+    So the former law continues with its feedback, and its whole torque is faded out.
 
     Args:
         law: the law that runs first.
@@ -83,7 +84,7 @@ class ArmController:
     def update(
         self, dt: float, q: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
-        """Return the torque (n,) [N m] from the measured q and the reference, all (n,) in SI units.
+        """Run one cycle of the present law; return the torque (n,) [N m], blended if laws were exchanged recently.
 
         Args:
             dt: time since the previous call [s].
@@ -109,13 +110,26 @@ class ArmController:
         return torque
 
     def _missing(self, torque: FloatArray, q: FloatArray, dq: FloatArray) -> FloatArray:
-        """Return the difference (n,) [N m] between the fading torque and the running law's torque (n,) [N m]."""
+        """Return the torque that is faded out minus the torque of the running law, (n,) [N m].
+
+        Args:
+            torque: torque of the running law, (n,) [N m].
+            q: measured positions, (n,) [rad].
+            dq: estimated velocities, (n,) [rad/s].
+        """
         if self._holding is None:
             return self._difference
         return self._holding.torque(q, dq, *self._decay) + self._difference - torque
 
     def _begin_blend(self, former: TorqueLaw, torque: FloatArray, q: FloatArray, dq: FloatArray) -> None:
-        """Start to fade the former law out; `torque` (n,) [N m] is the new law's."""
+        """Start to fade out the torque of the former law.
+
+        Args:
+            former: the former law.
+            torque: torque of the new law in this cycle, (n,) [N m].
+            q: measured positions, (n,) [rad].
+            dq: estimated velocities, (n,) [rad/s].
+        """
         before = former.torque(q, dq, *self._reference)
         if self._left_s > 0.0:
             before = before + self._missing(before, q, dq) * (self._left_s / BLEND_S)
@@ -129,9 +143,13 @@ class ArmController:
         self._left_s, self._former = BLEND_S, None
 
     def _guided_velocity(self, dt: float, q: FloatArray) -> FloatArray | None:
-        """Return the slower velocity estimate (n,) [rad/s] of a hand-guided arm; None if the law has a reference.
+        """Return the averaged velocity estimate (n,) [rad/s] of a hand-guided arm; None if the law has a reference.
 
         The estimate starts at zero when hand guiding begins.
+
+        Args:
+            dt: time since the previous cycle [s].
+            q: measured positions, (n,) [rad].
         """
         if self._law.follows_reference:
             self._is_guided = False

@@ -14,11 +14,13 @@ RAMP_S = 4.0  # time from zero to the torque limit
 
 
 class Breakaway:
-    """Excitation torque of one joint: that of its settings, or the larger torque that the joint needs to move.
+    """Excitation torque of one joint: the torque of the settings, or the torque that moves the joint if that is larger.
+
+    The torque that moves the joint is found by `Ramp` objects, which register themselves here.
 
     Args:
-        basic: torque that the settings ask for [N m].
-        most: largest torque on top of gravity [N m].
+        basic: excitation torque of the settings [N m].
+        most: largest torque in addition to the gravity torque [N m].
     """
 
     def __init__(self, basic: float, most: float) -> None:
@@ -27,29 +29,29 @@ class Breakaway:
 
     @property
     def stuck(self) -> bool:
-        """Whether the joint did not move in at least one direction, although all ramps have begun."""
+        """Whether all torque ramps have begun, but the joint did not move in at least one of them."""
         tried = bool(self.ramps) and all(ramp.began for ramp in self.ramps)
         return tried and any(ramp.moved_at is None for ramp in self.ramps)
 
     def torque(self, level: float) -> float:
-        """Return the torque amplitude of an excitation level, within the limit [N m].
+        """Return the excitation torque of the joint times the factor `level`, at most the torque limit [N m].
 
-        It is final once all ramps have ended.
+        The result is final once all torque ramps have ended.
         """
         moving = [ramp.moved_at for ramp in self.ramps if ramp.moved_at is not None]
         return min(level * max([self.basic, *moving]), self.most)
 
 
 class Ramp:
-    """Constant posture with a torque of one joint that rises until the joint moves; a `Path` and its torque.
+    """Path of constant posture during which the torque of one joint rises until this joint moves.
 
-    It registers itself with the `Breakaway` that reads its result.
+    The path registers itself with the `Breakaway` that reads its result.
 
     Args:
         posture: reference, (n,) [rad].
         joint: index of the joint.
         sign: direction of the torque, 1 or -1.
-        breakaway: the joint's excitation torque.
+        breakaway: excitation torque of the joint, which depends on the result of this ramp.
 
     Attributes:
         began: whether the ramp has started.
@@ -65,7 +67,7 @@ class Ramp:
 
     @property
     def duration(self) -> float:
-        """Time at which the ramp ends [s]: when the joint has moved, at the latest after `RAMP_S`."""
+        """Duration of the torque ramp [s]: until the joint has moved, at most `RAMP_S`."""
         return RAMP_S if self.moved_at is None else self._time_s
 
     @property
@@ -74,13 +76,22 @@ class Ramp:
         return read_only(np.zeros_like(self._posture))
 
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
-        """Write the posture [rad] and zeros into three (n,) buffers, and note the time t [s]."""
+        """Write the constant posture into q, and zeros into dq and ddq, (n,) each [rad, rad/s, rad/s^2].
+
+        The time t [s] since the start of the ramp is stored, unless the joint has moved; `torque` uses it.
+        """
         q[:], dq[:], ddq[:] = self._posture, 0.0, 0.0
         if self.moved_at is None:
             self._time_s = t
 
     def torque(self, q: FloatArray) -> float:
-        """Return the torque on top of gravity [N m] at the measured q (n,) [rad]; note whether the joint has moved."""
+        """Return the ramp's torque of the joint, in addition to the gravity torque [N m].
+
+        The torque at which the joint has moved is stored in `moved_at`.
+
+        Args:
+            q: measured positions, (n,) [rad].
+        """
         if not self.began:
             self.began, self._start = True, float(q[self._joint])
         size = self._breakaway.most * min(self._time_s / RAMP_S, 1.0)

@@ -28,11 +28,11 @@ class ControlModel:
 
     Attributes:
         robot: name of the robot.
-        structure_hash: hash of the structure that the parameters belong to, see `ArmModel.structure_hash`.
+        structure_hash: hash of the model structure that the parameters belong to, see `ArmModel.structure_hash`.
         phi: base parameters.
         friction: friction terms in addition to the base parameters; all zero if there are no such terms. Friction terms
             among the base parameters (FV, and FC, OF, FS, FCM if the structure has them) are not repeated here.
-        accepted: whether the model passed its verdict.
+        accepted: whether the model passed the acceptance checks of its identification.
         torque_constants: torque constants at the joints that the parameters are based on, (n,) [N m/A]; () if unknown.
     """
 
@@ -47,8 +47,12 @@ class ControlModel:
 def from_model_file(content: ModelFile, model: ArmModel) -> ControlModel:
     """Return the control model of a model.yaml.
 
+    Args:
+        content: content of the file.
+        model: model structure of the arm.
+
     Raises:
-        DataError: the file belongs to another structure, or a link is not physically consistent.
+        DataError: the file belongs to another model structure, or a link is not physically consistent.
     """
     with guarded(f"the model of {content.robot}", "set of parameters"):
         _refuse_no_bodies(content, model)
@@ -59,7 +63,10 @@ def from_model_file(content: ModelFile, model: ArmModel) -> ControlModel:
 
 
 def _refuse_no_bodies(content: ModelFile, model: ArmModel) -> None:
-    """Raise DataError if a link is not physically consistent, or the base parameters do not follow from the links."""
+    """Raise DataError if a link is not physically consistent, or if base and standard parameters contradict each other.
+
+    Nothing is checked if the file has no standard parameters.
+    """
     if content.standard is None:
         return
     standard = from_file(content.standard, model.mdh)
@@ -89,10 +96,15 @@ def friction_or_zero(friction: FrictionLaw | None, axes: int) -> FrictionLaw:
 
 
 class ModelGate:
-    """Gate that refuses models which must not move a given arm.
+    """Safety gate that refuses models which must not move a given arm.
 
-    It tests the inertia matrix for positive definiteness at `GATE_POSES` poses of the robot's audit domain. The verdict
-    of an accepted model rests on a far longer search; the gate checks once more the values that were received.
+    It tests the inertia matrix for positive definiteness at `GATE_POSES` random poses between the robot's
+    `audit_lower` and `audit_upper`. The acceptance checks of the identification searched far more poses. The gate
+    repeats the test with the values that were received.
+
+    Args:
+        robot: robot that the models would move.
+        model: model structure of its arm.
     """
 
     def __init__(self, robot: Robot, model: ArmModel) -> None:
@@ -155,10 +167,14 @@ class ModelGate:
             raise SafetyError(f"the model's inertia matrix is not positive definite at ({degrees}) deg{hint}")
 
     def _refuse_other_constants(self, constants: tuple[float, ...], hint: str) -> None:
-        """Raise SafetyError if torque constants (n,) [N m/A] differ from robot.yaml's, which scale the model.
+        """Raise SafetyError if a model's torque constants (n,) [N m/A] differ from those of robot.yaml.
 
-        Nothing is refused if the model or the robot has no torque constants: torques were then commanded and measured
-        directly.
+        A model is valid only with the torque constants with which it was identified. Nothing is refused if the model or
+        the robot has no torque constants, because torques are then commanded and measured directly.
+
+        Args:
+            constants: torque constants of the model, (n,) [N m/A]; () if it has none.
+            hint: end of the error message.
         """
         if not constants or not self._robot.has_torque_constants:
             return

@@ -21,7 +21,7 @@ class Gained(Protocol):
     """Interface of objects whose gains are recorded with an experiment."""
 
     def gains(self) -> Gains:
-        """Return the gains, keyed by their symbols in the law's equation."""
+        """Return the gains, keyed by their symbols in the equation of the control law."""
         ...
 
 
@@ -41,7 +41,15 @@ class TorqueLaw(Gained, Protocol):
     def torque(
         self, q: FloatArray, dq: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
-        """Return the torque (n,) [N m] for measured q, estimated dq and the reference, all (n,) in SI; a new array."""
+        """Return the torque (n,) [N m] of the control law as a new array.
+
+        Args:
+            q: measured positions, (n,) [rad].
+            dq: estimated velocities, (n,) [rad/s].
+            q_ref: reference positions, (n,) [rad].
+            dq_ref: reference velocities, (n,) [rad/s].
+            ddq_ref: reference accelerations, (n,) [rad/s^2].
+        """
         ...
 
 
@@ -54,7 +62,7 @@ class Controller(Protocol):
     def update(
         self, dt: float, q: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
-        """Return the torque (n,) [N m] of this cycle.
+        """Run one cycle of the controller; return the joint torques (n,) [N m].
 
         Args:
             dt: time since the previous cycle [s], positive.
@@ -67,13 +75,24 @@ class Controller(Protocol):
 
 
 class ControllerSettings(Strict):
-    """Settings of the FF+PD law, one value per joint in the robot's joint order (arXiv:2605.15949, eq. 2).
+    """Settings of a robot's control laws; symbols are those of the FF+PD law, arXiv:2605.15949, eq. 2.
 
-    `inertia` is M_hat and `damping` is D_hat: design parameters of the controller, not identification results. Computed
-    torque uses the same two gains and the same filter. `friction_share` is the share of the modelled friction that
-    gravity compensation takes off the guiding hand. Efforts that come with a motion may exceed the predicted torques by
-    at most `effort_share` of the torque limit, and may deflect no joint by more than `effort_deflection_rad`.
-    `sway_rad` and `sway_hz` are amplitude and frequency of the swaying of a held arm; 0 rad switches it off.
+    Tuples have one value per joint in the robot's joint order. M_hat and D_hat are design parameters of the controller,
+    not identification results.
+
+    Attributes:
+        schema_version: version of the file's schema.
+        proportional_gain_1_s2: gains K_P, also used by computed torque.
+        velocity_gain_1_s: gains K_V, also used by computed torque.
+        inertia_kg_m2: inertias M_hat.
+        damping_nm_s_rad: damping constants D_hat.
+        pseudo_differentiation_s: time constant Tf of the velocity filter.
+        friction_share: fraction of the modelled friction that gravity compensation compensates during hand guiding.
+        effort_share: amount by which feed-forward torques that come with a motion may exceed the predicted torques, as
+            a fraction of the torque limit.
+        effort_deflection_rad: largest deflection of a joint that such an excess may cause.
+        sway_rad: amplitude of the small oscillation of a held arm; 0 switches it off.
+        sway_hz: frequency of this oscillation.
     """
 
     schema_version: Literal[1]
@@ -105,7 +124,7 @@ class ControllerSettings(Strict):
         return len(self.inertia_kg_m2)
 
     def gains(self) -> Gains:
-        """Return the gains, keyed by their symbols in eq. 2, as an experiment records them."""
+        """Return the gains, keyed by their symbols in arXiv:2605.15949, eq. 2: K_P, K_V, M_hat, D_hat and Tf."""
         return {
             "K_P": self.proportional_gain_1_s2,
             "K_V": self.velocity_gain_1_s,
@@ -116,7 +135,11 @@ class ControllerSettings(Strict):
 
 
 def load_controller(robot: Robot, path: Path | None = None) -> ControllerSettings:
-    """Return the controller settings of a robot, from its controller.yaml or another file of the same schema.
+    """Return the controller settings of a robot, from its controller.yaml or from another file of the same schema.
+
+    Args:
+        robot: the robot.
+        path: the file; None means controller.yaml in the robot's folder.
 
     Raises:
         InputNotFoundError: the file does not exist.

@@ -22,14 +22,25 @@ CHAIN = 0  # number of chain joints; replaced in each generated module
 if TYPE_CHECKING:
 
     def torque_program(lane: int, arrays: Any) -> None:
-        """Compute torques from q, dq, ddq and phi; a placeholder for the generated program."""
+        """Compute the torques of one state; a placeholder for the generated program.
+
+        Args:
+            lane: index of the state in the arrays; 0 if they hold a single state.
+            arrays: q, dq, ddq, phi, and tau for the result.
+        """
 
 
 InverseDynamics = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], FloatArray]
 
 
 def positions_outside(q: Any) -> int:
-    """Return the number of chain joints outside the range of the generated polynomials; NaN counts as outside."""
+    """Return the number of chain joints with an angle beyond +-RANGE; NaN counts as beyond.
+
+    Only within +-RANGE [rad] are the generated polynomials for sine and cosine accurate.
+
+    Args:
+        q: joint positions, (n,) [rad]; the chain joints come first.
+    """
     count = 0
     for j in range(CHAIN):
         if not abs(q[j]) <= RANGE:
@@ -38,7 +49,17 @@ def positions_outside(q: Any) -> int:
 
 
 def single_state(q: Any, dq: Any, ddq: Any, phi: Any, tau: Any) -> int:
-    """Write the torques of one state into `tau`; return the number of joints outside the range of the polynomials."""
+    """Write the inverse-dynamics torques of one state into `tau`; return the number of joints out of range.
+
+    Joints beyond +-RANGE [rad] are out of range of the generated polynomials for sine and cosine.
+
+    Args:
+        q: positions, (n,) [rad].
+        dq: velocities, (n,) [rad/s].
+        ddq: accelerations, (n,) [rad/s^2].
+        phi: values of the base parameters, (p,) [SI].
+        tau: torques, (n,) [N m].
+    """
     torque_program(0, (q, dq, ddq, phi, tau))
     return positions_outside(q)
 
@@ -47,7 +68,7 @@ SINGLE_STATE_LOOPS = (positions_outside, single_state)  # argument of `load_kern
 
 
 def generate(model: ArmModel) -> Generated:
-    """Return the generated program that `single_state` runs."""
+    """Return the generated program of the inverse dynamics of an arm at one state, which `single_state` runs."""
     arm = SymbolicArm(model)
     inputs = {"q": arm.q, "dq": arm.dq, "ddq": arm.ddq}
     program = emit(inputs, {"phi": arm.phi}, {"tau": arm.inverse_dynamics(arm.ddq)}, row=1)
@@ -55,7 +76,12 @@ def generate(model: ArmModel) -> Generated:
 
 
 def refuse_outside(model: ArmModel, q: FloatArray) -> NoReturn:
-    """Raise SafetyError because a chain joint of q (n,) [rad] is outside the range of the generated polynomials."""
+    """Raise SafetyError because a chain joint is beyond +-RANGE, where the generated dynamics are not valid.
+
+    Args:
+        model: model of the arm.
+        q: joint positions, (n,) [rad].
+    """
     raise SafetyError(
         f"a joint is at {np.abs(q[: model.chain_size]).max():.3f} rad; the dynamics are computed within "
         f"+-{RANGE} rad only"
@@ -63,11 +89,12 @@ def refuse_outside(model: ArmModel, q: FloatArray) -> NoReturn:
 
 
 class SingleState:
-    """A compiled function `(q, dq, ddq, phi values) -> tau`, (n,) each: `ArmModel.inverse_dynamics` (paper eq. 3).
+    """Compiled inverse dynamics of one state, as a function `(q, dq, ddq, phi values) -> tau`.
 
-    The sign of a velocity is replaced by a smooth function, see `FrictionLaw.transition_rad_s`, because a torque that
-    jumps would shake the arm. The constructor compiles the function, so that a control loop never waits for a compiler.
-    A call raises SafetyError if a chain joint is beyond +-RANGE, since the generated polynomials hold only within it.
+    The model is arXiv:2605.15949, eq. 3, as in `ArmModel.inverse_dynamics`. The sign of a velocity is replaced by a
+    smooth function, see `FrictionLaw.transition_rad_s`, because a torque that jumps would shake the arm. The
+    constructor compiles the function, so that a control loop never waits for a compiler. A call raises SafetyError if a
+    chain joint is beyond +-RANGE, since the generated polynomials for sine and cosine hold only within this range.
 
     Args:
         arm: the model of the arm.
@@ -87,7 +114,14 @@ class SingleState:
             self(still, still, still, values)
 
     def __call__(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, phi: FloatArray) -> FloatArray:
-        """Return the torques (n,) [N m] for q, dq, ddq, (n,) each in SI, and the values of the base parameters (p,)."""
+        """Return the inverse-dynamics torques (n,) [N m] of one state.
+
+        Args:
+            q: positions, (n,) [rad].
+            dq: velocities, (n,) [rad/s].
+            ddq: accelerations, (n,) [rad/s^2].
+            phi: values of the base parameters, (p,) [SI].
+        """
         tau = np.empty(self._axes)
         if self._kernel(q, dq, ddq, phi, tau):
             refuse_outside(self.arm, q)
@@ -96,12 +130,22 @@ class SingleState:
         return tau
 
     def dry(self, dq: FloatArray, phi: FloatArray) -> FloatArray:
-        """Return the torque (n,) [N m] of dry friction and other drive-side terms, without its jump at dq = 0."""
+        """Return the torque (n,) [N m] of dry friction and other drive-side terms, smoothed around dq = 0.
+
+        Args:
+            dq: velocities, (n,) [rad/s].
+            phi: values of the base parameters, (p,) [SI].
+        """
         return np.asarray(self.arm.dry_values_torque(dq[None], phi, self._transition_rad_s)[0])
 
 
 def compile_single(model: ArmModel, transition_rad_s: float = TRANSITION_RAD_S) -> SingleState:
-    """Return the compiled inverse dynamics of a model, see `SingleState`."""
+    """Return the compiled inverse dynamics of an arm at one state, as a `SingleState`.
+
+    Args:
+        model: the model of the arm.
+        transition_rad_s: velocity scale of the smooth sign function in friction [rad/s].
+    """
     return SingleState(model, transition_rad_s)
 
 

@@ -1,8 +1,8 @@
-"""Bounds on externally supplied feed-forward torques: close to the model's prediction, and without large deflections.
+"""Bounds on efforts, which are feed-forward torques that come with a motion.
 
-The law itself gives M_hat ddq + D_hat dq. Efforts are meant to supply the rest of the predicted torque. An effort
-beyond that deflects the arm from its reference by the excess divided by the law's stiffness. A large excess means that
-the effort is wrong or meant for another arm.
+The FF+PD law itself gives M_hat ddq + D_hat dq. Efforts are meant to supply the rest of the torque that the model
+predicts. An effort beyond that deflects the arm from its reference by the excess divided by the law's stiffness. A
+large excess means that the effort is wrong or meant for another arm.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ STEP_S = 0.01  # interval between checked times, in addition to the times of the
 
 
 class EffortBound:
-    """Check that refuses efforts which the model does not explain.
+    """Check that refuses efforts (feed-forward torques of a motion) which exceed the torques predicted by the model.
 
     Args:
         robot: robot with the names and torque limits of the joints.
@@ -34,21 +34,22 @@ class EffortBound:
 
     @property
     def most(self) -> FloatArray:
-        """Largest permitted excess of an effort over the predicted effort, (n,) [N m]."""
+        """Largest permitted excess of a motion's feed-forward torque over the predicted one, (n,) [N m]."""
         settings = self._settings
         return np.minimum(
             settings.effort_share * self._robot.torque_limits, settings.effort_deflection_rad * self._stiffness
         )
 
     def refuse(self, motion: Motion, added: TorqueCurve, torques: Torques | None) -> None:
-        """Raise SafetyError if an effort along a motion deviates too much from the prediction.
+        """Raise SafetyError if a feed-forward torque (effort) along a motion deviates too much from the prediction.
 
-        An effort may lie anywhere between zero and the predicted effort, and beyond that interval by at most `most`.
+        The predicted effort is the predicted torque minus M_hat ddq + D_hat dq, which the control law gives itself. An
+        effort may lie anywhere between zero and the predicted effort, and beyond that interval by at most `most`.
 
         Args:
             motion: the motion.
             added: efforts along the motion.
-            torques: function that predicts torques; None predicts zero effort.
+            torques: function `(q, dq, ddq) -> tau` that predicts torques; None means a predicted effort of zero.
 
         Raises:
             SafetyError: an effort is beyond the bound; names joint, time, effort, prediction and bound.

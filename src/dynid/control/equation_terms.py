@@ -19,16 +19,32 @@ from dynid.robot import FloatArray
 if TYPE_CHECKING:
 
     def terms_program(lane: int, arrays: Any) -> None:
-        """Compute inertia matrix, links' torques and bias from q, dq and phi; a placeholder for the generated code."""
+        """Compute the terms of the equation of motion at one state; a placeholder for the generated program.
+
+        Args:
+            lane: index of the state in the arrays; 0 if they hold a single state.
+            arrays: q, dq, phi, and the results inertia, rigid and bias as in `equation_terms`.
+        """
 
 
 EquationTerms = Callable[[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray], None]
 
 
 def equation_terms(q: Any, dq: Any, phi: Any, inertia: Any, rigid: Any, bias: Any) -> int:
-    """Write M(q), C dq + g and the bias into the last three arguments; return the number of joints out of range.
+    """Write the terms of the equation of motion at one state into the last three arguments.
 
-    Nothing is written if a joint is out of range.
+    Args:
+        q: positions, (n,) [rad].
+        dq: velocities, (n,) [rad/s].
+        phi: values of the base parameters, (p,) [SI].
+        inertia: inertia matrix M(q), (n, n) [kg m^2].
+        rigid: torque C dq + g of the links, (n,) [N m].
+        bias: torque of the base parameters at zero acceleration, (n,) [N m], without the dry friction and similar
+            drive-side terms that `compile_terms` adds.
+
+    Returns:
+        Number of chain joints beyond +-RANGE, outside which the dynamics are not valid. If it is not 0, nothing is
+        written.
     """
     beyond = positions_outside(q)
     if beyond == 0:
@@ -50,12 +66,12 @@ def _generate(model: ArmModel) -> Generated:
 
 
 def compile_terms(dynamics: SingleState) -> EquationTerms:
-    """Return a function `(q, dq, phi values, inertia, rigid, bias)` that fills its last three arguments.
+    """Return a function `(q, dq, phi values, inertia, rigid, bias)` that computes the terms of the equation of motion.
 
-    `inertia` (n, n) [kg m^2] is M(q). `rigid` (n,) [N m] is C dq + g of the links. `bias` (n,) [N m] is the torque that
-    `dynamics` gives at zero acceleration, including drive-side terms that are among the base parameters. All arrays are
-    contiguous; phi is read-only. The function raises SafetyError for the same states as `dynamics`, and then fills
-    nothing.
+    It fills its last three arguments. `inertia` (n, n) [kg m^2] is M(q). `rigid` (n,) [N m] is C dq + g of the links.
+    `bias` (n,) [N m] is the torque that `dynamics` gives at zero acceleration, including drive-side terms that are
+    among the base parameters. All arrays are contiguous; phi is read-only. The function raises SafetyError for the same
+    states as `dynamics`, and then fills nothing.
 
     Args:
         dynamics: inverse dynamics of the same arm.

@@ -14,7 +14,7 @@ from dynid.robot import FloatArray, read_only
 
 
 class FeedforwardPdLaw:
-    """The paper's motion-realization law for n joints, as a `TorqueLaw`."""
+    """Feed-forward plus PD law for n joints (arXiv:2605.15949, eq. 2), as a `TorqueLaw`."""
 
     name = "ff_pd"
     follows_reference, uses_model = True, False
@@ -31,17 +31,25 @@ class FeedforwardPdLaw:
     def torque(
         self, q: FloatArray, dq: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
-        """Return the torque (n,) [N m]; dq (n,) [rad/s] is the pseudo-differentiated velocity."""
+        """Return the torque (n,) [N m] of the feed-forward plus PD law (arXiv:2605.15949, eq. 2).
+
+        Args:
+            q: measured positions, (n,) [rad].
+            dq: pseudo-differentiated velocities, (n,) [rad/s].
+            q_ref: reference positions, (n,) [rad].
+            dq_ref: reference velocities, (n,) [rad/s].
+            ddq_ref: reference accelerations, (n,) [rad/s^2].
+        """
         torque: FloatArray = pd_torque(q, dq, q_ref, dq_ref, ddq_ref, self._gains)
         return torque
 
     def gains(self) -> Gains:
-        """Return the gains K_P, K_V, M_hat, D_hat and Tf."""
+        """Return the gains K_P, K_V, M_hat, D_hat and Tf of the feed-forward plus PD law, keyed by these symbols."""
         return self.settings.gains()
 
 
 class FeedforwardPd(ArmController):
-    """The FF+PD law with its velocity filter, for n joints; call `reset` before the first `update`."""
+    """Controller with the feed-forward plus PD law and its velocity filter; call `reset` before the first `update`."""
 
     def __init__(self, settings: ControllerSettings) -> None:
         law = FeedforwardPdLaw(settings)

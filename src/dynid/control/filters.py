@@ -22,7 +22,15 @@ class PseudoDifferentiator:
     """
 
     def __init__(self, time_constant: float, size: int) -> None:
-        """Create the filter for a time constant Tf [s] and a number of joints."""
+        """Create the filter.
+
+        Args:
+            time_constant: time constant Tf [s].
+            size: number of joints.
+
+        Raises:
+            ConfigurationError: the time constant is not positive and finite.
+        """
         if not (math.isfinite(time_constant) and time_constant > 0.0):
             raise ConfigurationError(f"pseudo-differentiation time constant is {time_constant} s; it must be positive")
         self.time_constant = time_constant
@@ -37,7 +45,7 @@ class PseudoDifferentiator:
         self._started = True
 
     def update(self, dt: float, x: FloatArray) -> FloatArray:
-        """Return the derivative after another sample.
+        """Process the next sample; return the filtered derivative.
 
         Args:
             dt: time since the previous sample [s].

@@ -37,12 +37,12 @@ PIECE_SAMPLES = 33  # samples per piece; dense, since the first piece, from rest
 
 @dataclass(frozen=True, eq=False)
 class GuidedReplay:
-    """A replay together with the recorded hand-guided motion.
+    """A motion that repeats a recorded hand-guided motion, together with the recorded path.
 
     Attributes:
         motion: the replay, from rest to rest.
         points: points of the replay at the times of its knots, (k, n) [rad].
-        shown_s: time in the recording at which each point was passed, from the start of hand guiding, (k,) [s].
+        shown_s: times at which the hand-guided arm passed these points, since the start of hand guiding, (k,) [s].
         path_time: times of the recorded path, on the axis of `shown_s`, (m,) [s].
         path: recorded path, (m, n) [rad].
     """
@@ -55,7 +55,10 @@ class GuidedReplay:
 
     @property
     def slowed(self) -> tuple[float, float, float] | None:
-        """Lowest ratio of replay speed to recorded speed, and start and end of the slower part [s]; or None."""
+        """Lowest ratio of replay speed to recorded speed, and start and end of the part slower than recorded [s].
+
+        Both times are those of the recorded motion. The value is None if no part is slower than recorded.
+        """
         rate = np.diff(self.shown_s) / np.diff(self.motion.knots)
         slow = np.flatnonzero(rate < 1.0 - 1e-6)
         if not len(slow):
@@ -63,7 +66,7 @@ class GuidedReplay:
         return float(rate.min()), float(self.shown_s[slow[0]]), float(self.shown_s[slow[-1] + 1])
 
     def in_words(self) -> str:
-        """Return one line of text about the difference between replay and recorded motion."""
+        """Return a line of text that compares duration and speed of the replay with those of the recorded motion."""
         text = f"replay of {self.shown_s[-1]:.1f} s lasts {self.motion.duration:.1f} s"
         if self.slowed is None:
             return f"{text}, as shown"
@@ -71,7 +74,7 @@ class GuidedReplay:
         return f"{text}: slowed to {least:.0%} of the shown speed at least once between {begin:.1f} s and {end:.1f} s"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return durations [s] and slowing of the replay as a dictionary for JSON."""
+        """Return both durations [s] and the slower part of the replay as a dictionary for JSON."""
         least, begin, end = self.slowed or (1.0, 0.0, 0.0)
         return {
             "shown_s": float(self.shown_s[-1]),
@@ -91,9 +94,17 @@ class GuidedReplay:
 
 
 def replay_of_bag(robot: Robot, bag: Path, name: str, speed: float = 1.0) -> GuidedReplay:
-    """Return the replay of the hand-guided motion in a bag.
+    """Return a motion that replays the hand-guided motion recorded in a bag.
 
-    Arguments and errors are those of `guided_part` and `replay_motion`.
+    Args:
+        robot: the recorded robot, whose limits the replay keeps.
+        bag: folder of the bag.
+        name: name of the replay.
+        speed: replay speed relative to the recorded speed, above 0.
+
+    Raises:
+        InputNotFoundError: there is no such bag.
+        DataError: the bag cannot be read, the arm was not guided by hand, or no replay keeps the limits.
     """
     recording = load_driver_recording(bag, robot, needed=(REFERENCE,))
     limits = robot_limits(robot, load_excitation(robot).acceleration_limits)
@@ -101,7 +112,10 @@ def replay_of_bag(robot: Robot, bag: Path, name: str, speed: float = 1.0) -> Gui
 
 
 def guided_part(recording: DriverRecording) -> tuple[FloatArray, FloatArray]:
-    """Return times (m,) [s] from 0 and postures (m, n) [rad] of the hand-guided part, without standstill at its ends.
+    """Return the part of a recording in which the arm was guided by hand, without standstill at its ends.
+
+    Returns:
+        Times from 0, (m,) [s], and postures, (m, n) [rad].
 
     Raises:
         DataError: the recording has no reference, or its reference never follows the arm, or the arm was not moved.
@@ -133,7 +147,14 @@ def guided_part(recording: DriverRecording) -> tuple[FloatArray, FloatArray]:
 
 
 def _after_sag(time: FloatArray, q: FloatArray) -> int:
-    """Return the first sample after the sag at torque on, for q (N, n) [rad]; 0 if a hand guides the arm at once."""
+    """Return the index of the first sample after the arm has sagged when torque came on.
+
+    The index is 0 if the arm did not stand still at the start, because a hand guided it at once.
+
+    Args:
+        time: times of the samples, (N,) [s].
+        q: measured postures, (N, n) [rad].
+    """
     stands, stood = (int(np.searchsorted(time, time[0] + at)) for at in (STANDSTILL_S, STANDSTILL_S - SETTLED_S))
     if stands >= len(time) or np.abs(q[stood:stands] - q[stands]).max() > STILL_RAD:
         return 0
@@ -141,9 +162,13 @@ def _after_sag(time: FloatArray, q: FloatArray) -> int:
 
 
 def _longest_section(time: FloatArray, led: NDArray[np.bool_]) -> tuple[int, int]:
-    """Return first and last sample of the longest hand-guided interval, bridging short gaps between states.
+    """Return the indices of the first and last sample of the longest hand-guided interval.
 
-    `time` (N,) [s] are the samples' times; `led` (N,) marks those in which the arm was guided.
+    Gaps of at most `GAP_S` between samples do not end an interval.
+
+    Args:
+        time: times of the samples, (N,) [s].
+        led: mask of the samples in which the arm was guided by hand, (N,).
     """
     samples = np.flatnonzero(led)
     ends = np.flatnonzero(np.diff(time[samples]) > GAP_S)
@@ -155,14 +180,14 @@ def _longest_section(time: FloatArray, led: NDArray[np.bool_]) -> tuple[int, int
 def replay_motion(
     name: str, joints: tuple[str, ...], time: FloatArray, q: FloatArray, limits: MotionLimits, speed: float = 1.0
 ) -> GuidedReplay:
-    """Return the replay of a hand-guided motion.
+    """Return a motion that replays a hand-guided path from rest to rest, slowed where it would exceed limits.
 
     Args:
         name: name of the motion.
         joints: joint names, (n,).
         time: times of the recorded path from `guided_part`, (m,) [s].
         q: postures of the recorded path from `guided_part`, (m, n) [rad].
-        limits: velocity and acceleration limits to keep; positions and torques are checked with every motion.
+        limits: limits of velocity and acceleration to keep; position and torque limits are not checked here.
         speed: replay speed relative to the recorded speed, above 0.
 
     Raises:
@@ -192,7 +217,10 @@ def replay_motion(
 
 
 def _allowed(motion: PolynomialTrajectory, limits: MotionLimits) -> FloatArray:
-    """Return the factor (k - 1,) [-], at most 1, by which each piece between two knots must be slowed."""
+    """Return the factor, at most 1, by which the speed on each piece of a motion must be multiplied to keep the limits.
+
+    The result has one factor for each piece between two of the k knots, (k - 1,) [-].
+    """
     inside = np.linspace(0.0, 1.0 - 1e-9, PIECE_SAMPLES)  # excludes the end, where the motion already rests
     times = (motion.knots[:-1, None] + np.diff(motion.knots)[:, None] * inside).ravel()
     _, dq, ddq = motion.sample_all(np.minimum(times, motion.duration))

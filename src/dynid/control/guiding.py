@@ -35,7 +35,15 @@ LONGEST_STEP_S = 0.02  # gap in the states above which the observer restarts
 
 @dataclass(frozen=True, eq=False)
 class GuidingComponents:
-    """Components that guiding needs of an arm: speed limits, hold, load detection, and current limits (n,) [A]."""
+    """Components for the monitoring of hand guiding of one arm.
+
+    Attributes:
+        settings: settings of safety.yaml.
+        speed: speed monitor and damping.
+        hold: control law that brakes the arm and holds it where it comes to rest.
+        load: detection of a load at the tool.
+        caps: current limits of the joints, (n,) [A].
+    """
 
     settings: SafetySettings
     speed: GuidingSpeed
@@ -45,7 +53,7 @@ class GuidingComponents:
 
     @classmethod
     def of(cls, robot: Robot) -> "GuidingComponents":
-        """Return the guiding components of a robot, with their functions compiled."""
+        """Return the components for hand guiding of a robot, with their functions compiled."""
         settings = load_safety(robot)
         hold = Hold(robot, settings)
         speed = GuidingSpeed(robot, settings, hold.damping * robot.joint_constants)
@@ -54,7 +62,7 @@ class GuidingComponents:
 
 
 class Guiding:
-    """Monitor and limiter of one hand-guided arm, called once per cycle.
+    """Monitor of one hand-guided arm, called once per cycle: it damps fast motion, and holds an arm that is too fast.
 
     Args:
         robot: robot with limits and kinematics; its safety.yaml has the limits of hand guiding.
@@ -75,13 +83,18 @@ class Guiding:
 
     @cached_property
     def components(self) -> GuidingComponents:
-        """Components that guiding needs, created at the first use."""
+        """Components for hand guiding (speed monitor, hold, load detection), created at the first use."""
         return GuidingComponents.of(self._robot)
 
     def begin(self, law: TorqueLaw, q: FloatArray) -> None:
-        """Start to monitor an arm at q (n,) [rad] that a law without a reference takes over; fade a previous hold out.
+        """Start to monitor hand guiding; if the arm is being held, the torque of the hold fades out.
 
-        If the arm already moves under another such law, it is already guided by hand and may continue to move.
+        An arm that already moves under another law without a reference is already guided by hand, so it may continue
+        to move. Any other arm must first stand still.
+
+        Args:
+            law: the law without a reference that takes over.
+            q: measured posture, (n,) [rad].
         """
         led = self._law is not None and not self.held and float(np.abs(self._dq).max()) > STANDING_RAD_S
         if self._law is None and self._share == 0.0:  # the estimates are out of date
@@ -99,26 +112,39 @@ class Guiding:
         self._alone_s = 0.0 if led else FADE_IN_S + self.components.settings.guiding_alone_s
 
     def restart(self, law: TorqueLaw, q: FloatArray) -> None:
-        """Restart monitoring without a hold at q (n,) [rad]: torque is or was off, or the driver moves the arm."""
+        """Restart the monitoring of hand guiding, without the torque of a previous hold.
+
+        This is for an arm whose torque is or was off, or which the driver moves.
+
+        Args:
+            law: the law without a reference.
+            q: measured posture, (n,) [rad].
+        """
         self.end()
         self.begin(law, q)
 
     def leave(self) -> None:
-        """Stop monitoring because a law with a reference takes over; fade a hold out."""
+        """Stop monitoring hand guiding because a law with a reference takes over.
+
+        If the arm is being held, the torque of the hold fades out.
+        """
         self._law, self.held = None, ""
 
     def end(self) -> None:
-        """Stop monitoring without a fade, because no torque is commanded any more."""
+        """Stop monitoring hand guiding because no torque is commanded any more; a hold ends at once, without a fade."""
         self.leave()
         self._share = 0.0
 
     def update(self, dt: float, q: FloatArray, tau: FloatArray) -> FloatArray:
-        """Return the torque (n,) [N m] of this cycle, from the law's torque.
+        """Return the torque (n,) [N m] to command: the control law's torque, with damping or hold if they are needed.
+
+        Motion above the first speed limit is damped. Above the second limit, or if a load moves the arm, the torque of
+        a hold replaces the law's torque. Without monitoring, the law's torque is returned unchanged.
 
         Args:
             dt: time since the last cycle [s].
             q: joint angles, (n,) [rad].
-            tau: torque of the law, (n,) [N m].
+            tau: torque of the control law in this cycle, (n,) [N m].
         """
         if self._law is None and self._share == 0.0:
             return tau
@@ -144,7 +170,14 @@ class Guiding:
         self._upward = -gravity / max(float(np.linalg.norm(gravity)), 1e-9)
 
     def _velocity(self, dt: float, q: FloatArray) -> FloatArray:
-        """Return the velocity of this cycle, (n,) [rad/s], from the observer if there is a model, else filtered."""
+        """Return the joint velocities of this cycle, (n,) [rad/s].
+
+        The state observer gives them if there is a model; otherwise positions are differentiated and filtered.
+
+        Args:
+            dt: time since the last cycle [s].
+            q: joint angles, (n,) [rad].
+        """
         if self._observer is None:
             return self._filter.update(dt, q)
         if dt > LONGEST_STEP_S:
@@ -154,7 +187,14 @@ class Guiding:
         return np.asarray(self._observer.dq)
 
     def _limited(self, dt: float, q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
-        """Return the law's torque (n,) [N m] with damping; start to hold the arm if a limit is exceeded."""
+        """Return the control law's torque with damping of fast motion, (n,) [N m]; begin a hold if a limit is exceeded.
+
+        Args:
+            dt: time since the last cycle [s].
+            q: joint angles, (n,) [rad].
+            dq: joint velocities, (n,) [rad/s].
+            tau: torque of the control law, (n,) [N m].
+        """
         speed = self.components.speed
         speed.update(q, dq)
         reason = self._early_motion(dt, q, dq) or speed.excess(dq) or self._loaded(dt, dq)
@@ -163,7 +203,13 @@ class Guiding:
         return speed.damped(dq, tau)
 
     def _early_motion(self, dt: float, q: FloatArray, dq: FloatArray) -> str:
-        """Return a message if the arm moves before hand guiding may begin; "" if it does not."""
+        """Return an error message if the arm moves before hand guiding may begin; "" if it does not.
+
+        Args:
+            dt: time since the last cycle [s].
+            q: joint angles, (n,) [rad].
+            dq: joint velocities, (n,) [rad/s].
+        """
         if self._alone_s <= 0.0:
             return ""
         self._alone_s -= dt
@@ -183,7 +229,14 @@ class Guiding:
         return "nothing" if self._law is None else self._law.name
 
     def _loaded(self, dt: float, dq: FloatArray) -> str:
-        """Return a message if a load moves the arm; "" if not, or while the arm has not stood still yet."""
+        """Return an error message if a load at the tool moves the arm, or "".
+
+        The result is also "" while hand guiding may not begin yet, or if there is no observer of external torques.
+
+        Args:
+            dt: time since the last cycle [s].
+            dq: joint velocities, (n,) [rad/s].
+        """
         load, speed, observer = self.components.load, self.components.speed, self._observer
         if observer is None or self._alone_s > 0.0:
             return ""
@@ -194,21 +247,41 @@ class Guiding:
         return f"a load {what} the tool ({abs(load.force_n):.1f} N move it), or a hand that pulls like a load"
 
     def _begin_hold(self, reason: str, q: FloatArray, dq: FloatArray) -> None:
-        """Brake the arm, and hold it where it comes to rest."""
+        """Start to brake the arm, and to hold it where it comes to rest.
+
+        Args:
+            reason: reason for the hold.
+            q: joint angles, (n,) [rad].
+            dq: joint velocities, (n,) [rad/s].
+        """
         self.held, self._share = reason, 1.0
         self.components.hold.begin(dq)  # the load is the mean of the commanded torques
         if self._observer is not None:
             self._carry(self._observer, dq)
 
     def _carry(self, observer: ArmObserver, dq: FloatArray) -> None:
-        """Set the hold's load to the torque that carries the arm: the model's minus the observed external torque."""
+        """Set the load of the hold to the currents that carry the arm: model torque minus observed external torque.
+
+        Args:
+            observer: observer of the arm's external torques.
+            dq: joint velocities, (n,) [rad/s].
+        """
         means, most = self.components, self.components.caps
         carried = (observer.bias - observer.external) / self._robot.joint_constants
         means.hold.begin(dq)
         means.hold.load[:] = np.minimum(np.maximum(carried, -most), most)
 
     def _with_hold(self, dt: float, q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
-        """Return the torque (n,) [N m] blended with the hold's torque; the hold's share fades if `held` is ""."""
+        """Return the law's torque blended with the torque of the hold, (n,) [N m].
+
+        The weight of the hold is 1 while the arm is held, and then fades to 0.
+
+        Args:
+            dt: time since the last cycle [s].
+            q: joint angles, (n,) [rad].
+            dq: joint velocities, (n,) [rad/s].
+            tau: torque of the control law, (n,) [N m].
+        """
         means = self.components
         if not self.held:
             self._share = max(0.0, self._share - dt / FADE_S)
@@ -219,7 +292,12 @@ class Guiding:
         return tau + self._share * (limited * self._robot.joint_constants - tau)
 
     def _is_fast(self, q: FloatArray, dq: FloatArray) -> bool:
-        """Return whether a held arm is still fast: it is being braked, or a hand that moved it has let go."""
+        """Return whether a held arm is fast, because it is still being braked, or because a hand that moved it let go.
+
+        Args:
+            q: joint angles, (n,) [rad].
+            dq: joint velocities, (n,) [rad/s].
+        """
         if float(np.abs(dq).max()) > RELEASED_RAD_S:
             return True
         self.components.speed.update(q, dq)

@@ -1,4 +1,4 @@
-"""Speed limits of a hand-guided arm: above the first it is damped, above the second it must be braked and held.
+"""Speed limits of a hand-guided arm: above a first limit it is damped, above a second limit it must be braked and held.
 
 Both limits exist for joints and for the fastest link end, such as the tool (`guiding_...` of safety.yaml).
 """
@@ -11,16 +11,16 @@ from dynid.robot import FloatArray, Robot
 
 
 class GuidingSpeed:
-    """Speed monitor of one arm, called once per cycle.
+    """Speed monitor of one hand-guided arm, called once per cycle.
 
     Args:
         robot: robot with names and kinematics.
-        settings: the limits.
-        damping: torque per excess velocity, (n,) [N m s/rad].
+        settings: settings of safety.yaml with the speed limits.
+        damping: damping torque per velocity in excess of the limit, (n,) [N m s/rad].
 
     Attributes:
         posture: kinematics at the last posture.
-        tool_m_s: speed of the fastest link end [m/s]; see `update_bound`.
+        tool_m_s: speed of the fastest link end, or an upper bound of it after `update_bound` [m/s].
     """
 
     def __init__(self, robot: Robot, settings: SafetySettings, damping: FloatArray) -> None:
@@ -34,9 +34,14 @@ class GuidingSpeed:
         self.tool_m_s, self._joint_rad_s = self.posture.speed(dq), float(np.abs(dq).max())
 
     def update_bound(self, q: FloatArray, dq: FloatArray) -> None:
-        """Update the speeds like `update`, but skip the kinematics if an upper bound needs no damping.
+        """Update joint and tool speeds, but compute only an upper bound of the tool speed if that is low enough.
 
-        `tool_m_s` then holds that bound, which is cheap to compute. q and dq are (n,) each [rad, rad/s].
+        The bound is cheap, because it needs no kinematics. If it is at most the speed at which damping starts,
+        `tool_m_s` is set to the bound; otherwise `tool_m_s` is computed as by `update`.
+
+        Args:
+            q: joint angles, (n,) [rad].
+            dq: joint velocities, (n,) [rad/s].
         """
         bound = float(self._reach @ np.abs(dq))
         if bound <= self._settings.guiding_damped_m_s:  # false for NaN
@@ -50,7 +55,14 @@ class GuidingSpeed:
         return self.tool_m_s / self._settings.guiding_damped_m_s
 
     def damped(self, dq: FloatArray, tau: FloatArray) -> FloatArray:
-        """Return torques (n,) [N m] with the damping for velocities dq (n,) [rad/s], after `update`."""
+        """Return torques (n,) [N m] with added damping of the velocity in excess of the damping limits.
+
+        Call it after `update` or `update_bound`. Below the limits the torques are returned unchanged.
+
+        Args:
+            dq: joint velocities, (n,) [rad/s].
+            tau: torques without damping, (n,) [N m].
+        """
         most = self._settings.guiding_damped_rad_s
         if self._joint_rad_s <= most and self.tool_share <= 1.0:
             return tau
@@ -58,7 +70,13 @@ class GuidingSpeed:
         return np.asarray(tau - self._damping * (dq - share * np.minimum(np.maximum(dq, -most), most)))
 
     def excess(self, dq: FloatArray) -> str:
-        """Return a message about a speed above the stop limit, at velocities dq (n,) [rad/s]; "" if there is none."""
+        """Return an error message if the tool or a joint is faster than the stop limit, or "".
+
+        Call it after `update` or `update_bound`.
+
+        Args:
+            dq: joint velocities, (n,) [rad/s].
+        """
         settings = self._settings
         if not self.tool_m_s <= settings.guiding_stop_m_s:
             most = f"at most {settings.guiding_stop_m_s:g} m/s are allowed"

@@ -5,23 +5,26 @@ RESET_S = 3.0  # time without a loss after which a loss counts as the first agai
 
 
 class HoldWatch:
-    """Monitor of losses of the reference since the last request for a motion or a hold."""
+    """Monitor that decides whether an arm which left its reference may be held again, from its earlier losses.
+
+    Losses are counted from the last request for a motion or a hold.
+    """
 
     def __init__(self) -> None:
         self._first_ns: int | None = None
         self._last_ns = 0
 
     def clear(self) -> None:
-        """Clear all recorded losses, because a motion or a hold was requested."""
+        """Clear all recorded losses of the reference, because a motion or a hold was requested."""
         self._first_ns = None
 
     def lost(self, stamp_ns: int, by_model: bool) -> str:
-        """Record at this stamp [ns] that the arm left its reference.
+        """Record that the arm left its reference; return the reason if it must not be held again, or "".
 
         Args:
-            stamp_ns: stamp of the state [ns].
-            by_model: whether the law that holds the arm relies on an identified model. A wrong one drives the arm away
-                from every hold, so it gets no second chance.
+            stamp_ns: time stamp of the state in which the arm left its reference [ns].
+            by_model: whether the law that holds the arm relies on an identified model. A wrong model drives the arm
+                away from every hold, so the second loss already is a reason to give up.
 
         Returns:
             Reason to give up the hold; "" for the first loss, and while the arm may still be braking.

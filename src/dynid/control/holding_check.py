@@ -16,7 +16,12 @@ MODEL_ERROR = 0.5  # share of the expected torque that model errors may cause
 
 @numba.njit(cache=True)
 def _stands(dq: FloatArray, tau: FloatArray) -> bool:
-    """Return whether all joints stand, by dq (n,) [rad/s], and at least one torque of tau (n,) [N m] is known."""
+    """Return whether all joints stand still and at least one torque is known and not zero.
+
+    Args:
+        dq: joint velocities, (n,) [rad/s]; NaN counts as moving.
+        tau: joint torques, (n,) [N m]; NaN if unknown.
+    """
     known = False
     for j in range(len(dq)):
         if not abs(dq[j]) < STANDING_RAD_S:
@@ -26,7 +31,7 @@ def _stands(dq: FloatArray, tau: FloatArray) -> bool:
 
 
 class HoldingTorque:
-    """Estimate of the torque that holds a standing arm, from its states.
+    """Estimate of the torque that holds a standing arm, averaged over its measured states.
 
     Args:
         robot: robot with the names and torque limits of the joints.
@@ -41,17 +46,17 @@ class HoldingTorque:
 
     @property
     def q(self) -> FloatArray:
-        """Last known posture, (n,) [rad]."""
+        """Measured posture in the newest state, (n,) [rad]."""
         return self._q
 
     def note(self, stamp_ns: int, q: FloatArray, dq: FloatArray, tau: FloatArray) -> None:
-        """Add one state to the estimate.
+        """Add one measured state to the estimate of the holding torque.
 
         Args:
-            stamp_ns: timestamp [ns].
+            stamp_ns: timestamp of the state [ns].
             q: positions, (n,) [rad].
             dq: velocities, (n,) [rad/s]; NaN if not measured.
-            tau: present torques, (n,) [N m]; NaN if not measured.
+            tau: torques, (n,) [N m]; NaN if not measured.
         """
         step_s, self._last_ns = min(max((stamp_ns - self._last_ns) * 1e-9, 0.0), AVERAGE_S), stamp_ns
         standing = _stands(dq, tau)
@@ -60,9 +65,10 @@ class HoldingTorque:
         self._q = q
 
     def refuse_contradiction(self, law: TorqueLaw, friction: FloatArray | None = None) -> None:
-        """Raise SafetyError if the holding torque contradicts a law; passes if torque is off or the arm moves.
+        """Raise SafetyError if the torque that holds the standing arm contradicts the torque that a law expects.
 
-        A joint without holding torque may rest on an obstacle, so it is not evidence.
+        Nothing is checked if torque is off or the arm moves. A joint without holding torque may be supported by an
+        obstacle, so it is not checked.
 
         Args:
             law: the law that would hold the arm.

@@ -42,15 +42,15 @@ PATH, LOST_S, FORCE, FORCE_2, LEFT, SPEED_2, SPEED_2_PATH = range(7)
 
 @numba.njit(cache=True)
 def force_along(external: FloatArray, rise: FloatArray, dq: FloatArray, moving: float) -> tuple[float, float]:
-    """Return the force [N] along a direction at the tool that best explains external torques, and the residual.
+    """Return the force along a direction at the tool that best explains external torques [N], and the residual [-].
 
-    The residual is the share of the torques' norm that the force does not explain [-].
+    The residual is the fraction of the torques' norm that the force does not explain.
 
     Args:
         external: external torques, (n,) [N m].
         rise: speed of the tool in that direction per joint velocity, (n,) [m/rad].
         dq: joint velocities, (n,) [rad/s].
-        moving: joint velocity above which a joint counts [rad/s].
+        moving: velocity above which a joint is used [rad/s]; slower joints are ignored.
     """
     along = size = total = 0.0
     for j in range(len(dq)):
@@ -74,10 +74,11 @@ def pull_of(
     up: FloatArray,
     least_n: float,
 ) -> float:
-    """Update `state` (7,) by one cycle, and return the upward force of a possible load [N]; 0 if there is none.
+    """Update the detection of a load at the tool by one cycle; return the upward force of a possible load [N], or 0.
 
     Args:
-        state: path and integrals, indexed by `PATH` to `SPEED_2_PATH`, (7,) in SI; updated in place.
+        state: path of the tool and integrals along it, indexed by `PATH` to `SPEED_2_PATH`, (7,) in SI; updated in
+            place.
         smooth: smoothed external torques, (n,) [N m]; updated in place.
         dt: time since the last cycle [s].
         external: external torques, (n,) [N m].
@@ -110,7 +111,10 @@ def pull_of(
 
 
 class LoadWatch:
-    """Monitor of the force at the tool of a hand-guided arm, called once per cycle.
+    """Detector of a load that moves a hand-guided arm, from the force at the tool; called once per cycle.
+
+    Args:
+        settings: settings of safety.yaml with smallest force and path of a load.
 
     Attributes:
         force_n: upward force of a possible load [N]; 0 if there is none.
@@ -126,7 +130,7 @@ class LoadWatch:
         self._state[:], self._smooth, self.force_n = 0.0, np.zeros(0), 0.0
 
     def update(self, dt: float, external: FloatArray, dq: FloatArray, jacobian: FloatArray, up: FloatArray) -> None:
-        """Update the path and force of a possible load by one cycle.
+        """Update the estimated force of a possible load at the tool, and the path along which it acted, by one cycle.
 
         Args:
             dt: time since the last cycle [s].
@@ -140,10 +144,10 @@ class LoadWatch:
         self.force_n = pull_of(self._state, self._smooth, dt, external, dq, jacobian, up, self._least_n)
 
     def found(self, speed: float) -> bool:
-        """Return whether a load moves the arm.
+        """Return whether a load at the tool moves the hand-guided arm, judged from the path and force so far.
 
-        A tool that is faster than the speed at which damping starts needs no other evidence. If it is only a little
-        faster, a hand may move it, so twice the path is required.
+        If the tool is faster than the speed at which damping starts, no other evidence is needed. If it is only a
+        little faster, a hand may move it, so twice the path is required.
 
         Args:
             speed: speed of the tool divided by the speed at which damping starts [-].

@@ -4,17 +4,21 @@ from dynid.hardware.loop.rate_trial import Window
 
 
 class MissingStates:
-    """Counter of states by their stamps; missing states appear as gaps."""
+    """Counter of an arm's received states, which finds the number of missing states from their time stamps."""
 
     def __init__(self) -> None:
         self._first_ns = self._last_ns = self._count = self._incomplete = 0
 
     def begin(self, incomplete: int) -> None:
-        """Start to count at the next state; `incomplete` is the driver's present count of incomplete cycles."""
+        """Start to count received states at the next state.
+
+        Args:
+            incomplete: the driver's present count of cycles in which a servo did not reply.
+        """
         self._first_ns, self._incomplete = 0, incomplete
 
     def note(self, stamp_ns: int) -> None:
-        """Count a state with this stamp [ns]."""
+        """Count a received state with this time stamp [ns]."""
         if not self._first_ns:
             self._first_ns, self._count = stamp_ns, 0
         else:
@@ -22,11 +26,11 @@ class MissingStates:
         self._last_ns = stamp_ns
 
     def complaint(self, cycle_s: float, incomplete: int) -> str:
-        """Return a clause that reports too many missing states, to be put before a reason; "" if few were missing.
+        """Return a clause that reports too many missing states, as a prefix of an error message; "" if few are missing.
 
         Args:
-            cycle_s: length of a cycle [s].
-            incomplete: the driver's count until now of cycles in which a servo did not reply.
+            cycle_s: length of a control cycle [s].
+            incomplete: the driver's present count of cycles in which a servo did not reply.
         """
         if not self._first_ns:
             return ""

@@ -1,4 +1,4 @@
-"""Control laws with a model of the arm: gravity compensation and computed torque (paper eq. 3 for the model)."""
+"""Control laws with a model of the arm (arXiv:2605.15949, eq. 3): gravity compensation and computed torque."""
 
 from dataclasses import replace
 
@@ -19,16 +19,16 @@ GUIDED_TRANSITION_RAD_S = 0.1  # range of speed above `SIGN_RAD_S` over which fr
 
 
 class GravityCompensation:
-    """tau = g(q) + share F(dq): the arm carries its own weight; hand guiding works against the remaining friction.
+    """Gravity compensation tau = g(q) + share F(dq): motors carry the arm's weight, so that it can be guided by hand.
 
-    In the direction of motion of a guided joint, a share of the resisting friction is compensated. The share is below
-    the gear's friction at that speed and load, so motion always decays. At rest no friction is compensated, so
+    While a joint is guided, a fraction of the friction F that resists its motion is compensated. The compensation is
+    below the gear's friction at that speed and load, so motion always decays. At rest no friction is compensated, so
     friction holds the arm where it was left, and encoder noise moves nothing.
 
     Args:
         model: the model.
         inverse_dynamics: inverse dynamics of the arm at its mount, see `dynid.control.dynamics_kernel.compile_single`.
-        friction_share: compensated share of friction: 0 compensates nothing, 1 all friction of a perfect model.
+        friction_share: compensated fraction of friction: 0 compensates nothing, 1 all friction of a perfect model.
     """
 
     name = "gravity_compensation"
@@ -48,7 +48,15 @@ class GravityCompensation:
     def torque(
         self, q: FloatArray, dq: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
-        """Return the torque (n,) [N m] at q, dq (n,) [rad, rad/s] of a guided arm; the reference is ignored."""
+        """Return the torque (n,) [N m] of gravity compensation for a hand-guided arm.
+
+        Args:
+            q: measured positions, (n,) [rad].
+            dq: estimated velocities, (n,) [rad/s].
+            q_ref: ignored.
+            dq_ref: ignored.
+            ddq_ref: ignored.
+        """
         still = self._still
         holding = self._inverse_dynamics(q, still, still, self.model.phi.values) + self._offset
         if not self.friction_share:
@@ -60,20 +68,20 @@ class GravityCompensation:
         return holding + certain * helped
 
     def gains(self) -> Gains:
-        """Return the friction share, phi and the terms of the additional friction, keyed by symbol."""
+        """Return the compensated fraction of friction, base parameters phi and additional friction, keyed by symbol."""
         return {"friction_share": self.friction_share} | _model_gains(self.model)
 
 
 class ComputedTorque:
-    """tau = F(dq_ref, tau, te, M(q) a + C(q, dq_ref) dq_ref + g(q)), a = ddq_ref + K_V de + K_P e.
+    """Computed torque: tau = M(q) a + C(q, dq_ref) dq_ref + g(q) + friction, with a = ddq_ref + K_V e' + K_P e.
 
-    With a perfect model the error obeys e'' + K_V e' + K_P e = 0, the same for every joint and posture. Velocity terms
-    use the reference velocity, which has no encoder steps, so friction feed-forward cannot chatter. If friction
-    depends on the motor torque, the equation is solved for tau. The load te is the torque of gravity and Coriolis
-    forces on the joints at the reference.
+    e = q_ref - q is the tracking error. With a perfect model it obeys e'' + K_V e' + K_P e = 0, the same for every
+    joint and posture. Velocity terms use the reference velocity, which has no encoder steps, so friction feed-forward
+    cannot chatter. If friction depends on the motor torque tau, the equation is solved for tau. If friction depends on
+    the load, the load is the torque of gravity and Coriolis forces on the joints at the reference.
 
     Args:
-        settings: settings with K_P and K_V, the same as for FF+PD.
+        settings: settings with the gains K_P and K_V.
         model: the model.
         inverse_dynamics: inverse dynamics of the arm at its mount, see `dynid.control.dynamics_kernel.compile_single`.
     """
@@ -94,7 +102,15 @@ class ComputedTorque:
     def torque(
         self, q: FloatArray, dq: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
-        """Return the torque (n,) [N m]; dq (n,) [rad/s] is the pseudo-differentiated velocity."""
+        """Return the torque (n,) [N m] of computed-torque control.
+
+        Args:
+            q: measured positions, (n,) [rad].
+            dq: pseudo-differentiated velocities, (n,) [rad/s].
+            q_ref: reference positions, (n,) [rad].
+            dq_ref: reference velocities, (n,) [rad/s].
+            ddq_ref: reference accelerations, (n,) [rad/s^2].
+        """
         acceleration = self._damping * (dq_ref - dq)
         acceleration += self._stiffness * (q_ref - q)
         acceleration += ddq_ref
@@ -103,22 +119,35 @@ class ComputedTorque:
         return self._law.motor_torque(dq_ref, wanted, load)
 
     def gains(self) -> Gains:
-        """Return K_P, K_V, Tf and the model: phi and the additional friction."""
+        """Return the gains K_P and K_V, filter time Tf, base parameters phi and additional friction, by symbol."""
         own = self.settings.gains()
         return {key: own[key] for key in ("K_P", "K_V", "Tf")} | _model_gains(self.model)
 
 
 def static_friction(law: GravityCompensation | ComputedTorque, q: FloatArray) -> FloatArray:
-    """Return the torque (n,) [N m] that static friction may carry or hide at a standing posture q (n,) [rad].
+    """Return the largest torque (n,) [N m] that static friction may carry in each joint of a standing arm.
 
-    It is that of the model's friction law under gravity, and Coulomb and Stribeck friction of the base parameters.
+    It is the sum of two parts: the friction of the model's friction law under the gravity load, and the Coulomb and
+    Stribeck friction among the base parameters.
+
+    Args:
+        law: control law with the model.
+        q: posture of the arm, (n,) [rad].
     """
     gravity = law._inverse_dynamics(q, law._still, law._still, law._links)
     return law.model.friction.budget(law._still, gravity, -gravity) + law._dry
 
 
 def _dry_friction(inverse_dynamics: InverseDynamics, phi: BaseParameters, size: int) -> FloatArray:
-    """Return the torque [N m] at which each joint, moved alone, leaves rest, by the base parameters' friction, (n,)."""
+    """Return the breakaway torque (n,) [N m] of each joint due to dry friction among the base parameters.
+
+    It is computed for each joint moved alone.
+
+    Args:
+        inverse_dynamics: inverse dynamics of the arm.
+        phi: base parameters.
+        size: number of joints n.
+    """
     still, fast = np.zeros(size), 1e3 * TRANSITION_RAD_S * np.eye(size)
     coulomb = of_kinds(phi, ("FC", "FCM")).values
     dry = np.array([inverse_dynamics(still, fast[j], still, coulomb)[j] for j in range(size)])
@@ -135,13 +164,18 @@ def _dissipative(law: FrictionLaw) -> FrictionLaw:
 
 
 def _model_gains(model: ControlModel) -> Gains:
-    """Return phi and the present terms of the additional friction, keyed by symbol."""
+    """Return the base parameters phi and the terms of the additional friction that the model has, keyed by symbol."""
     gains: Gains = {"phi": tuple(model.phi.values.tolist())}
     return gains | {f"friction_{symbol}": tuple(model.friction[symbol].tolist()) for symbol in model.friction.terms}
 
 
 def _warm_up(law: "GravityCompensation | ComputedTorque", size: int) -> None:
-    """Compile the functions of a step and of the check before it, so that no control loop waits for the compiler."""
+    """Compile the functions of a control law, so that no control loop waits for the compiler.
+
+    Args:
+        law: the law.
+        size: number of joints.
+    """
     still = np.zeros(size)
     law.torque(still, still, still, still, still)
     static_friction(law, still)

@@ -1,4 +1,7 @@
-"""Conversion between the ROS messages of one arm and the readings and torques of a pair, without ROS."""
+"""Conversion between serialised ROS messages and the states and torques of one bilaterally controlled arm, without ROS.
+
+Two arms, the leader and the follower, form a pair.
+"""
 
 from collections import deque
 from collections.abc import Sequence
@@ -14,13 +17,14 @@ STORED_ANSWERS = 8  # number of stored driver answers; includes the answer to th
 
 
 class ArmMessages:
-    """Decoder and encoder of serialised sensor_msgs/JointState for one arm of a pair.
+    """Decoder and encoder of serialised sensor_msgs/JointState for one of two bilaterally controlled arms.
 
     Args:
         names: joint names, (n,).
 
     Attributes:
-        state: position, velocity and effort of the newest state, (n,) each, SI; empty before the first state.
+        state: arrays "position", "velocity" and "effort" of the newest state, (n,) each, SI; empty before the first
+            state.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -32,7 +36,12 @@ class ArmMessages:
         finite(np.zeros(len(names)))  # compile before the control loop starts
 
     def applied(self, raw: bytes) -> None:
-        """Store the torques that the driver wrote in answer to a state.
+        """Store the torques that the arm's driver applied in answer to a state.
+
+        The message is ignored if the effort of a joint is missing or not finite.
+
+        Args:
+            raw: serialised JointState with the applied torques as efforts.
 
         Raises:
             DataError: the bytes are not a JointState.
@@ -42,7 +51,13 @@ class ArmMessages:
             self._applied.append((decoded[0], decoded[1]["effort"]))
 
     def reading(self, raw: bytes) -> Reading | None:
-        """Return a state with the torques that were in force until then; None if a position is missing or not a number.
+        """Decode a measured state of the arm, and add the torques that were in force until its time stamp.
+
+        Args:
+            raw: serialised JointState of the driver.
+
+        Returns:
+            The state; None if a position is missing or not finite.
 
         Raises:
             DataError: the bytes are not a JointState.
@@ -57,5 +72,5 @@ class ArmMessages:
         return Reading(stamp_ns, self.state["position"], in_force, self.state["velocity"])
 
     def answer(self, torques: FloatArray) -> bytes:
-        """Return a message with torques (n,) [N m] that answers the newest state."""
+        """Return a serialised JointState with torques (n,) [N m] as efforts and the time stamp of the newest state."""
         return self._encode.encode(self._stamp_ns, effort=torques)

@@ -1,6 +1,6 @@
-"""Small array functions for the checks of a pair, in machine code to save time in the control cycle.
+"""Small array functions that check two bilaterally controlled arms, in machine code to save time in the control cycle.
 
-As in numpy, NaN counts as beyond any limit.
+NaN counts as beyond any limit.
 """
 
 import numba
@@ -13,7 +13,7 @@ LEAST_RAD_S = 0.05  # least velocity that counts: two register counts, since one
 
 @numba.njit(cache=True)
 def largest(values: FloatArray) -> float:
-    """Return the largest |value| of (n,), any unit; NaN if a value is NaN."""
+    """Return the largest absolute value of a vector (n,) of any unit; NaN if one of its values is NaN."""
     most = 0.0
     for value in values:
         if np.isnan(value):
@@ -57,7 +57,10 @@ def equal(first: FloatArray, second: FloatArray) -> bool:
 
 @numba.njit(cache=True)
 def within(values: FloatArray, limits: FloatArray) -> bool:
-    """Return whether no |value| exceeds its limit, (n,) each in any unit; NaN exceeds it."""
+    """Return whether each absolute value is at most its limit; False if one value is NaN.
+
+    Values and limits are (n,) each, in the same unit.
+    """
     for i in range(len(values)):
         if not abs(values[i]) <= limits[i]:
             return False
@@ -68,14 +71,16 @@ def within(values: FloatArray, limits: FloatArray) -> bool:
 def longest_at_limit(
     leader: FloatArray, follower: FloatArray, limits: FloatArray, dt: float, since_s: FloatArray
 ) -> tuple[float, int, int]:
-    """Return the longest time [s] that a joint has been at its torque limit, its side (0 leader, 1 follower) and index.
+    """Return the longest uninterrupted time [s] of a joint at its torque limit, the arm, and the joint's index.
+
+    The arm is 0 for the leader and 1 for the follower.
 
     Args:
         leader: torques of the leader, (n,) [N m].
         follower: torques of the follower, (n,) [N m].
         limits: torque limits, (n,) [N m].
         dt: time since the last call [s].
-        since_s: time that each joint has been at its limit, (2, n) [s]; updated in place.
+        since_s: time for which each joint of leader and follower has been at its limit, (2, n) [s]; updated in place.
     """
     most, side, joint = -1.0, 0, 0
     for k in range(2):
@@ -89,10 +94,10 @@ def longest_at_limit(
 
 @numba.njit(cache=True)
 def reported_path(path: FloatArray, dq: FloatArray, dt: float) -> float:
-    """Return the longest path [rad] of a joint according to its reported velocities.
+    """Integrate reported joint velocities over one cycle; return the largest absolute displacement of a joint [rad].
 
     Args:
-        path: path of every joint so far, (n,) [rad]; updated in place.
+        path: displacement of each joint so far, (n,) [rad]; updated in place.
         dq: reported velocities, (n,) [rad/s]; values below `LEAST_RAD_S` and NaN count as zero.
         dt: time since the last call [s].
     """

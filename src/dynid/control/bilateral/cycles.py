@@ -4,8 +4,8 @@ Two drivers read their arms at the same rate, but not at the same moments, and e
 may even wait for its host while the other arm moves on. So the pair needs no common clock. A cycle is complete when
 both arms have sent a state. Its duration for each arm follows from that arm's own stamps. If one arm is silent, the
 other arm's clock determines that it is late. If both are silent, nothing is commanded, and both drivers stop their arms
-themselves. The first states after the engagement begin the first cycle, since those before may be older: the checks of
-an engagement take time.
+themselves. The first states after the start of bilateral control begin the first cycle. Earlier states may be too old,
+because the checks before the start take time.
 
 Stamps alone do not reveal a constant delay of all states of an arm. If a driver's stamps follow the clock of this host,
 they give the age of a state at its arrival, and a state that is too old counts as late. For a driver on another host,
@@ -18,11 +18,13 @@ from dynid.robot import FloatArray
 
 
 class PairCycles:
-    """Collector of both arms' states in the order of their arrival, which runs the pair once per cycle.
+    """Collector of the states of two arms, leader and follower, which runs their bilateral control once per cycle.
+
+    A cycle is complete when both arms have sent a new state, or when the new state of one arm is late.
 
     Attributes:
-        pair: the pair that commands the arms.
-        cycles: number of commanded cycles since the arms were engaged.
+        pair: bilateral controller of both arms.
+        cycles: number of commanded cycles since bilateral control was started.
     """
 
     def __init__(self, pair: ArmPair) -> None:
@@ -42,11 +44,14 @@ class PairCycles:
         return leader, follower
 
     def check(self) -> None:
-        """Raise SafetyError if the arms cannot be engaged at their present postures."""
+        """Raise SafetyError if bilateral control cannot start: an arm has sent no state, or the postures are far apart.
+
+        The check resets the control law to the present postures.
+        """
         self.pair.check_postures(*self._both())
 
     def engage(self) -> None:
-        """Engage both arms at their present postures; their next states begin the first cycle that is commanded.
+        """Start bilateral control of both arms at their present postures; the next states begin the first cycle.
 
         Raises:
             SafetyError: an arm has sent no state, or the arms are too far apart.
@@ -61,9 +66,10 @@ class PairCycles:
         self._now_ns = self.cycles = 0
 
     def take(self, side: int, reading: Reading, age_s: float | None = None) -> tuple[FloatArray, FloatArray] | None:
-        """Take a state of one arm; return the torques (n,) [N m] of both arms if it completes a cycle, else None.
+        """Process a state of one arm; return the torques (n,) [N m] of leader and follower if it completes a cycle.
 
-        A state that is not newer than the previous one is ignored.
+        The result is None if the cycle is not complete, or if bilateral control has stopped. A state that is not newer
+        than the previous state of the same arm is ignored.
 
         Args:
             side: 0 for the leader, 1 for the follower.
@@ -86,9 +92,13 @@ class PairCycles:
         return self._cycle(*both, own_ns)
 
     def _cycle(self, leader: Reading, follower: Reading, own_ns: list[int]) -> tuple[FloatArray, FloatArray] | None:
-        """Return the torques (n,) [N m] of both arms for a cycle with their newest states.
+        """Run one control cycle; return the torques (n,) [N m] of leader and follower, or None if control has stopped.
 
-        `own_ns` [ns] is the time since the previously used state, by the clock of each arm.
+        Args:
+            leader: newest state of the leader.
+            follower: newest state of the follower.
+            own_ns: time since the state that the previous cycle used, for leader and follower, by each arm's clock
+                [ns].
         """
         begin_ns, self._now_ns = self._now_ns, self._now_ns + max(own_ns)
         self._used_ns = [leader.stamp_ns, follower.stamp_ns]
@@ -101,6 +111,14 @@ class PairCycles:
         )
 
     def _stamp(self, side: int, stamp_ns: int, now_ns: int) -> int:
-        """Return a state's stamp on the pair's time axis [ns], computed from the state's age if it arrived too late."""
+        """Return the time stamp of an arm's newest state on the common time axis of both arms [ns].
+
+        If the state was older than `MOST_AGE_S` at its arrival, its stamp is at most `now_ns` minus this age.
+
+        Args:
+            side: 0 for the leader, 1 for the follower.
+            stamp_ns: stamp on the common axis that follows from the arm's own clock [ns].
+            now_ns: time of the present cycle on the common axis [ns].
+        """
         age_s = self._ages_s[side]
         return min(stamp_ns, now_ns - round(age_s * 1e9)) if age_s > MOST_AGE_S else stamp_ns

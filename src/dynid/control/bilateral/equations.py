@@ -1,8 +1,9 @@
-"""Equations of observer and law as compiled functions; the modules `observer` and `law` explain them.
+"""Equations of bilateral control as compiled functions: state observer of an arm, and control law of both arms.
 
-An arm is a matrix (rows, n) of vectors in SI units, one row for each of the names below. The law's own vectors are a
-matrix of the same kind. Matrices keep calls short, since each array argument costs time. All functions share one file
-with the row names, because numba's cache detects changes only in a function's own file.
+The modules `observer` and `law` explain the equations. All vectors of an arm are stored in one matrix (rows, n) in SI
+units, whose rows have the names `Q` to `IN_FORCE`. The vectors of the control law are stored in a matrix with the rows
+`CENTRE` to `MOST`. Matrices keep calls short, since each array argument costs time. All functions share one file with
+the row names, because numba's cache detects changes only in a function's own file.
 """
 
 import numba
@@ -11,10 +12,12 @@ import numpy as np
 from dynid.model.friction import FV, OF, budget_of
 from dynid.robot import FloatArray
 
-# Rows of an arm: estimates, friction direction and the anchor of its dead band, torques, measured q, torque in force
+# Rows of an arm's matrix: estimated q, dq and disturbance d, friction direction z and the anchor of its dead band,
+# torques (bias C dq + g, rigid-body part, friction, external), measured q, torque in force
 Q, DQ, D, Z, ANCHOR, BIAS, RIGID, FRICTION, EXTERNAL, MEASURED, IN_FORCE = range(11)
 ARM_ROWS = 11
-# Rows of the law: c, offset while the follower aligns, y, positions at which the limit springs begin, torque limits
+# Rows of the law's matrix: posture c around which positions are scaled, offset while the follower aligns, position
+# difference y, positions at which the limit springs begin, torque limits
 CENTRE, OFFSET, DIFFERENCE, LOWER, UPPER, MOST = range(6)
 LAW_ROWS = 6
 
@@ -31,10 +34,10 @@ FOUR_CHANNEL, FORCE_REFLECTING, UNILATERAL = range(3)
 
 @numba.njit(cache=True, error_model="numpy")
 def solve(M: FloatArray, b: FloatArray) -> FloatArray:
-    """Return x (n,) of M x = b, any unit; M (n, n) is positive definite, so elimination needs no pivoting.
+    """Return the solution x (n,) of M x = b, any unit; M (n, n) is positive definite, so elimination needs no pivoting.
 
-    numba's `np.linalg.solve` raises if a value is not finite. Here such a value reaches the checks of the pair, which
-    stop it.
+    numba's `np.linalg.solve` raises an error if a value is not finite. Here x is then not finite either, so the checks
+    of both arms detect the fault and stop the arms.
     """
     n, U, x = len(b), M.copy(), b.copy()
     for k in range(n):
@@ -54,11 +57,11 @@ def solve(M: FloatArray, b: FloatArray) -> FloatArray:
 def directed_friction(
     p: FloatArray, z: FloatArray, dq: FloatArray, tm: FloatArray, te: FloatArray, out: FloatArray
 ) -> None:
-    """Write friction torques (n,) [N m] into `out`.
+    """Write the friction torques of all joints for given friction directions into `out`.
 
     Args:
-        p: friction parameters, (terms, n), SI.
-        z: directions of friction, (n,), from -1 to 1.
+        p: parameters of the friction law `FrictionLaw`, (terms, n), SI.
+        z: direction of each joint's friction, from -1 to 1, (n,).
         dq: velocities, (n,) [rad/s].
         tm: motor torques, (n,) [N m].
         te: load torques, (n,) [N m].
@@ -70,13 +73,16 @@ def directed_friction(
 
 @numba.njit(cache=True)
 def predict(arm: FloatArray, inertia: FloatArray, dt: float, w: float) -> None:
-    """Advance the states q, dq, d of an arm by one cycle.
+    """Advance the observer's estimates of position q, velocity dq and disturbance d of an arm by one cycle.
+
+    d [rad/s^2] is the joint acceleration that external torques cause.
 
     Args:
-        arm: vectors of the arm, (rows, n), SI; updated in place.
-        inertia: M(q), (n, n) [kg m^2].
+        arm: the arm's vectors, one per row with names `Q` to `IN_FORCE`, (rows, n), SI; the rows `Q`, `DQ` and `D` are
+            updated in place.
+        inertia: inertia matrix M(q), (n, n) [kg m^2].
         dt: length of the cycle [s].
-        w: observer bandwidth: the poles lie at -w [1/s].
+        w: observer bandwidth; all poles lie at -w [1/s].
     """
     q, dq, d, error = arm[Q], arm[DQ], arm[D], arm[MEASURED] - arm[Q]
     u = solve(inertia, arm[IN_FORCE] - arm[BIAS] - arm[FRICTION])
@@ -87,9 +93,16 @@ def predict(arm: FloatArray, inertia: FloatArray, dt: float, w: float) -> None:
 
 @numba.njit(cache=True)
 def reverse_friction(arm: FloatArray, dt: float, pressed: float) -> None:
-    """Advance the friction directions z of an arm (rows, n) by one cycle of dt [s].
+    """Advance the friction direction z of each joint, from -1 to 1, by one cycle.
 
-    `pressed` is the confidence that something presses on the arm, 0 to 1.
+    z follows the joint's path and reverses over about `REVERSAL_RAD`. In a slow joint z also decays with time, unless
+    something presses on the arm.
+
+    Args:
+        arm: the arm's vectors, one per row with names `Q` to `IN_FORCE`, (rows, n), SI; the rows `Z` and `ANCHOR` are
+            updated in place.
+        dt: length of the cycle [s].
+        pressed: confidence that something presses on the arm, 0 to 1.
     """
     q, dq, z, anchors = arm[Q], arm[DQ], arm[Z], arm[ANCHOR]
     for i in range(len(q)):
@@ -102,12 +115,15 @@ def reverse_friction(arm: FloatArray, dt: float, pressed: float) -> None:
 
 @numba.njit(cache=True)
 def estimate_external(arm: FloatArray, inertia: FloatArray, p: FloatArray, dt: float, pressed: float) -> None:
-    """Compute the external torque M d of an arm, and the friction under that load.
+    """Update the external torque M d and the friction torque of an arm from its estimated disturbance d.
+
+    The friction direction is advanced by one cycle first, see `reverse_friction`.
 
     Args:
-        arm: vectors of the arm, (rows, n), SI; updated in place.
-        inertia: M(q), (n, n) [kg m^2].
-        p: friction parameters, (terms, n), SI.
+        arm: the arm's vectors, one per row with names `Q` to `IN_FORCE`, (rows, n), SI; the rows `EXTERNAL`,
+            `FRICTION`, `Z` and `ANCHOR` are updated in place.
+        inertia: inertia matrix M(q), (n, n) [kg m^2].
+        p: parameters of the friction law `FrictionLaw`, (terms, n), SI.
         dt: length of the cycle [s].
         pressed: confidence that something presses on the arm, 0 to 1.
     """
@@ -118,7 +134,14 @@ def estimate_external(arm: FloatArray, inertia: FloatArray, p: FloatArray, dt: f
 
 @numba.njit(cache=True)
 def position_difference(law: FloatArray, alpha: float, leader: FloatArray, follower: FloatArray) -> FloatArray:
-    """Return the position difference alpha (q_l - c) - (q_f - c), (n,) [rad]; arms and law are (rows, n)."""
+    """Return the scaled position difference alpha (q_l - c) - (q_f - c) of leader l and follower f, (n,) [rad].
+
+    Args:
+        law: vectors of the control law, one per row with names `CENTRE` to `MOST`, (rows, n), SI; `CENTRE` is c.
+        alpha: scale of positions, from leader to follower.
+        leader: vectors of the leader, one per row with names `Q` to `IN_FORCE`, (rows, n), SI.
+        follower: vectors of the follower, like `leader`.
+    """
     return np.asarray(alpha * (leader[Q] - law[CENTRE]) - (follower[Q] - law[CENTRE]))
 
 
@@ -126,10 +149,15 @@ def position_difference(law: FloatArray, alpha: float, leader: FloatArray, follo
 def four_channel_accelerations(
     y: FloatArray, gains: Gains, leader: FloatArray, M_l: FloatArray, follower: FloatArray, M_f: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the accelerations a_l and a_f of four-channel control, (n,) each [rad/s^2].
+    """Return the accelerations that four-channel control commands to leader and follower, (n,) each [rad/s^2].
 
-    The arms are (rows, n) in SI; y (n,) [rad] is their position difference, and M_l, M_f (n, n) [kg m^2] their
-    inertias.
+    Args:
+        y: position difference of the arms, (n,) [rad].
+        gains: gains in the order of `law.SYMBOLS`.
+        leader: vectors of the leader, one per row with names `Q` to `IN_FORCE`, (rows, n), SI.
+        M_l: inertia matrix of the leader, (n, n) [kg m^2].
+        follower: vectors of the follower, like `leader`.
+        M_f: inertia matrix of the follower, (n, n) [kg m^2].
     """
     alpha, beta, K_P, K_V, k, r, b, _, _ = gains
     own = 1.0 + alpha * alpha
@@ -143,10 +171,17 @@ def four_channel_accelerations(
 def unilateral_accelerations(
     y: FloatArray, gains: Gains, reflected: float, leader: FloatArray, M_l: FloatArray, follower: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the accelerations a_l and a_f, (n,) each [rad/s^2], if the follower tracks the leader's position.
+    """Return the accelerations commanded to leader and follower if the follower tracks the leader's position.
 
-    The leader gets `reflected` times the follower's external torque. The arms are (rows, n) in SI; y (n,) [rad] is
-    their position difference, and M_l, M_f (n, n) [kg m^2] are their inertias.
+    The result is (n,) each [rad/s^2].
+
+    Args:
+        y: position difference of the arms, (n,) [rad].
+        gains: gains in the order of `law.SYMBOLS`.
+        reflected: factor of the follower's external torque that acts on the leader [-]; 0 for none.
+        leader: vectors of the leader, one per row with names `Q` to `IN_FORCE`, (rows, n), SI.
+        M_l: inertia matrix of the leader, (n, n) [kg m^2].
+        follower: vectors of the follower, like `leader`.
     """
     alpha, _, K_P, K_V, _, r, b, _, _ = gains
     u = K_P * y + K_V * (alpha * leader[DQ] - follower[DQ])
@@ -156,7 +191,7 @@ def unilateral_accelerations(
 
 @numba.njit(cache=True)
 def limited(vector: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Return a vector clipped to two others, (n,) each, any unit; NaN stays NaN.
+    """Return a vector clipped to lower and upper bounds, (n,) each, any unit; NaN stays NaN.
 
     numba's `np.clip` takes several times as long.
     """
@@ -165,9 +200,17 @@ def limited(vector: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatAr
 
 @numba.njit(cache=True)
 def torque(law: FloatArray, arm: FloatArray, inertia: FloatArray, acceleration: FloatArray, share: float) -> FloatArray:
-    """Return the torque tau (n,) [N m] of an arm for an acceleration (n,) [rad/s^2], with a spring near joint limits.
+    """Return the torque (n,) [N m] that gives an arm a commanded acceleration, clipped to the torque limits.
 
-    Via the position difference of the arms, the hand feels the follower's spring as well.
+    Near a joint limit, a virtual spring and damper push the joint back. The spring of the follower also acts on the
+    hand at the leader, because it changes the position difference of the arms.
+
+    Args:
+        law: vectors of the control law, one per row with names `CENTRE` to `MOST`, (rows, n), SI.
+        arm: vectors of the arm, one per row with names `Q` to `IN_FORCE`, (rows, n), SI.
+        inertia: inertia matrix of the arm, (n, n) [kg m^2].
+        acceleration: commanded acceleration, (n,) [rad/s^2].
+        share: fraction of the modelled friction that is compensated, 0 to 1.
     """
     beyond = arm[Q] - limited(arm[Q], law[LOWER], law[UPPER])
     a = acceleration - STOP_1_S2 * beyond - STOP_1_S * arm[DQ] * (arm[DQ] * beyond > 0.0)
@@ -187,9 +230,20 @@ def torques(
     M_f: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Write the torques of leader and follower into `out` (2, n) [N m], dt [s] after the last ones.
+    """Run one cycle of the bilateral control law, and write the torques of leader and follower into `out`.
 
-    The law's offset and position difference are updated in place. Arms and law are (rows, n) in SI, M_l and M_f (n, n).
+    Args:
+        law: vectors of the control law, one per row with names `CENTRE` to `MOST`, (rows, n), SI; the rows `OFFSET` and
+            `DIFFERENCE` are updated in place.
+        gains: gains in the order of `law.SYMBOLS`.
+        mode: `FOUR_CHANNEL`, `FORCE_REFLECTING` or `UNILATERAL`.
+        dt: time since the last cycle [s].
+        pressed: confidence that the follower presses on something, 0 to 1.
+        leader: vectors of the leader, one per row with names `Q` to `IN_FORCE`, (rows, n), SI.
+        M_l: inertia matrix of the leader, (n, n) [kg m^2].
+        follower: vectors of the follower, like `leader`.
+        M_f: inertia matrix of the follower, (n, n) [kg m^2].
+        out: torques of leader and follower, (2, n) [N m].
     """
     offset = law[OFFSET]
     most = np.full_like(offset, ALIGN_RAD_S * dt)
@@ -208,7 +262,12 @@ def torques(
 
 @numba.njit(cache=True)
 def energy_terms(arm: FloatArray, inertia: FloatArray) -> tuple[float, float, float]:
-    """Return kinetic energy [J], external power [W] and absolute friction power [W] of an arm (rows, n)."""
+    """Return the kinetic energy [J], power of external torques [W] and absolute power of friction [W] of an arm.
+
+    Args:
+        arm: vectors of the arm, one per row with names `Q` to `IN_FORCE`, (rows, n), SI.
+        inertia: inertia matrix of the arm, (n, n) [kg m^2].
+    """
     dq = arm[DQ]
     kinetic = 0.5 * dq @ (inertia @ dq)
     return kinetic, arm[EXTERNAL] @ dq, abs(arm[FRICTION] @ dq)

@@ -14,9 +14,9 @@ With k = 1 and a perfect model the sum mode behaves like two free arms that are 
 dynamics that an environment could excite. b damps motion that the hand does not constrain, such as the elbow of a
 seven-joint arm. r is below 1: stiction makes the difference of both torques unobservable, so its integral would drift.
 
-Two shares of friction are compensated. In free motion the share is so small that a released arm comes to rest even if
-its gears are warmer, with less friction, than the model assumes. While the follower presses, the share is so large that
-forces pass almost unchanged between hand and environment.
+A fraction of the friction, `share` in the equations, is compensated. In free motion this fraction is so small that a
+released arm comes to rest even if its gears are warmer, with less friction, than the model assumes. While the follower
+presses, the fraction is so large that forces pass almost unchanged between hand and environment.
 
 Two simpler modes need less. In "force_reflecting" the follower servoes the leader's position, and the leader is driven
 with t_f. "unilateral" does the same without torque on the leader.
@@ -69,7 +69,7 @@ STOP_ZONE_RAD = 0.12  # width of the spring in front of the joint limits
 
 @dataclass(frozen=True)
 class BilateralSettings:
-    """Settings of two arms under bilateral control, with the symbols of the control law in this module.
+    """Settings of the bilateral control law of two arms, leader and follower; symbols are those of the law's equations.
 
     Attributes:
         mode: "four_channel", "force_reflecting" or "unilateral".
@@ -78,10 +78,10 @@ class BilateralSettings:
         stiffness_1_s2: gain K_P of the position difference.
         damping_1_s: gain K_V of the velocity difference.
         force_gain: gain k of the torque sum.
-        rejection: share r of the disturbances' difference that is compensated.
+        rejection: fraction r of the difference between both arms' disturbances that is compensated.
         felt_damping_1_s: damping b of the leader's motion.
-        friction_share_free: compensated share of the modelled friction in free motion.
-        friction_share_pressed: compensated share of the modelled friction while the follower presses.
+        friction_share_free: compensated fraction of the modelled friction in free motion.
+        friction_share_pressed: compensated fraction of the modelled friction while the follower presses on something.
     """
 
     mode: Mode = "four_channel"
@@ -103,25 +103,27 @@ class BilateralSettings:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; expected {low:g} to {high:g}")
 
     def gains(self) -> Gains:
-        """Return the gains keyed by symbol, as an experiment records them."""
+        """Return the gains of bilateral control, keyed by their symbols alpha, beta, K_P, K_V, k, r, b and so on."""
         return dict(zip(SYMBOLS, self.values, strict=True))
 
     @cached_property
     def values(self) -> equations.Gains:
-        """Gains as a vector, (k,), in the order of `SYMBOLS`."""
+        """Gains of bilateral control as a tuple in the order of `SYMBOLS`."""
         alpha, beta, K_P, K_V, k, r, b, free, pressed = (float(getattr(self, name)) for name in RANGES)
         return alpha, beta, K_P, K_V, k, r, b, free, pressed
 
 
 class BilateralLaw:
-    """Law from the measured postures of two arms to their torques; it keeps state, so each pair needs its own.
+    """Bilateral control law, which computes the torques of two arms from their measured postures.
+
+    It keeps state, so each pair of leader and follower needs its own instance.
 
     Args:
         robot: the robot model of both arms.
         leader: identified model of the leader.
         follower: identified model of the follower.
         dynamics: inverse dynamics of the arms at their mount.
-        settings: settings of the law; None is the defaults.
+        settings: settings of the law; None means the defaults.
         centre: posture c around which positions are scaled, (n,) [rad]; None is the rest posture.
         delay_cycles: number of cycles between sending a torque and its effect.
 
@@ -161,7 +163,9 @@ class BilateralLaw:
         self.difference[:] = self._offset[:] = 0.0
 
     def reset(self, q_leader: FloatArray, q_follower: FloatArray) -> FloatArray:
-        """Reset both arms to rest at their measured postures, (n,) each [rad]; the follower then aligns slowly.
+        """Restart bilateral control with both arms at rest at their measured postures, (n,) each [rad].
+
+        In the following cycles the follower moves slowly to the posture of the leader.
 
         Returns:
             Position difference that the follower has to travel, (n,) [rad].
@@ -187,7 +191,7 @@ class BilateralLaw:
 
     @property
     def limits(self) -> FloatArray:
-        """Largest commanded torque, (n,) [N m]."""
+        """Largest torque that bilateral control commands to each joint, (n,) [N m]."""
         return self._most
 
     def update(
@@ -198,14 +202,15 @@ class BilateralLaw:
         in_force: tuple[FloatArray | None, FloatArray | None] = (None, None),
         between: tuple[float, float] | None = None,
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the torques (n,) [N m] of leader and follower.
+        """Run one cycle of bilateral control; return the torques (n,) [N m] of leader and follower.
 
         Args:
-            dt: time since the last torques [s].
+            dt: time since the last cycle [s].
             q_leader: measured posture of the leader, (n,) [rad].
             q_follower: measured posture of the follower, (n,) [rad].
-            in_force: torques reported by both drivers, (n,) [N m] each; None takes those that were sent.
-            between: time from each arm's previous measurement to this one [s]; None is dt.
+            in_force: torques in force, as reported by the drivers of leader and follower, (n,) [N m] each; None means
+                that the torques sent earlier are in force.
+            between: time from the previous to the present measurement of leader and follower [s]; None means dt.
 
         Raises:
             DataError: dt is not positive.
@@ -221,7 +226,11 @@ class BilateralLaw:
         return torques
 
     def _damped(self, torques: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:
-        """Return torques (n,) [N m] of leader and follower with damping of motion above the hand-guiding speed."""
+        """Return torques (n,) [N m] of leader and follower that also damp motion faster than the hand-guiding speed.
+
+        Args:
+            torques: torques of the control law for leader and follower, (n,) each [N m].
+        """
         found = []
         for arm, speed, tau in zip((self.leader, self.follower), self.speeds, torques, strict=True):
             speed.update_bound(arm.q, arm.dq)

@@ -47,7 +47,7 @@ BANDWIDTH_1_S = 120.0
 
 
 class ArmObserver:
-    """State observer of one arm.
+    """Observer of one arm's position, velocity and external torque, from measured positions and torques in force.
 
     In each cycle, call `update` with the measured position, then `applied` with the torque that is sent.
 
@@ -58,12 +58,12 @@ class ArmObserver:
         bandwidth_1_s: bandwidth w of the observer.
 
     Attributes:
-        rows: all vectors of the arm as named in `dynid.control.bilateral.equations`, (rows, n); like the inertia a
-            buffer that is valid until the next cycle.
+        rows: all vectors of the arm, one per row with the names in `dynid.control.bilateral.equations`, (rows, n), SI;
+            the next cycle overwrites them.
         q: estimated positions, (n,) [rad].
         dq: estimated velocities, (n,) [rad/s].
         disturbance: estimated disturbance d, (n,) [rad/s^2].
-        inertia: M(q), (n, n) [kg m^2].
+        inertia: inertia matrix M(q), (n, n) [kg m^2]; the next cycle overwrites it.
         bias: C dq + g and all other torques of the base parameters at zero acceleration, (n,) [N m].
         friction: gear friction in addition to the base parameters, (n,) [N m].
         external: external torque M d, (n,) [N m].
@@ -85,7 +85,7 @@ class ArmObserver:
         self.reset(still)
 
     def exchange(self, model: ControlModel) -> None:
-        """Continue with another model of the same arm."""
+        """Replace the model by another model of the same arm; the estimates of the observer are kept."""
         self.model, self._phi, self._gears = model, model.phi.values, model.friction.values
 
     def reset(self, q: FloatArray) -> None:
@@ -103,14 +103,14 @@ class ArmObserver:
         self._sent.append(np.array(tau))
 
     def update(self, dt: float, q: FloatArray, pressed: float = 0.0, in_force: FloatArray | None = None) -> None:
-        """Advance the estimate by one cycle.
+        """Advance the estimates of position, velocity and external torque by one cycle.
 
         Args:
             dt: time since the previous cycle [s].
             q: measured positions, (n,) [rad].
-            pressed: confidence that something presses on the arm, 0 to 1; then static friction keeps its direction.
-            in_force: torques in force since the previous cycle, (n,) [N m]; None takes those sent `delay_cycles`
-                before.
+            pressed: confidence that something presses on the arm, 0 to 1; at 1, static friction keeps its direction.
+            in_force: torques in force since the previous cycle, (n,) [N m]; None means the torques that were sent
+                `delay_cycles` cycles earlier.
 
         Raises:
             DataError: dt is not positive and finite.

@@ -1,6 +1,6 @@
 """Run-time supervision of two arms under one bilateral law: late states, diverging arms, and unexplained energy.
 
-The pair commands both arms or neither. When it stops, its caller must disable both arms. If that message is lost,
+`ArmPair` commands both arms or neither. When it stops, its caller must disable both arms. If that message is lost,
 commands still end, and each arm's safety guard brakes, holds and lowers its own arm, independently of the other arm.
 
 Passivity is observed (Hannaford and Ryu, IEEE Trans. Robotics and Automation 18, 2002): only hands, walls, and the
@@ -46,8 +46,8 @@ class Reading:
     Attributes:
         stamp_ns: time of the measurement [ns].
         q: positions, (n,) [rad].
-        tau: torques in force until then, which a guard may have changed, (n,) [N m]; None if only the sent torques are
-            known.
+        tau: torques in force until the measurement, (n,) [N m]. They differ from the sent torques if the arm's safety
+            guard changed them. None if they are unknown.
         dq: reported velocities, (n,) [rad/s]; None or NaN if unknown.
     """
 
@@ -58,7 +58,7 @@ class Reading:
 
 
 class Watch:
-    """Detection of a driver that repeats the same positions while its own arm or the other arm moves."""
+    """Monitor that detects if the driver of an arm repeats the same positions although this or the other arm moves."""
 
     def __init__(self) -> None:
         self._q: FloatArray = np.zeros(0)
@@ -91,14 +91,15 @@ class Watch:
         )
 
     def stuck(self, reading: Reading, other: FloatArray, *, aligning: bool) -> bool:
-        """Return whether the other arm has moved far since this arm last did; call it after `frozen`.
+        """Return whether the other arm has moved far while the encoder counts of this arm did not change.
 
-        While the follower aligns with the leader, the leader may stand still.
+        Call it after `frozen` with the same state. The result is False while the follower aligns with the leader,
+        because the leader may then stand still.
 
         Args:
             reading: state of this arm.
             other: posture of the other arm, (n,) [rad].
-            aligning: whether the follower is aligning.
+            aligning: whether the follower is still moving to the posture of the leader.
         """
         if aligning or self._since_ns == reading.stamp_ns or not len(self._other):
             self._other = other
@@ -107,11 +108,14 @@ class Watch:
 
 
 class EnergyObserver:
-    """Observer of the energy E of a pair, see the module's docstring.
+    """Passivity observer of two bilaterally controlled arms.
+
+    The energy E is the work of external torques and a part of the friction work, minus the change of kinetic energy.
+    It becomes negative if the control itself drives the arms.
 
     Attributes:
-        energy_j: E [J].
-        given_j: integral of P, the total energy from hands and walls [J].
+        energy_j: energy E [J], at most `CREDIT_J`.
+        given_j: work of the external torques, such as those of hands and walls [J].
         kinetic_j: kinetic energy of leader and follower [J].
     """
 
@@ -122,11 +126,11 @@ class EnergyObserver:
         self._kinetic: float | None = None
 
     def reset(self) -> None:
-        """Restart the observer with the energy E at its upper bound."""
+        """Restart the passivity observer with its energy E at the upper bound `CREDIT_J`."""
         self.energy_j, self._kinetic, self.kinetic_j = CREDIT_J, None, (0.0, 0.0)
 
     def update(self, dt: float) -> None:
-        """Advance the energy E by one cycle of dt [s], after the law's update."""
+        """Add one cycle of dt [s] to the energy E of the arms; call it after `BilateralLaw.update`."""
         settings, leader, follower = self._law.settings, self._law.leader, self._law.follower
         weight = settings.force_scale / settings.position_scale
         kinetic_l, power_l, friction_l = energy_terms(leader.rows, leader.inertia)
@@ -141,12 +145,14 @@ class EnergyObserver:
 
 
 class ArmPair:
-    """Runner of a bilateral law that stops at any fault of the arms; each pair of arms needs its own.
+    """Bilateral controller of two arms, which stops both arms at any fault.
+
+    It keeps state, so each pair of leader and follower needs its own instance.
 
     Attributes:
-        stopped: reason why the pair stopped commanding torques; "" while it runs.
-        fell_back: reason why the pair left the requested mode; "" if it did not.
-        energy: energy observer, see `EnergyObserver`.
+        stopped: reason why no torques are commanded; "" while bilateral control runs.
+        fell_back: reason for the fallback from the requested mode to "unilateral"; "" without a fallback.
+        energy: passivity observer.
     """
 
     def __init__(self, robot: Robot, law: BilateralLaw) -> None:
@@ -161,7 +167,7 @@ class ArmPair:
         self._warm_up()
 
     def _warm_up(self) -> None:
-        """Compile the functions of a cycle besides the law, so that no control loop has to wait for the compiler."""
+        """Compile the functions of a cycle except those of the law, so that no control loop waits for the compiler."""
         still = np.zeros_like(self._most_speed)
         for stamp_ns in (0, round(2e9 * FROZEN_S)):
             self._frozen(Reading(stamp_ns, still, dq=still), Reading(stamp_ns, still, dq=still))
@@ -169,7 +175,12 @@ class ArmPair:
         self._stop_reason(0.0, (still, still))
 
     def start(self, now_ns: int, leader: Reading, follower: Reading) -> None:
-        """Engage both arms at their present postures, at time `now_ns` [ns].
+        """Start bilateral control of both arms at their present postures.
+
+        Args:
+            now_ns: present time [ns].
+            leader: newest state of the leader.
+            follower: newest state of the follower.
 
         Raises:
             SafetyError: a state is late, or the arms are too far apart.
@@ -184,7 +195,7 @@ class ArmPair:
         self._now_ns, self._saturated_s[:] = now_ns, 0.0
 
     def check_postures(self, leader: Reading, follower: Reading) -> None:
-        """Raise SafetyError if the arms are too far apart to be engaged."""
+        """Reset the law to the present postures; raise SafetyError if they differ too much for bilateral control."""
         difference = self.law.reset(leader.q, follower.q)
         if not np.abs(difference).max() <= MOST_DIFFERENCE_RAD:
             joint = int(np.argmax(np.abs(difference)))
@@ -194,32 +205,33 @@ class ArmPair:
             )
 
     def set(self, settings: BilateralSettings) -> None:
-        """Use other settings from the next start on.
+        """Replace the settings of bilateral control before its next start.
 
         Raises:
-            SafetyError: the arms are engaged, and a change would move them.
+            SafetyError: bilateral control is running, so a change would move the arms.
         """
         if not self.stopped:
             raise SafetyError("the arms are engaged: disengage them before settings are changed")
         self.law.settings = self._requested = settings
 
     def stop(self, reason: str) -> None:
-        """Stop commanding; only the first reason is kept."""
+        """Stop commanding torques to both arms, and store the reason unless an earlier one is stored."""
         self.stopped = self.stopped or reason
 
     def update(
         self, now_ns: int, leader: Reading, follower: Reading, between: tuple[float, float] | None = None
     ) -> tuple[FloatArray, FloatArray] | None:
-        """Return the torques (n,) [N m] of leader and follower for this cycle, or None if the pair is stopped.
+        """Run one cycle of bilateral control; return the torques (n,) [N m] of leader and follower.
 
-        In the cycle in which the pair stops, the torques only carry the arms, so that driving torques end before the
-        guards react.
+        The result is None if bilateral control is stopped. In the cycle in which it stops, the torques only compensate
+        gravity and velocity-dependent torques, so driving torques end before the arms' safety guards react.
 
         Args:
             now_ns: time of this cycle [ns].
             leader: state of the leader.
             follower: state of the follower.
-            between: time from each arm's previous measurement to this one [s]; None is the time between cycles.
+            between: time from the previous to the present measurement of leader and follower [s]; None means the time
+                since the last cycle.
         """
         if self.stopped:
             return None
@@ -234,7 +246,15 @@ class ArmPair:
     def _torques(
         self, dt: float, now_ns: int, leader: Reading, follower: Reading, between: tuple[float, float] | None
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the law's torques (n,) [N m]; raise SafetyError at any fault."""
+        """Return the torques (n,) [N m] of leader and follower by the bilateral law; raise SafetyError at any fault.
+
+        Args:
+            dt: time since the last cycle [s].
+            now_ns: time of this cycle [ns].
+            leader: state of the leader.
+            follower: state of the follower.
+            between: time from the previous to the present measurement of leader and follower [s]; None means dt.
+        """
         if reason := self._late(now_ns, leader, follower) or self._frozen(leader, follower):
             raise SafetyError(reason)
         if not dt > 0.0:
@@ -267,7 +287,12 @@ class ArmPair:
         return ""
 
     def _stop_reason(self, dt: float, torques: tuple[FloatArray, FloatArray]) -> str:
-        """Return why these torques must not be sent; "" if they may be sent."""
+        """Return the reason why torques must not be sent to the arms; "" if they may be sent.
+
+        Args:
+            dt: time since the last cycle [s].
+            torques: torques of leader and follower, (n,) each [N m].
+        """
         distance, limits = largest(self.law.difference), self.law.limits
         if not distance <= MOST_DIFFERENCE_RAD:
             return f"the arms are {distance:.2f} rad apart, expected at most {MOST_DIFFERENCE_RAD} rad"
