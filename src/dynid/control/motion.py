@@ -1,4 +1,4 @@
-"""Execution of one motion on an arm: smooth approach, the motion, a smooth way to the rest posture, then hold.
+"""Execution of one motion on an arm: smooth approach, the motion, a smooth motion to the rest posture, then hold.
 
 It depends neither on ROS nor on a clock. Time is the stamp of the measured state, so a late or missing cycle does not
 distort the motion. The same class drives the real arm, the simulated arm and the lock-step simulation.
@@ -42,11 +42,11 @@ STOP_RAD_S2 = 12.0  # deceleration of an arm that left its reference
 
 
 class MotionStep(NamedTuple):
-    """Result of one control cycle.
+    """Result of one control cycle; the next cycle overwrites the arrays of the reference.
 
     Attributes:
-        tau: torque, (n,) [N m].
-        q_ref: reference position, (n,) [rad]; like `dq_ref` and `ddq_ref` a buffer that is valid until the next cycle.
+        tau: commanded torque, (n,) [N m].
+        q_ref: reference position, (n,) [rad].
         dq_ref: reference velocity, (n,) [rad/s].
         ddq_ref: reference acceleration, (n,) [rad/s^2].
         holds: whether the arm is held at the reference.
@@ -60,19 +60,19 @@ class MotionStep(NamedTuple):
 
 
 class MotionExecutor:
-    """State machine that runs motions with a controller.
+    """State machine that runs motions of one arm with a controller, and holds the arm afterwards.
 
     Args:
         robot: robot with rest posture, limits and joint names.
-        controller: the controller; it is reset at the start of each motion.
-        check: the check that every motion must pass; None is the robot's position and velocity limits.
+        controller: the controller; it is reset before a motion if torque was off or the arm is far from its reference.
+        check: check that every motion must pass; None means a check of the robot's position and velocity limits.
 
     Attributes:
         phase: the present activity; None if nothing is commanded.
-        phases: the phases of the present motion, with the stamps at which they began [ns].
-        stopped_itself: why a motion ended early without being cancelled; "" if it did not.
+        phases: the phases of the present motion, with the time stamps at which they began [ns].
+        stopped_itself: reason why a motion ended early without being cancelled; "" if it did not.
         left_tolerance: whether a motion ended early because a joint left its tolerance, and came to rest on its path.
-        guiding: monitor of hand guiding, for laws without a reference.
+        guiding: monitor of hand guiding, for control laws without a reference.
         tolerance: largest permitted tracking error of each joint along a trajectory, (n,) [rad]. Beyond it the arm is
             braked along its path. Independently, an error of `MAX_TRACKING_ERROR_RAD` stops it where it is.
     """
@@ -100,7 +100,7 @@ class MotionExecutor:
 
     @property
     def active(self) -> bool:
-        """Whether torque is commanded: moving or holding."""
+        """Whether torque is commanded, because the arm moves, is held, or is guided by hand."""
         return self.phase is not None
 
     @property
@@ -112,33 +112,49 @@ class MotionExecutor:
 
     @property
     def holds(self) -> bool:
-        """Whether the arm is held: no motion is under way, and no brake after a motion."""
+        """Whether the arm is held at its reference: no motion or braking after a motion is under way."""
         still = self._held_before_stop or not self.moving
         return self.active and still and self.controller.law.follows_reference
 
     @property
     def tracking(self) -> Tracking:
-        """Tracking error of the trajectory so far."""
+        """Tracking error of the present trajectory so far, without its approach and return."""
         return self._meter.result()
 
     def elapsed(self, stamp_ns: int) -> float:
-        """Return the time [s] since the present phase began, without pauses."""
+        """Return the path time [s] since the present phase of the motion began, without the time of pauses.
+
+        Args:
+            stamp_ns: time stamp of the present state [ns].
+        """
         return (stamp_ns - self._began_ns) / 1e9
 
     def progress(self, stamp_ns: int) -> float:
-        """Return the completed share of the trajectory, 0 to 1."""
+        """Return the completed fraction of the present trajectory, 0 to 1.
+
+        Args:
+            stamp_ns: time stamp of the present state [ns].
+        """
         if self.phase == "trajectory":
             return min(self.elapsed(stamp_ns) / self._duration, 1.0) if self._duration else 1.0
         return 1.0 if self.phase in ("rest", "done") else 0.0
 
     def start_posture(self, q: FloatArray) -> FloatArray:
-        """Return where the next motion begins, (n,) [rad]: the reference if the arm is held, else the measured q."""
+        """Return the posture at which the next motion begins, (n,) [rad].
+
+        It is the reference if the arm is held close to it, else the measured posture q (n,) [rad].
+        """
         q_ref = self._reference[0]
         held = self.active and np.abs(q - q_ref).max() <= LARGEST_SAG_RAD
         return q_ref.copy() if held else np.array(q)  # a held arm sags a little: continue from the reference
 
     def begin(self, motion: Motion | MotionPlan, q: FloatArray, stamp_ns: int) -> None:
-        """Start a motion or a plan from the measured posture q (n,) [rad]; a motion is planned and checked first.
+        """Start a motion or a plan; a motion is planned and checked first.
+
+        Args:
+            motion: the motion, or a plan that has been checked.
+            q: measured posture, (n,) [rad].
+            stamp_ns: time stamp of this posture [ns].
 
         Raises:
             SafetyError: a motion is under way, the trajectory exceeds a limit (joint, time and value named), the arm
@@ -172,7 +188,7 @@ class MotionExecutor:
         self._enter(stamp_ns)
 
     def _refuse_double_torques(self, plan: MotionPlan) -> None:
-        """Raise SafetyError if a motion brings torques that the law already gives."""
+        """Raise SafetyError if a plan has feed-forward torques, but the law already computes the model's torques."""
         law = self.controller.law
         if law.uses_model and any(part.added is not None for part in plan.parts):
             raise SafetyError(
@@ -181,7 +197,11 @@ class MotionExecutor:
             )
 
     def hold(self, q: FloatArray, stamp_ns: int) -> None:
-        """Hold the arm at its present posture q (n,) [rad], or start hand guiding if the law follows no reference.
+        """Hold the arm at its present posture, or start hand guiding if the control law follows no reference.
+
+        Args:
+            q: measured posture, (n,) [rad].
+            stamp_ns: time stamp of this posture [ns].
 
         Raises:
             SafetyError: a motion is under way.
@@ -197,9 +217,13 @@ class MotionExecutor:
         self._enter(stamp_ns)
 
     def follow_limp(self, q: FloatArray, stamp_ns: int) -> None:
-        """Let the held posture follow an arm whose torque is off, at q (n,) [rad].
+        """Move the held posture along with an arm whose torque is off.
 
         Otherwise the arm would be pulled back when torque comes on.
+
+        Args:
+            q: measured posture, (n,) [rad].
+            stamp_ns: time stamp of this posture [ns].
         """
         if self.active and not self.controller.law.follows_reference:
             self.guiding.restart(self.controller.law, q)
@@ -208,11 +232,11 @@ class MotionExecutor:
             self.hold(q, stamp_ns)
 
     def switch_to(self, law: TorqueLaw) -> None:
-        """Choose another law, without a jump in torque.
+        """Switch to another control law from the next cycle on, without a jump in torque.
 
         Raises:
-            SafetyError: a motion is under way, and either the new law follows no reference or the motion has its own
-                law.
+            SafetyError: a motion is under way, and either the new law follows no reference or the present part of the
+                motion prescribes its own law.
         """
         if self.moving and (not law.follows_reference or self._parts[0].law is not None):
             raise SafetyError(
@@ -228,7 +252,11 @@ class MotionExecutor:
             self._guide(law, self._q)
 
     def cancel(self, stamp_ns: int) -> None:
-        """Brake to rest along the path and hold; do nothing if no motion is under way."""
+        """Cancel the present motion: brake the arm to rest along its path, and hold it; without a motion, do nothing.
+
+        Args:
+            stamp_ns: time stamp of the present state [ns].
+        """
         if not self.moving or self.phase == "cancelled":
             return
         if self._parts[0].law is not None:
@@ -250,21 +278,30 @@ class MotionExecutor:
         self.phase, self._parts = None, []
 
     def forget(self, stamp_ns: int) -> None:
-        """Stop commanding torque because it went off, so that the arm is not pulled back when it is on again.
+        """Stop commanding torque because the arm's torque went off.
 
-        A motion under way is recorded as cancelled.
+        So the arm is not pulled back to an old reference when torque is on again. A motion under way is recorded as
+        cancelled.
+
+        Args:
+            stamp_ns: time stamp of the newest state [ns].
         """
         if self.moving and self.phase != "cancelled":
             self.phases.append(("cancelled", stamp_ns))
         self.release()
 
     def update(self, stamp_ns: int, q: FloatArray) -> MotionStep | None:
-        """Return the torque and reference for the state q (n,) [rad] measured at `stamp_ns`; None to command nothing.
+        """Run one control cycle; return the torque to command and the reference, or None if nothing is commanded.
+
+        Args:
+            stamp_ns: time stamp of the measured state [ns].
+            q: measured posture, (n,) [rad].
 
         Raises:
             SafetyError: the arm is too far from its reference. The motion is aborted, and from the next state on the
-                arm is braked and held where it comes to rest. If its state is not finite, or its stamps stand still, go
-                back, or jump ahead by more than `LONGEST_GAP_S`, nothing is commanded any more.
+                arm is braked and held where it comes to rest. Nothing is commanded any more in three cases: the state
+                is not finite; a hold of the arm has failed before; or the stamps stand still, go back, or jump ahead by
+                more than `LONGEST_GAP_S`.
         """
         dt = (stamp_ns - self._last_ns) / 1e9
         if self.phase is None:
@@ -294,7 +331,10 @@ class MotionExecutor:
     # -- within a cycle ----------------------------------------------------------------------------------------
 
     def _refuse_wrong_time(self, stamp_ns: int) -> None:
-        """Stop commanding and raise SafetyError if a stamp is wrong, since the present point on the path is unknown."""
+        """Stop commanding and raise SafetyError if a time stamp [ns] does not advance like time.
+
+        The present point on the path is then unknown.
+        """
         fault = self._stamps.fault(self._last_ns, stamp_ns)
         if fault:
             what = "the motion was aborted, and nothing is commanded any more" if self.moving else "the arm is not held"
@@ -302,7 +342,18 @@ class MotionExecutor:
             raise SafetyError(f"{fault}: {what}; its driver brakes and lowers it")
 
     def _after_gap(self, dt: float, q: FloatArray, stamp_ns: int) -> float:
-        """Pause the path for a gap of dt [s] in the states, then accelerate again; return the step to take [s]."""
+        """Pause the path time during a gap in the states, and slow the path down as the hardware has slowed the arm.
+
+        A part of the motion without feedback is ended instead of being slowed.
+
+        Args:
+            dt: duration of the gap [s].
+            q: measured posture after the gap, (n,) [rad].
+            stamp_ns: time stamp of this posture [ns].
+
+        Returns:
+            Duration of the present cycle on the path [s].
+        """
         if self._parts[0].law is not None:
             self._leave_open_loop(q, stamp_ns, f"joint states were lost for {dt:.3f} s")
         self._began_ns += round((dt - FIRST_DT_S) * 1e9)
@@ -310,7 +361,12 @@ class MotionExecutor:
         return FIRST_DT_S
 
     def _advance(self, step: float, stamp_ns: int) -> None:
-        """Compute the present reference; switch from one part to the next at the part's exact planned end."""
+        """Compute the reference of this cycle; start the next part of the plan at the planned end of the present part.
+
+        Args:
+            step: duration of the cycle [s].
+            stamp_ns: time stamp of the present state [ns].
+        """
         passed, slope = self._scaling.advance(step)
         self._began_ns += round((step - passed) * 1e9)
         while self.phase != "cancelled" and len(self._parts) > 1 and self._parts[0].law is None:
@@ -329,7 +385,15 @@ class MotionExecutor:
         self._scaling.scale(slope, dq_ref, ddq_ref)
 
     def _relieved(self, relief: Relief, step: float, q: FloatArray) -> FloatArray:
-        """Return the reference position plus the displacement by which held joints yield; a motion removes it."""
+        """Return the reference position plus the displacement by which held joints yield, (n,) [rad].
+
+        A held joint yields slowly if it pushes against its own friction. A motion reduces the displacement to zero.
+
+        Args:
+            relief: computes the change of the displacements.
+            step: duration of the cycle [s].
+            q: measured posture, (n,) [rad].
+        """
         if self.moving or not self.controller.law.follows_reference:
             relief.reset()
             reduce_yielding(self._given, RECOVERY_RAD_S * step, self._reference[0], self._held)
@@ -340,7 +404,7 @@ class MotionExecutor:
         return self._held
 
     def _guide(self, law: TorqueLaw, q: FloatArray) -> None:
-        """Start the monitor of hand guiding at q (n,) [rad] if the law follows no reference; else stop it."""
+        """Start the monitor of hand guiding at the posture q (n,) [rad] if the law has no reference; else stop it."""
         if law.follows_reference:
             self.guiding.leave()
         else:
@@ -353,9 +417,15 @@ class MotionExecutor:
         path.posture[:] = q
 
     def _refuse_lost(self, error: FloatArray, q: FloatArray, stamp_ns: int) -> None:
-        """Stop and raise SafetyError because the tracking error is too large; parts without feedback are exempt.
+        """Abort the motion and raise SafetyError because the tracking error is too large.
 
-        For parts without feedback, the window is checked instead.
+        Parts of a motion without feedback are exempt if the error is finite; their window is checked instead. The arm
+        is braked and held, or released if a hold is not possible.
+
+        Args:
+            error: tracking errors, (n,) [rad].
+            q: measured posture, (n,) [rad].
+            stamp_ns: time stamp of this posture [ns].
         """
         worst = int(np.argmax(np.abs(error)))  # NaN counts as the largest
         if self._parts[0].law is not None and np.isfinite(error).all():
@@ -375,7 +445,12 @@ class MotionExecutor:
         )
 
     def _brake_beyond(self, error: FloatArray, stamp_ns: int) -> None:
-        """Brake along the path because a joint has left its tolerance."""
+        """Brake the arm along its path because the tracking error of a joint exceeds its tolerance.
+
+        Args:
+            error: tracking errors, (n,) [rad].
+            stamp_ns: time stamp of the present state [ns].
+        """
         joint = int(np.argmax(np.abs(error) > self.tolerance))
         self.stopped_itself = (
             f"{self.robot.joint_names[joint]} was {error[joint]:.3f} rad off its reference, at most "
@@ -385,7 +460,12 @@ class MotionExecutor:
         self.cancel(stamp_ns)
 
     def _watch_open_loop(self, q: FloatArray, stamp_ns: int) -> None:
-        """End a part without feedback when its time is over, or when a joint comes close to the end of its window."""
+        """End a part of the motion without feedback when its time is over, or before a joint leaves its window.
+
+        Args:
+            q: measured posture, (n,) [rad].
+            stamp_ns: time stamp of this posture [ns].
+        """
         part = self._parts[0]
         leaving = part.window.leaving(q, self.controller.velocity) if part.window is not None else None
         if leaving is not None:
@@ -394,7 +474,13 @@ class MotionExecutor:
             self._leave_open_loop(q, stamp_ns, "")
 
     def _leave_open_loop(self, q: FloatArray, stamp_ns: int, reason: str) -> None:
-        """Switch feedback on again: brake, return to the posture of the part, and continue with the next part."""
+        """End a part of the motion without feedback: brake, return to the part's posture, and start the next part.
+
+        Args:
+            q: measured posture, (n,) [rad].
+            stamp_ns: time stamp of this posture [ns].
+            reason: reason why the part ends early; "" at its planned end.
+        """
         if reason:
             self.stopped_itself = f"stopped early after {self.elapsed(stamp_ns):.2f} s: {reason}"
         brake = self._open_loop_brake(q)
@@ -410,7 +496,13 @@ class MotionExecutor:
         return Brake(q, dq) if window is None else Brake(q, dq, window.brake_rad_s2)
 
     def _stop_at(self, q: FloatArray, speed: FloatArray, stamp_ns: int) -> None:
-        """Abort the motion, brake the arm from q, speed (n,) [rad, rad/s] and hold it where it comes to rest."""
+        """Abort the motion, brake the arm, and hold it where it comes to rest.
+
+        Args:
+            q: measured posture, (n,) [rad].
+            speed: joint velocities, (n,) [rad/s].
+            stamp_ns: time stamp of this posture [ns].
+        """
         self.left_tolerance, self._held_before_stop = False, self.holds
         self._feedback_again()
         self._forget(q)  # velocity estimates are unreliable after such an event
@@ -419,7 +511,10 @@ class MotionExecutor:
         self._enter(stamp_ns)
 
     def _feedback_again(self) -> None:
-        """Switch to the chosen law at once after a part without feedback, since a blended law would not brake."""
+        """Switch back to the chosen control law if the present part of the motion has a law without feedback.
+
+        The switch takes effect at once, because a law that is blended in slowly would not brake the arm.
+        """
         if self._parts and self._parts[0].law is not None:
             self.controller.switch_to(self._chosen, at_once=True)
 
@@ -434,7 +529,11 @@ class MotionExecutor:
         self._given[:] = 0.0
 
     def _enter(self, stamp_ns: int) -> None:
-        """Start the first of the remaining parts of the motion."""
+        """Start the first of the remaining parts of the motion.
+
+        Args:
+            stamp_ns: time stamp at which the part begins [ns].
+        """
         part = self._parts[0]
         self.phase, self._began_ns = part.phase, stamp_ns
         if part.phase != "hold" and (not self.phases or self.phases[-1][0] != part.phase):

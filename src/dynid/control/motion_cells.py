@@ -22,7 +22,9 @@ Torques = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Consecutive time spans of a motion, none across a knot; each has `NODES` samples that include both ends.
+    """Consecutive short time spans of a motion, with states at `NODES` samples per span that include both ends.
+
+    No span crosses a knot, at which two polynomials of the motion meet.
 
     Attributes:
         times: times since the motion's start, (N, 4) [s].
@@ -39,9 +41,13 @@ class Cells:
     last: bool
 
     def torques(self, torques: Torques) -> list[FloatArray]:
-        """Return torques (N, 4, n) [N m], smooth within each span: one array, or two if a joint reverses in a span.
+        """Return the torques at the samples of all time spans, (N, 4, n) [N m], smooth within each span.
 
+        The list has one array. It has two, one for each sign of the velocity, if a joint reverses within a span.
         Friction is that of a moving joint, including the moment in which the joint starts or reverses.
+
+        Args:
+            torques: function `(q, dq, ddq) -> tau`, (N, n) each in SI.
         """
         ahead = (self.dq > STANDING_RAD_S).any(axis=1, keepdims=True)
         back = (self.dq < -STANDING_RAD_S).any(axis=1, keepdims=True)
@@ -55,9 +61,13 @@ class Cells:
         return [torques(rows[0], one.reshape(-1, n), rows[1]).reshape(shape) for one in speeds]
 
     def first_beyond(self, values: FloatArray, bound: FloatArray) -> tuple[float, int, float] | None:
-        """Return time [s], joint and value where the cubic through values (N, 4, n) leaves +-bound (n,), or None.
+        """Return a violation of +-bound by cubics through values at the samples: time [s], joint index and value.
 
-        Values and bound may be in any unit, the same for both.
+        The result is None without a violation.
+
+        Args:
+            values: values at the samples of all time spans, (N, 4, n) in any unit.
+            bound: bound of the absolute values, (n,) in the same unit.
         """
         control = np.einsum("ij,njk->nki", from_thirds(), values).reshape(-1, NODES)
         high = np.tile(bound, len(values))
@@ -70,7 +80,11 @@ class Cells:
 
 
 def cells_of(pieces: Pieces) -> Iterator[Cells]:
-    """Yield the spans of a whole motion, at most `BATCH` at a time."""
+    """Yield the short time spans of a whole motion with their samples, at most `BATCH` spans at a time.
+
+    Args:
+        pieces: the motion as piecewise polynomials.
+    """
     counts = np.maximum(1, np.ceil(pieces.durations / CELL_S)).astype(np.int64)
     firsts = np.concatenate([[0], np.cumsum(counts)])
     for begin in range(0, int(firsts[-1]), BATCH):

@@ -42,9 +42,15 @@ Shown = Callable[[FloatArray], FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class MotionLimits:
-    """Limits of a motion, each (n,): positions [rad], speeds [rad/s], accelerations [rad/s^2], torques [N m].
+    """Limits that a motion must keep.
 
-    `tool_m_s` is the driver's limit for the speed of the tool and of the other links' ends [m/s], None without one.
+    Attributes:
+        lower: lower position limits, (n,) [rad].
+        upper: upper position limits, (n,) [rad].
+        velocity: speed limits, (n,) [rad/s].
+        acceleration: acceleration limits, (n,) [rad/s^2].
+        torque: torque limits, (n,) [N m].
+        tool_m_s: the driver's speed limit of the tool and of the other links' ends [m/s]; None for no limit.
     """
 
     lower: FloatArray
@@ -56,9 +62,10 @@ class MotionLimits:
 
 
 def robot_limits(robot: Robot, acceleration: FloatArray) -> MotionLimits:
-    """Return a robot's limits of motion, with acceleration limits (n,) [rad/s^2].
+    """Return the limits that motions of a robot must keep, with acceleration limits (n,) [rad/s^2].
 
-    Torques are `CURRENT_SHARE` of those that the driver lets pass: it keeps both current limits and torque limits.
+    The torque limits are the fraction `CURRENT_SHARE` of the largest torques that the driver permits; the rest is
+    reserved for feedback.
     """
     torque = CURRENT_SHARE * robot.drive_limits * robot.drive_constants
     tool_m_s = load_safety(robot).tool_limit_m_s
@@ -66,15 +73,19 @@ def robot_limits(robot: Robot, acceleration: FloatArray) -> MotionLimits:
 
 
 def position_and_speed(robot: Robot) -> "MotionCheck":
-    """Return a check of positions and speeds only."""
+    """Return a check of motions against the robot's position and speed limits only."""
     anything = np.full(robot.size, np.inf)
     return MotionCheck(robot, MotionLimits(robot.lower, robot.upper, reachable_speed(robot), anything, anything))
 
 
 def nominal_torques(robot: Robot, mount: str | None) -> Torques:
-    """Return a function `(q, dq, ddq) -> tau`, (N, n) each in SI, of the nominal parameters.
+    """Return a function `(q, dq, ddq) -> tau`, (N, n) each in SI, that predicts torques from the nominal parameters.
 
-    It serves until a model is identified.
+    It is used until a model is identified.
+
+    Args:
+        robot: the robot.
+        mount: mount of the arm; None means the default of robot.yaml.
     """
     model = ArmModel.of(robot, mount=mount)
     return model_torques(model, nominal_parameters(robot, model), FrictionLaw.of(robot.size, {}))
@@ -86,7 +97,7 @@ def nominal_parameters(robot: Robot, model: ArmModel) -> BaseParameters:
 
 
 def model_torques(model: ArmModel, phi: BaseParameters, friction: FrictionLaw) -> Torques:
-    """Return a function `(q, dq, ddq) -> tau`, (N, n) each in SI, of identified parameters and friction.
+    """Return a function `(q, dq, ddq) -> tau`, (N, n) each in SI, that predicts torques from parameters and friction.
 
     Friction is at its full value as soon as a joint moves, which gives the largest torque that a motion may need.
 
@@ -107,16 +118,17 @@ def model_torques(model: ArmModel, phi: BaseParameters, friction: FrictionLaw) -
 
 
 class MotionCheck:
-    """Check that refuses motions which exceed a limit.
+    """Check of whole motions, which raises an error if a motion exceeds a limit.
 
     Args:
         robot: robot with the joint names.
         limits: limits to keep.
-        torques: function that predicts the torques of a motion; None skips torques and currents.
+        torques: function `(q, dq, ddq) -> tau` that predicts the torques of a motion; None skips the check of torques
+            and currents.
         collision: self-collision check; None skips it.
-        efforts: bound on torques that come with a motion; None skips it.
-        box: free space around the arm; None skips it.
-        sag: expected deviation from the reference, with which the arm must stay in the free space; None is zero.
+        efforts: check of feed-forward torques that come with a motion; None skips it.
+        box: free space around the arm in which all links must stay; None skips this check.
+        sag: expected deviation from the reference, with which the arm must stay in the free space; None means zero.
     """
 
     def __init__(
@@ -142,9 +154,10 @@ class MotionCheck:
 
         Args:
             parts: motions in their order.
-            load: share of each servo's overload capacity that is used up before the first motion, (n,) [-]; None is
-                zero.
-            carried: whether the motions come with torques of their own, which carry gravity: then nothing sags.
+            load: fraction of each servo's overload capacity that is used up before the first motion, (n,) [-]; None
+                means zero.
+            carried: whether the motions come with feed-forward torques that carry gravity, so that the arm does not
+                sag.
 
         Raises:
             SafetyError: a limit is exceeded; names motion, joint or links, time since the start of that motion, value
@@ -164,14 +177,19 @@ class MotionCheck:
             self._stays_inside(part, first=number == 1, last=number == len(parts), carried=carried)
 
     def refuse_efforts(self, motion: Motion, added: TorqueCurve) -> None:
-        """Raise SafetyError if efforts along a motion do not match this arm, see `EffortBound`."""
+        """Raise SafetyError if feed-forward torques along a motion deviate too much from the predicted torques.
+
+        Args:
+            motion: the motion.
+            added: feed-forward torques along the motion.
+        """
         if self._efforts is not None:
             self._efforts.refuse(motion, added, self.torques)
 
     def check_start(self, motion: Motion) -> None:
-        """Raise SafetyError if a motion begins beyond a position limit.
+        """Raise SafetyError if the start posture of a motion is beyond a position limit.
 
-        The approach to such a start cannot be checked, since not even its torques are known.
+        The approach to such a start cannot be checked, because not even its torques are known.
 
         Raises:
             SafetyError: the start is beyond a limit, see `check`.
@@ -180,9 +198,10 @@ class MotionCheck:
         self._within(motion, np.zeros(1), motion.start[None, :], bounds, "is at {:.2f} deg", np.rad2deg)
 
     def lifting_load(self, way: Motion) -> float | None:
-        """Return the peak overload share [-] of any servo along a slow way, or None if it cannot be predicted.
+        """Return the peak of the used fraction of overload capacity of any servo along a slow motion [-].
 
-        Currents of lifting joints are multiplied by `LIFTING`.
+        Only gravity is considered; the currents of joints that lift are multiplied by `LIFTING`. The result is None if
+        the currents or the servos' capacities are unknown.
         """
         if self._overload is None or self.torques is None:
             return None
@@ -192,9 +211,10 @@ class MotionCheck:
         return float(self._overload.along(np.zeros(len(self._names)), current, COARSE_S).max())
 
     def pace_within_tool_limit(self, way: Motion) -> float:
-        """Return the factor by which a way's pace must be multiplied to keep the tool's speed limit; 1 if it is kept.
+        """Return the factor for the speed limit of a motion with which the tool keeps its own speed limit [-].
 
-        A short way that does not reach its pace needs more than one reduction.
+        The factor is 1 if the tool keeps its limit already. A short motion that does not reach its speed limit needs
+        more than one reduction.
         """
         peak = 0.0 if self._tool is None else float(self._tool.along(way)[1].max())
         return 1.0 if self._tool is None or peak <= self._tool.allowed_m_s else SLOWER * self._tool.allowed_m_s / peak
@@ -246,9 +266,17 @@ class MotionCheck:
     def _check_torques(
         self, part: Motion, cells: Cells, load: FloatArray, used: FloatArray, *, last: bool
     ) -> FloatArray:
-        """Raise SafetyError if motors cannot give the torques; return the overload share (n,) [-] after these spans.
+        """Raise SafetyError if the motors cannot give the torques in time spans of a motion, or would be overloaded.
 
-        The share is `load` (n,) before these spans, and was `used` (n,) before the first motion.
+        Args:
+            part: the motion.
+            cells: time spans of the motion with their samples.
+            load: used fraction of each servo's overload capacity before these spans, (n,) [-].
+            used: used fraction before the first motion, (n,) [-], for the message.
+            last: whether the spans end the last motion, after which the arm is held.
+
+        Returns:
+            Used fraction of each servo's overload capacity after these spans, (n,) [-].
         """
         assert self.torques is not None
         limit = self._limits.torque
@@ -279,7 +307,16 @@ class MotionCheck:
         what: str,
         shown: Shown = np.asarray,
     ) -> None:
-        """Raise SafetyError if values (N, n) are outside bounds (n,), both in the same unit."""
+        """Raise SafetyError if values are outside their bounds by more than rounding errors.
+
+        Args:
+            part: the motion.
+            times: times since the start of the motion, (N,) [s].
+            values: values at these times, (N, n).
+            bounds: lower and upper bounds, (n,) each in the same unit.
+            what: text about the value in the message, with a format field.
+            shown: converts a value to the unit of the message.
+        """
         slack = TOLERANCE * (np.abs(bounds[0]) + np.abs(bounds[1]))
         # negated, so that NaN counts as outside
         outside = ~((values >= bounds[0] - slack) & (values <= bounds[1] + slack))
@@ -306,10 +343,18 @@ class MotionCheck:
     def _no_overload(
         self, part: Motion, times: FloatArray, tau: FloatArray, steps: FloatArray, load: FloatArray, used: FloatArray
     ) -> FloatArray:
-        """Raise SafetyError if torques tau (N, n) [N m] would trip a servo; return the final overload share (n,) [-].
+        """Raise SafetyError if torques along a motion would switch a servo off because of overload.
 
-        The overload share starts at `load` (n,) [-], and was `used` (n,) before the first motion; each row of torques
-        lasts for its step (N,) [s].
+        Args:
+            part: the motion.
+            times: times since the start of the motion, (N,) [s].
+            tau: torques at these times, (N, n) [N m].
+            steps: durations of these torques, (N,) [s].
+            load: used fraction of each servo's overload capacity at the start, (n,) [-].
+            used: used fraction before the first motion, (n,) [-], for the message.
+
+        Returns:
+            Used fraction of each servo's overload capacity at the end, (n,) [-].
         """
         if self._overload is None:
             return load
@@ -337,10 +382,14 @@ class MotionCheck:
             )
 
     def _stays_inside(self, part: Motion, *, first: bool, last: bool, carried: bool) -> None:
-        """Raise SafetyError if a motion leaves the free space, sagging as expected.
+        """Raise SafetyError if a motion leaves the free space, including the expected sag of the arm under gravity.
 
-        A first motion may begin outside, such as on the table, if it comes in directly. At the end of the last motion,
-        the held arm may sway. Nothing sags if the motion's own torques carry gravity.
+        Args:
+            part: the motion.
+            first: whether this is the first motion, which may begin outside, such as on the table, if it comes in
+                directly.
+            last: whether this is the last motion, after which the arm is held and may sway.
+            carried: whether feed-forward torques of the motion carry gravity, so that the arm does not sag.
         """
         if self._box is None:
             return

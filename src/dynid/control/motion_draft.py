@@ -62,7 +62,14 @@ HOLD = """\
 
 @dataclass(frozen=True, eq=False)
 class MotionDraft:
-    """Contents of excitation.yaml, controller.yaml and safety.yaml, and whether contact between links was checked."""
+    """Drafted contents of a robot's excitation.yaml, controller.yaml and safety.yaml.
+
+    Attributes:
+        excitation: content of excitation.yaml.
+        controller: content of controller.yaml.
+        safety: content of safety.yaml.
+        contact: whether the motions were checked for contact between links.
+    """
 
     excitation: dict[str, Any]
     controller: dict[str, Any]
@@ -112,9 +119,9 @@ class _Drafter:
         self._way_check = MotionCheck(robot, limits, self.torques, self.collision)
 
     def _arriving(self) -> FloatArray:
-        """Return the joint torques that remain after gear friction at the torque limits, (n,) [N m].
+        """Return the torque that arrives at each joint at its torque limit, after load-dependent gear friction.
 
-        If friction does not depend on load, these are the limits themselves.
+        The result is (n,) [N m]. If friction does not depend on load, it is the torque limit itself.
         """
         limits = self.robot.torque_limits
         if not self.friction.depends_on_load:
@@ -122,7 +129,7 @@ class _Drafter:
         return np.asarray(limits**2 / self.friction.starting_torque(limits, 1.0))
 
     def _inertia(self) -> FloatArray:
-        """Return the diagonal of M(q), including rotors, at all sampled poses, (K, n) [kg m^2; kg]."""
+        """Return the diagonal of the inertia matrix, including rotors, at K random postures, (K, n) [kg m^2; kg]."""
         rest, columns = np.zeros_like(self._poses), []
         held = self.torques(self._poses, rest, rest)
         for joint, unit in enumerate(np.eye(self.robot.size)):
@@ -130,19 +137,26 @@ class _Drafter:
         return np.maximum(np.array(columns).T, 1e-9)
 
     def stiction(self) -> FloatArray:
-        """Return the largest stiction of each joint over the poses from which its drive can start, (n,) [N m]."""
+        """Return the largest stiction of each joint over those random postures from which its drive can start.
+
+        The result is (n,) [N m].
+        """
         held, needed = self._starting()
         starts = np.abs(needed) <= self.usable * self.robot.torque_limits
         return np.asarray(np.where(starts, np.abs(needed - held), 0.0).max(axis=(0, 1)))
 
     def _starting(self) -> tuple[FloatArray, FloatArray]:
-        """Return torques that hold sampled poses, (K, n), and that start motion from them both ways, (2, K, n)."""
+        """Return the torques that hold K random postures, and those that start motion from them.
+
+        Returns:
+            Holding torques, (K, n) [N m], and starting torques in positive and negative direction, (2, K, n) [N m].
+        """
         rest = np.zeros_like(self._poses)
         held = self.torques(self._poses, rest, rest)
         return held, np.array([self.friction.starting_torque(held, sign) for sign in (1.0, -1.0)])
 
     def _held(self, q: FloatArray) -> bool:
-        """Return whether the drives hold a posture (n,) [rad] with at most `HOLDING_SHARE` of their torque."""
+        """Return whether the drives hold a posture q (n,) [rad] with at most `HOLDING_SHARE` of their torque limits."""
         row, rest = q[None], np.zeros((1, len(q)))
         return bool((np.abs(self.torques(row, rest, rest)[0]) <= HOLDING_SHARE * self.robot.torque_limits).all())
 
@@ -155,7 +169,7 @@ class _Drafter:
         return True
 
     def _postures(self, start: FloatArray) -> Iterator[FloatArray]:
-        """Yield postures (n,) [rad] that are reachable from the previous one and have a way back to the start."""
+        """Yield random postures (n,) [rad] with an allowed motion from the previous posture and one to the start."""
         at = start
         for _ in range(MOST_TRIED):
             q = self.rng.uniform(self.lower, self.upper)
@@ -164,14 +178,14 @@ class _Drafter:
                 at = q
 
     def waypoints(self, postures: int, in_turn: bool) -> FloatArray:
-        """Return waypoints (k, n) [rad, m] from the rest posture through random postures and back.
+        """Return waypoints (k, n) [rad, m] of a motion from the rest posture through random postures and back.
 
         Args:
             postures: number of random postures.
             in_turn: also move each joint in turn at every posture.
 
         Raises:
-            SafetyError: the rest posture, or nearly every way, exceeds a limit.
+            SafetyError: the rest posture, or nearly every motion between postures, exceeds a limit.
         """
         start = self.robot.rest_posture
         if not (self._held(start) and self._allowed(start, start)):
@@ -193,7 +207,7 @@ class _Drafter:
         )
 
     def _weak(self) -> str:
-        """Return a phrase that names the joints whose torque limits do not carry gravity and friction; '' if all do."""
+        """Return a phrase that names joints with a torque limit below gravity plus friction at many postures, or ''."""
         needed, most = np.abs(self._starting()[1]).max(axis=0), self.usable * self.robot.torque_limits
         share = (needed > most).mean(axis=0)
         named = [
@@ -203,9 +217,9 @@ class _Drafter:
         return f"; too little torque for gravity and friction: {', '.join(named)}" if named else ""
 
     def _in_turn(self, q: FloatArray) -> list[FloatArray]:
-        """Return waypoints that move each joint to both sides of q (n,) [rad] and back, within the limits.
+        """Return waypoints that move each joint in turn to both sides of a posture q (n,) [rad] and back.
 
-        The other joints move a little at the same time.
+        The other joints move a little at the same time. Motions that exceed a limit are left out.
         """
         rows = []
         for joint in reversed(range(self.robot.size)):
@@ -219,7 +233,11 @@ class _Drafter:
 
 
 def drafted_friction(robot: Robot) -> FrictionLaw:
-    """Return the friction of the simulated arm's gears, or the Coulomb friction that robot.yaml proposes."""
+    """Return the friction law of a robot's gears for drafts.
+
+    It is the gear friction of the simulated arm. If the simulation has viscous friction only, it is the Coulomb
+    friction that robot.yaml proposes.
+    """
     simulation = robot.file.simulation
     if simulation.friction != VISCOUS:
         return gear_friction(robot, simulation.friction)
@@ -262,13 +280,13 @@ def draft_motions(robot: Robot) -> MotionDraft:
 
 
 def _viscous_friction(robot: Robot) -> list[float]:
-    """Return the viscous friction of the nominal parameters, n of them [N m s/rad; N s/m]."""
+    """Return the viscous friction of each axis from the robot's nominal parameters, n values [N m s/rad; N s/m]."""
     file = load_validated(robot.folder / robot.file.simulation.standard_parameters, StandardFile)
     return _figures(np.array([axis.viscous_friction_nm_s_per_rad for axis in file.axes]))
 
 
 def _hold(robot: Robot, drafter: _Drafter, viscous: list[float]) -> dict[str, Any]:
-    """Return safety settings with rough inertia and friction of the joints, which the driver's hold needs.
+    """Return the content of safety.yaml: rough inertia and friction of the joints, which the driver's hold needs.
 
     See `dynid.hardware.safety.hold.DriveEstimate` for their use.
     """
@@ -297,7 +315,7 @@ def _gains(robot: Robot, drafter: _Drafter, viscous: list[float]) -> dict[str, A
 
 
 def _figures(values: FloatArray) -> list[float]:
-    """Return the values, rounded to three significant figures each."""
+    """Return values rounded to three significant figures."""
     return [float(f"{value:.3g}") for value in values]
 
 

@@ -1,4 +1,4 @@
-"""Compiled functions of a motion's cycle, each for all joints at once, with the same results as numpy to the bit.
+"""Compiled functions for the control cycle, each for all joints at once, with the same results as numpy to the bit.
 
 A numpy call on eight numbers takes some microseconds, whatever it computes, and a control cycle would need dozens.
 """
@@ -11,7 +11,9 @@ from dynid.robot import FloatArray
 
 @numba.njit(cache=True)
 def tracking_error(q: FloatArray, q_ref: FloatArray, largest: float) -> tuple[FloatArray, bool]:
-    """Return the tracking errors (n,) [rad], and whether all are at most `largest` [rad]; NaN never is.
+    """Return the tracking errors (n,) [rad], and whether the absolute values of all errors are at most `largest`.
+
+    An error of NaN counts as larger.
 
     Args:
         q: measured positions, (n,) [rad].
@@ -27,13 +29,13 @@ def tracking_error(q: FloatArray, q_ref: FloatArray, largest: float) -> tuple[Fl
 
 @numba.njit(cache=True)
 def add_error(error: FloatArray, tolerance: FloatArray, squares: FloatArray, largest: FloatArray) -> bool:
-    """Add tracking errors (n,) [rad] to their statistics; return whether one of them exceeds its tolerance.
+    """Add the tracking errors of one state to their statistics; return whether an error exceeds its tolerance.
 
     Args:
         error: errors, none of them NaN, (n,) [rad].
         tolerance: tolerance of each joint, (n,) [rad].
         squares: sums of the squared errors, changed in place, (n,) [rad^2].
-        largest: largest errors, changed in place, (n,) [rad].
+        largest: largest absolute errors, changed in place, (n,) [rad].
     """
     beyond = False
     for j in range(len(error)):
@@ -45,13 +47,13 @@ def add_error(error: FloatArray, tolerance: FloatArray, squares: FloatArray, lar
 
 @numba.njit(cache=True)
 def reduce_yielding(given: FloatArray, most: float, q_ref: FloatArray, held: FloatArray) -> None:
-    """Reduce the displacements of yielding joints by at most `most` [rad], and add them to the reference.
+    """Reduce the displacements by which held joints have yielded, and write reference plus displacement into `held`.
 
     Args:
-        given: yielding of each joint, changed in place, (n,) [rad].
-        most: largest change of each joint [rad].
+        given: displacement of each joint from its reference, changed in place, (n,) [rad].
+        most: largest reduction of a displacement [rad].
         q_ref: reference positions, (n,) [rad].
-        held: output, reference plus yielding, (n,) [rad].
+        held: output, (n,) [rad].
     """
     for j in range(len(given)):
         given[j] -= min(max(given[j], -most), most)
@@ -60,11 +62,11 @@ def reduce_yielding(given: FloatArray, most: float, q_ref: FloatArray, held: Flo
 
 @numba.njit(cache=True)
 def differentiate(x: FloatArray, before: FloatArray, output: FloatArray, decay: float, gain: float) -> FloatArray:
-    """Advance a pseudo-differentiation by one sample, and return its output as a new array (n,).
+    """Advance the filter of a pseudo-differentiation by one sample; return its output as a new array (n,).
 
     Args:
         x: new sample, (n,) in any unit.
-        before: previous sample, set to the new one, (n,).
+        before: previous sample, (n,); overwritten by the new sample.
         output: output of the filter, changed in place, (n,) in the sample's unit per second.
         decay: factor of the previous output.
         gain: factor of the sample's change [1/s].
@@ -78,7 +80,7 @@ def differentiate(x: FloatArray, before: FloatArray, output: FloatArray, decay: 
 
 @numba.njit(cache=True)
 def stands(dq: FloatArray, ddq: FloatArray) -> bool:
-    """Return whether a reference has neither velocity [rad/s] nor acceleration [rad/s^2], (n,) each."""
+    """Return whether a reference stands still, with velocities [rad/s] and accelerations [rad/s^2], (n,), of zero."""
     for j in range(len(dq)):
         if dq[j] != 0.0 or ddq[j] != 0.0:
             return False
@@ -89,15 +91,15 @@ def stands(dq: FloatArray, ddq: FloatArray) -> bool:
 def pd_torque(
     q: FloatArray, dq: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray, gains: FloatArray
 ) -> FloatArray:
-    """Return the torque of feed-forward plus PD control, (n,) [N m], from (n,) each in SI units.
+    """Return the torque of feed-forward plus PD control, (n,) [N m].
 
     Args:
-        q: measured positions [rad].
-        dq: estimated velocities [rad/s].
-        q_ref: reference positions [rad].
-        dq_ref: reference velocities [rad/s].
-        ddq_ref: reference accelerations [rad/s^2].
-        gains: factors of velocity error, position error, acceleration and velocity, (4, n).
+        q: measured positions, (n,) [rad].
+        dq: estimated velocities, (n,) [rad/s].
+        q_ref: reference positions, (n,) [rad].
+        dq_ref: reference velocities, (n,) [rad/s].
+        ddq_ref: reference accelerations, (n,) [rad/s^2].
+        gains: factors of velocity error, position error, reference acceleration and reference velocity, (4, n) in SI.
     """
     torque = np.empty(len(q))
     for j in range(len(q)):

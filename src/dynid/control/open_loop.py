@@ -1,8 +1,9 @@
 """Joint-level excitation: one joint in open loop with a switching torque while the other joints are held.
 
 The law is FF+PD without the feedback of the excited joint. Of that joint's command only M_hat ddq_ref remains, with the
-signal as reference acceleration, and the gravity torque. The plan has a window: the run ends by itself before a joint
-leaves it (arXiv:2605.15949, section III-B). Ramps of torque come first: they find what moves the joint by itself.
+signal as reference acceleration, and the gravity torque. The plan has a window of positions: the run ends by itself
+before a joint leaves it (arXiv:2605.15949, section III-B). Ramps of torque come first: they find the torque that moves
+the joint by itself.
 """
 
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ LONGEST_RETURN_S = 4.0  # longest time between two parts
 
 
 class OpenLoopJoint:
-    """A `TorqueLaw` that holds all joints but one; the other one gets only its gravity torque and M_hat ddq_ref.
+    """A `TorqueLaw` that holds all joints except one, which gets only its gravity torque and M_hat ddq_ref.
 
     Args:
         settings: settings of FF+PD.
@@ -34,7 +35,7 @@ class OpenLoopJoint:
         gravity: torque function `(q, dq, ddq) -> tau`, (1, n) each, called at rest; it gives the best known gravity
             torque.
         most: limit of the torque of the joint without feedback [N m].
-        ramp: torque that is added to this joint's; None adds nothing.
+        ramp: ramp whose torque is added at the joint without feedback; None adds nothing.
     """
 
     name = "open_loop_joint"
@@ -51,7 +52,15 @@ class OpenLoopJoint:
     def torque(
         self, q: FloatArray, dq: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
-        """Return the torque (n,) [N m] for measured q, estimated dq and the reference, all (n,) in SI."""
+        """Return the torque (n,) [N m]: FF+PD for all joints except the open-loop joint, plus gravity torque.
+
+        Args:
+            q: measured positions, (n,) [rad].
+            dq: estimated velocities, (n,) [rad/s].
+            q_ref: reference positions, (n,) [rad].
+            dq_ref: reference velocities, (n,) [rad/s].
+            ddq_ref: reference accelerations, (n,) [rad/s^2].
+        """
         torque = self._law.torque(q, dq, q_ref, dq_ref, ddq_ref)
         torque[self._joint] = self._inertia * ddq_ref[self._joint]
         if self._ramp is not None:
@@ -61,12 +70,16 @@ class OpenLoopJoint:
         return torque
 
     def gains(self) -> Gains:
-        """Return the gains of the held joints."""
+        """Return the FF+PD gains of the joints that are held, keyed by their symbols."""
         return self._law.gains()
 
 
 def excited_joint(robot: Robot, name: str) -> int:
-    """Return the index of the joint that is excited by the motion of this name.
+    """Return the index of the joint that a joint-level excitation with this name excites.
+
+    Args:
+        robot: the robot.
+        name: `PREFIX` followed by the joint's number from 1.
 
     Raises:
         UnknownNameError: the robot has no such joint.
@@ -80,18 +93,19 @@ def excited_joint(robot: Robot, name: str) -> int:
 
 @dataclass(frozen=True, eq=False)
 class SwitchingPath:
-    """Constant posture (n,) [rad] with a signal (N,) as reference acceleration of one joint.
+    """Path of constant posture with a switching signal as reference acceleration of one joint.
 
-    The acceleration [rad/s^2] is the signal times the excitation torque at `level` [N m], divided by the inertia.
+    The acceleration [rad/s^2] is the signal times the joint's excitation torque at `level` [N m], divided by its
+    inertia.
 
     Attributes:
         posture: the posture, (n,) [rad].
-        joint: index of the joint.
+        joint: index of the excited joint.
         signal: -1 and +1 at every sample, (N,).
         step_s: time between two samples [s].
         inertia: M_hat of the joint [kg m^2].
         level: factor of the excitation torque.
-        breakaway: result of the torque ramps, which gives the excitation torque for a level.
+        breakaway: excitation torque of the joint, which depends on the result of the torque ramps.
     """
 
     posture: FloatArray
@@ -104,7 +118,7 @@ class SwitchingPath:
 
     @property
     def duration(self) -> float:
-        """Length of the signal [s]; zero if the joint is stuck."""
+        """Duration of the switching signal [s]; zero if the joint was stuck in a torque ramp."""
         return 0.0 if self.breakaway.stuck else len(self.signal) * self.step_s
 
     @property
@@ -113,7 +127,11 @@ class SwitchingPath:
         return read_only(np.zeros_like(self.posture))
 
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
-        """Write the posture [rad], zero velocity, and the signal at time t [s] into three (n,) buffers."""
+        """Write the reference at time t [s] into q, dq and ddq, (n,) each [rad, rad/s, rad/s^2].
+
+        The posture is constant and the velocity zero. The acceleration of the excited joint follows the switching
+        signal.
+        """
         q[:], dq[:], ddq[:] = self.posture, 0.0, 0.0
         index = int(t / self.step_s + 1e-9)
         if 0 <= index < len(self.signal) and not self.breakaway.stuck:
@@ -122,7 +140,7 @@ class SwitchingPath:
 
 @dataclass(frozen=True)
 class ExcitationSettings:
-    """Settings for the excitation of a joint.
+    """Settings for the open-loop excitation of one joint.
 
     The basic torque is M_hat acceleration_rad_s2 + D_hat speed_rad_s, with M_hat and D_hat of controller.yaml, or the
     torque that moves the joint by itself if that is larger.
@@ -130,8 +148,8 @@ class ExcitationSettings:
     Attributes:
         speed_rad_s: speed in the basic torque [rad/s].
         acceleration_rad_s2: acceleration in the basic torque [rad/s^2].
-        levels: factors of the basic torque, each used with all signals. Friction hides the low levels, and torque limit
-            and window cut the high ones.
+        levels: factors of the basic torque, each used with all signals. At low levels friction may stop the joint; at
+            high levels the torque limit or the window may limit the excitation.
         window_rad: permitted travel of the joint to either side of the posture, within its limits.
         fastest_rad_s: speed at which the run ends by itself.
         brake_rad_s2: deceleration of the joint when the run ends.
@@ -146,7 +164,15 @@ class ExcitationSettings:
 
 
 def signals(step_s: float, time_constant_s: float) -> list[FloatArray]:
-    """Return a square wave for low frequencies and two binary sequences for high ones, (N,) [-] each, of -1 and +1."""
+    """Return the signals of a joint excitation: a square wave for low frequencies, two binary sequences for high ones.
+
+    Args:
+        step_s: time between two samples [s].
+        time_constant_s: time constant of the joint's velocity, inertia / damping [s].
+
+    Returns:
+        Three signals of -1 and +1, (N,) [-] each.
+    """
     quick, slow = (calm_sequence(order, bit, step_s, time_constant_s) for order, bit in ((7, 0.015), (6, 0.04)))
     return [square_wave(0.6, 4, step_s), quick, slow]
 
@@ -162,7 +188,7 @@ def plan_excitation(
     settings: ExcitationSettings | None = None,
     load: FloatArray | None = None,
 ) -> MotionPlan:
-    """Return the plan that excites one joint about the rest posture.
+    """Return the plan of the open-loop excitation of one joint, with the other joints held at the rest posture.
 
     Args:
         robot: the robot.
@@ -172,11 +198,12 @@ def plan_excitation(
         check: check for approach and return.
         limits: limits of positions, speeds and torques for the excitation.
         gravity: function that gives the gravity torque, see `OpenLoopJoint`.
-        settings: excitation settings; None is the defaults.
-        load: share of each servo's overload capacity that is used up already, (n,) [-]; None is zero.
+        settings: excitation settings; None means the defaults.
+        load: fraction of each servo's overload capacity that is used up already, (n,) [-]; None means zero.
 
     Raises:
-        SafetyError: the torque would exceed the joint's limit, or its posture leaves no room.
+        SafetyError: the torque would exceed the joint's limit, the joint's limits leave too little room, or approach or
+            return exceed a limit.
     """
     chosen = settings or ExcitationSettings()
     posture, name = _posture(robot, joint, limits, chosen), robot.joint_names[joint]
@@ -213,7 +240,7 @@ def plan_excitation(
 
 
 def _posture(robot: Robot, joint: int, limits: MotionLimits, settings: ExcitationSettings) -> FloatArray:
-    """Return the rest posture (n,) [rad], with the excited joint moved so that it has room to both sides."""
+    """Return the rest posture (n,) [rad] with the excited joint moved, if necessary, to have room on both sides."""
     low, high = float(limits.lower[joint]), float(limits.upper[joint])
     room = min(settings.window_rad + WINDOW_MARGIN_RAD, 0.5 * (high - low))
     posture = np.array(robot.rest_posture)
@@ -224,7 +251,17 @@ def _posture(robot: Robot, joint: int, limits: MotionLimits, settings: Excitatio
 def _window(
     robot: Robot, joint: int, posture: FloatArray, limits: MotionLimits, settings: ExcitationSettings
 ) -> Window:
-    """Return the window of the excitation: travel of the excited joint, and a small margin for the held joints."""
+    """Return the window of positions and speeds that ends a joint excitation before a joint leaves it.
+
+    The window has the permitted travel of the excited joint, and a small margin for the held joints.
+
+    Args:
+        robot: the robot.
+        joint: index of the excited joint.
+        posture: posture about which the joint is excited, (n,) [rad].
+        limits: limits of positions and speeds.
+        settings: excitation settings.
+    """
     lower, upper = posture - HELD_DEVIATION_RAD, posture + HELD_DEVIATION_RAD
     lower[joint] = max(posture[joint] - settings.window_rad, limits.lower[joint] + WINDOW_MARGIN_RAD)
     upper[joint] = min(posture[joint] + settings.window_rad, limits.upper[joint] - WINDOW_MARGIN_RAD)

@@ -13,7 +13,14 @@ LEAST_PEAK_RAD_S = 0.4  # least peak velocity assumed for the braking rate, so t
 
 
 class PathTimeScaling:
-    """Rate at which the time of a path passes, between 0 (standing) and 1 (as planned)."""
+    """Rate at which path time passes relative to real time, from 0 (the path stands still) to 1 (it runs as planned).
+
+    Args:
+        size: number of joints.
+
+    Attributes:
+        value: present rate.
+    """
 
     def __init__(self, size: int) -> None:
         self.value = self._target = 1.0
@@ -22,24 +29,27 @@ class PathTimeScaling:
 
     @property
     def standing(self) -> bool:
-        """Whether the path has come to rest."""
+        """Whether path time stands still, so that the reference is at rest."""
         return self.value == 0.0
 
     def begin(self, peak_velocity: float) -> None:
-        """Start at the planned rate along a path with a peak velocity of `peak_velocity` [rad/s]."""
+        """Start a path at its planned rate; its peak velocity [rad/s] sets how fast the rate changes in braking."""
         self.value = self._target = 1.0
         self._rate = BRAKE_RAD_S2 / max(peak_velocity, LEAST_PEAK_RAD_S)
 
     def brake(self) -> None:
-        """Brake the path to rest, where it stays."""
+        """Reduce the rate of path time to zero during the following cycles, so that the reference comes to rest."""
         self._target = 0.0
 
     def slowed(self, factor: float) -> None:
-        """Multiply the rate by a factor in [0, 1] at once, because the arm was slowed; then it rises again."""
+        """Multiply the rate of path time by a factor in [0, 1] at once, because the arm itself was slowed.
+
+        In the following cycles the rate rises again.
+        """
         self.value *= factor
 
     def advance(self, dt: float) -> tuple[float, float]:
-        """Advance the scaling by dt [s]; return the path time that passed [s] and the slope of the rate [1/s]."""
+        """Advance path time by one cycle of dt [s]; return the path time passed [s] and the slope of the rate [1/s]."""
         before = self.value
         if before == self._target:
             return before * dt, 0.0
@@ -48,6 +58,12 @@ class PathTimeScaling:
         return 0.5 * (before + self.value) * dt, (self.value - before) / dt
 
     def scale(self, slope: float, dq: FloatArray, ddq: FloatArray) -> None:
-        """Convert derivatives by path time to those by time in place: dq, ddq, (n,) [rad/s, rad/s^2]; slope [1/s]."""
+        """Convert derivatives of the reference by path time to derivatives by real time, in place.
+
+        Args:
+            slope: derivative of the rate of path time [1/s], from `advance`.
+            dq: velocities, (n,) [rad/s].
+            ddq: accelerations, (n,) [rad/s^2].
+        """
         if self.value != 1.0 or slope != 0.0:
             scale_reference(self.value, slope, dq, ddq)

@@ -1,4 +1,4 @@
-"""Plan of an executor: a motion with its approach and its way to the rest posture, checked as a whole."""
+"""Plan of a motion for the executor: approach, motion, and return to the rest posture, checked as a whole."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -26,16 +26,16 @@ STOPPING_MARGIN = 1.25  # safety factor on the braking distance
 
 
 class Path(Protocol):
-    """Interface of a reference over time."""
+    """Interface of a reference motion of all joints over time."""
 
     @property
     def duration(self) -> float:
-        """Time from start to end [s]."""
+        """Duration of the reference motion [s]."""
         ...
 
     @property
     def peak_velocities(self) -> FloatArray:
-        """Largest |dq| per joint, (n,) [rad/s]."""
+        """Largest absolute velocity of each joint, (n,) [rad/s]."""
         ...
 
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
@@ -44,7 +44,10 @@ class Path(Protocol):
 
 
 class HoldPath:
-    """Constant posture (n,) [rad] without an end; the array is not copied, so that hand guiding can move it."""
+    """Path that stays at one posture (n,) [rad] without an end.
+
+    The array of the posture is not copied, so that hand guiding can change it.
+    """
 
     duration = 0.0
 
@@ -53,12 +56,18 @@ class HoldPath:
         self.peak_velocities = read_only(np.zeros_like(posture))
 
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
-        """Write the posture into q (n,) [rad], and zeros into dq and ddq (n,)."""
+        """Write the held posture into q (n,) [rad], and zeros into dq and ddq (n,); the time t is ignored."""
         at_rest(self.posture, q, dq, ddq)
 
 
 class Brake:
-    """Path from a moving posture to rest: all joints slow down linearly and stop together."""
+    """Braking path from a moving state to rest: all joints slow down linearly and stop together.
+
+    Args:
+        q: initial posture, (n,) [rad].
+        dq: initial velocities, (n,) [rad/s].
+        deceleration_rad_s2: deceleration of the fastest joint.
+    """
 
     def __init__(self, q: FloatArray, dq: FloatArray, deceleration_rad_s2: float = BRAKE_RAD_S2) -> None:
         self._q, self._dq = np.array(q), np.array(dq)
@@ -70,7 +79,7 @@ class Brake:
         )  # compile now, not when the arm must brake
 
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
-        """Write the reference at time t [s] into three (n,) buffers [rad, rad/s, rad/s^2]."""
+        """Write the braking reference at time t [s] into q, dq and ddq, (n,) each [rad, rad/s, rad/s^2]."""
         if t >= self.duration:
             at_rest(self.end, q, dq, ddq)
         else:
@@ -78,7 +87,7 @@ class Brake:
 
 
 def warm_up(size: int) -> None:
-    """Compile the functions that stop a motion of n axes, so that no control cycle has to wait for the compiler."""
+    """Compile the functions that stop a motion of `size` axes, so that no control cycle waits for the compiler."""
     q, dq, ddq = np.zeros((3, size))
     standing, brake = HoldPath(np.zeros(size)), Brake(np.zeros(size), np.ones(size))
     standing.sample_into(0.0, q, dq, ddq)
@@ -88,9 +97,13 @@ def warm_up(size: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """Limits of a motion without feedback: positions (n,) [rad] and speeds (n,) [rad/s].
+    """Limits of a motion without feedback, which is stopped before a joint leaves them.
 
-    `brake_rad_s2` is the deceleration with which the motion is stopped.
+    Attributes:
+        lower: lower position limits, (n,) [rad].
+        upper: upper position limits, (n,) [rad].
+        speed: speed limits, (n,) [rad/s].
+        brake_rad_s2: deceleration with which the motion is stopped.
     """
 
     lower: FloatArray
@@ -99,9 +112,13 @@ class Window:
     brake_rad_s2: float = BRAKE_RAD_S2
 
     def leaving(self, q: FloatArray, dq: FloatArray) -> tuple[int, str] | None:
-        """Return a joint that exceeds its speed or can no longer stop within the window, and why; None if none does.
+        """Return a joint that is too fast or can no longer stop within its position limits, and a text with the reason.
 
-        q and dq are the present positions and velocities, (n,) each [rad, rad/s].
+        The result is None if there is no such joint.
+
+        Args:
+            q: present positions, (n,) [rad].
+            dq: present velocities, (n,) [rad/s].
         """
         ahead = q + dq * np.abs(dq) * (0.5 * STOPPING_MARGIN / self.brake_rad_s2)
         inside = (ahead >= self.lower) & (ahead <= self.upper)
@@ -117,14 +134,14 @@ class Window:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One part of a plan.
+    """One part of a motion plan, such as approach, trajectory or return.
 
     Attributes:
-        phase: the activity that the executor reports.
-        path: the reference.
-        law: law of a part without feedback, used instead of the chosen law; None keeps the chosen law.
-        window: window in which a part with its own law must stay.
-        added: torques that this part's motion adds to those of the law.
+        phase: the activity that the executor reports during this part.
+        path: the reference motion.
+        law: control law of a part without feedback, used instead of the chosen law; None keeps the chosen law.
+        window: limits in which a part with its own law must stay.
+        added: feed-forward torques that are added to the torques of the law.
     """
 
     phase: Activity
@@ -136,7 +153,14 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class MotionPlan:
-    """A checked motion: its parts in order, from the posture `start` (n,) [rad]; `duration` is the trajectory's [s]."""
+    """Plan of a motion that has passed all checks.
+
+    Attributes:
+        name: name of the motion.
+        duration: duration of the trajectory without approach and return [s].
+        start: posture at which the plan begins, (n,) [rad].
+        parts: parts of the plan in their order.
+    """
 
     name: str
     duration: float
@@ -147,10 +171,17 @@ class MotionPlan:
 def transfer(
     check: MotionCheck, q_from: FloatArray, q_to: FloatArray, names: tuple[str, ...], name: str = "approach"
 ) -> Trajectory:
-    """Return the slowest way between two postures, (n,) [rad], that keeps every servo's overload share low.
+    """Return a motion between two postures, as slow as the overload capacity of the servos permits.
 
-    Gravity and friction load servos on such a way, and a faster way loads them for a shorter time. Without a torque
-    prediction the usual speed is taken. Every way keeps `tool_limit_m_s` of safety.yaml.
+    Gravity and friction load the servos during the motion, and a faster motion loads them for a shorter time. Without a
+    torque prediction the usual speed is used. The motion keeps `tool_limit_m_s` of safety.yaml.
+
+    Args:
+        check: check that predicts the load of the servos and the speed of the tool.
+        q_from: first posture, (n,) [rad].
+        q_to: last posture, (n,) [rad].
+        names: joint names, (n,).
+        name: name of the motion.
     """
 
     def way(pace: float) -> Trajectory:
@@ -184,7 +215,9 @@ def plan_motion(
     added: TorqueCurve | None = None,
     load: FloatArray | None = None,
 ) -> MotionPlan:
-    """Return approach, motion and way to the rest posture, checked as a whole; running motions are not affected.
+    """Return the plan of a motion with approach and return to the rest posture, checked as a whole.
+
+    Planning does not affect a running motion.
 
     Args:
         robot: the robot.
@@ -192,8 +225,8 @@ def plan_motion(
         start: present posture of the arm, (n,) [rad].
         check: the check to pass.
         to_rest: return to the rest posture; otherwise the arm is held at the end of the motion.
-        added: torques that are added to the law's along the motion.
-        load: share of each servo's overload capacity that is used up already, (n,) [-]; None is zero.
+        added: feed-forward torques that are added to the torques of the control law along the motion.
+        load: fraction of each servo's overload capacity that is used up already, (n,) [-]; None means zero.
 
     Raises:
         DataError: the motion is for other joints.

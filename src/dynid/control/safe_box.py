@@ -1,4 +1,4 @@
-"""User-defined free space, and the proof that a motion stays inside it with all links.
+"""User-defined free space around an arm, and the proof that a motion stays inside it with all links.
 
 Links are covered by spheres around the collision shapes of the URDF. At the middle of a time span of half length h the
 joints are at q. Within the span no joint is farther from q than
@@ -45,14 +45,24 @@ Spans = tuple[NDArray[np.int64], FloatArray, FloatArray]  # piece of each time s
 
 
 class Border(Strict):
-    """Common fields of all borders: the name for messages, and the first link, counted from 1, that must respect it."""
+    """Border of the free space around an arm.
+
+    Attributes:
+        name: name for messages.
+        from_link: number of the first link that must respect this border, counted from 1; all later links must, too.
+    """
 
     name: str
     from_link: LinkNumber = 1
 
 
 class SceneBox(Border):
-    """A box along the axes of the base link [m]."""
+    """Box as a border of the free space, with edges parallel to the axes of the base link.
+
+    Attributes:
+        lower_m: corner with the smallest coordinates in the base link.
+        upper_m: corner with the largest coordinates in the base link.
+    """
 
     lower_m: Point
     upper_m: Point
@@ -103,7 +113,11 @@ def scene_of(robot: Robot) -> SceneFile | None:
 
 
 def box_of(robot: Robot, scene: str) -> "SafeBox | None":
-    """Return the free space named by a setting: a file, "" for the robot's own scene.yaml if present, or "none".
+    """Return the free space that a setting names, or None if motions need not stay in a free space.
+
+    Args:
+        robot: the robot.
+        scene: path of a scene file; "" for scene.yaml in the robot's folder, if there is one; "none" for none.
 
     Raises:
         InputNotFoundError: the file is missing.
@@ -117,7 +131,7 @@ def box_of(robot: Robot, scene: str) -> "SafeBox | None":
 
 @dataclass(frozen=True, eq=False)
 class Spheres:
-    """Spheres that cover all links.
+    """Spheres that cover all links of an arm.
 
     Attributes:
         links: index of each sphere's link, counted from 0, (S,).
@@ -131,10 +145,10 @@ class Spheres:
 
     @classmethod
     def of(cls, robot: Robot) -> "Spheres":
-        """Return spheres around the collision shapes of a robot.
+        """Return spheres that cover the collision shapes of a robot.
 
-        Parts that turn at a joint outside the chain are covered in all their positions. If the URDF has no collision
-        shapes, the spheres cover the boxes that contain all mass of the links, see `link_limits`.
+        Parts that turn at a joint outside the chain, such as fingers, are covered in all their positions. If the URDF
+        has no collision shapes, the spheres cover the boxes that contain all mass of the links, see `link_limits`.
 
         Raises:
             ConfigurationError: the robot has neither shapes nor such boxes.
@@ -161,7 +175,13 @@ class Spheres:
 
 
 def _cover(lower: FloatArray, upper: FloatArray, placement: pinocchio.SE3) -> list[tuple[FloatArray, float]]:
-    """Return spheres (centre (3,), radius) [m] that cover a box, in a row along its longest side."""
+    """Return spheres that cover a box, in a row along its longest side, as pairs of centre (3,) [m] and radius [m].
+
+    Args:
+        lower: smallest coordinates of the box in its own frame, (3,) [m].
+        upper: largest coordinates of the box in its own frame, (3,) [m].
+        placement: placement of the box in the frame of the centres.
+    """
     size = upper - lower
     axis = int(np.argmax(size))
     width = float(np.linalg.norm(np.delete(size, axis)))
@@ -179,9 +199,16 @@ def _cover(lower: FloatArray, upper: FloatArray, placement: pinocchio.SE3) -> li
 def _around_joint(
     model: pinocchio.Model, joint: int, points: FloatArray, chain: list[int]
 ) -> tuple[int, FloatArray, float]:
-    """Return link, centre (3,) [m] and radius [m] of a sphere around a joint outside the chain, such as a finger's.
+    """Return a sphere that contains the link of a joint outside the chain, such as a finger, at any joint angle.
 
-    The sphere holds the points of the joint's link at any angle.
+    Args:
+        model: pinocchio model of the robot.
+        joint: index of the joint in this model.
+        points: corner points of the link's shape in the frame of the joint, (8, 3) [m].
+        chain: indices of the chain joints in this model.
+
+    Returns:
+        Index of the chain link to which the sphere is attached, its centre in this link, (3,) [m], and radius [m].
     """
     radius, placement = float(np.linalg.norm(points, axis=1).max()), model.jointPlacements[joint]
     centre, above = np.asarray(placement.translation), model.parents[joint]
@@ -196,11 +223,11 @@ def _around_joint(
 
 
 class SafeBox:
-    """Proof that motions stay in a scene, or the reason for a refusal.
+    """Check that proves for a motion that all links stay in the free space, or refuses the motion.
 
     Args:
         robot: robot whose links are checked, with the shapes of its URDF.
-        scene: the free space.
+        scene: borders of the free space.
     """
 
     def __init__(self, robot: Robot, scene: SceneFile) -> None:
@@ -211,9 +238,10 @@ class SafeBox:
         self._reach = self._longest_levers(robot)
 
     def _longest_levers(self, robot: Robot) -> FloatArray:
-        """Return r (S, c): the largest possible distance of a sphere's centre from each joint's axis [m].
+        """Return upper bounds of the distances of S sphere centres from the axes of c chain joints, (S, c) [m].
 
-        It is 0 for joints farther out than the sphere.
+        The bound is 0 for a joint that does not move the sphere. For a prismatic joint it is 1, because the joint moves
+        the sphere by 1 m per m.
         """
         mdh, spheres = self._mdh, self._spheres
         own = np.einsum("sij,sj->si", self._in_link[spheres.links], _homogeneous(spheres.centres))[:, :3]
@@ -231,7 +259,11 @@ class SafeBox:
         return reach
 
     def _places(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return centres (N, S, 3) [m] at postures q (N, c), and the levers |dp/dq| (N, S, c) [m/rad, m/m]."""
+        """Return the centres p of all S spheres at postures q (N, c), and their levers.
+
+        Returns:
+            Centres in the base link, (N, S, 3) [m], and levers |dp/dq| of c chain joints, (N, S, c) [m/rad, m/m].
+        """
         mdh, spheres = self._mdh, self._spheres
         R, steps = mdh.relative_rotations(q), mdh.relative_positions()
         at = np.tile(mdh.base, (len(q), 1, 1))
@@ -252,7 +284,13 @@ class SafeBox:
         return centres, np.where(np.arange(mdh.size) <= spheres.links[:, None], levers, 0.0)
 
     def _clearances(self, p: FloatArray) -> tuple[FloatArray, list[str]]:
-        """Return the clearance of every sphere from each border, (B, N, S) [m], negative beyond, and the names."""
+        """Return the clearance of every sphere from each border, (B, N, S) [m], and the names of the B borders.
+
+        A clearance is negative if the sphere reaches beyond the border, and infinite if the border does not concern it.
+
+        Args:
+            p: centres of the spheres at N postures, (N, S, 3) [m].
+        """
         scene = self.scene
         found: list[tuple[FloatArray, Border]] = []
         for box in scene.inside:
@@ -274,14 +312,23 @@ class SafeBox:
         return np.array(distances).reshape(len(found), *p.shape[:2]), names
 
     def shortfall(self, q: FloatArray, tube: FloatArray) -> FloatArray:
-        """Return the missing clearance [m] of postures q (N, n) [rad], (N,); it is negative inside.
+        """Return the distance by which postures lack clearance from the borders of the free space, (N,) [m].
 
-        Joints may be off by tube (n,) [rad].
+        It is negative for a posture that keeps the required margin.
+
+        Args:
+            q: postures, (N, n) [rad].
+            tube: largest deviation of each joint from these postures, (n,) [rad].
         """
         return np.asarray(self._shortfalls(q, tube).max(axis=1, initial=-np.inf))
 
     def _shortfalls(self, q: FloatArray, tube: FloatArray) -> FloatArray:
-        """Return the missing clearance (N, B) [m] of postures q (N, n) [rad] at each border, as `shortfall` does."""
+        """Return the missing clearance of postures from each of the B borders, (N, B) [m]; negative if it is kept.
+
+        Args:
+            q: postures, (N, n) [rad].
+            tube: largest deviation of each joint from these postures, (n,) [rad].
+        """
         c = self._mdh.size
         centres, levers = self._places(q[:, :c])
         moved = levers @ tube[:c] + 0.5 * self._second_order(np.tile(tube[:c], (len(q), 1)))
@@ -289,12 +336,20 @@ class SafeBox:
         return np.asarray((self.scene.margin_m + moved - clearances).max(axis=2, initial=-np.inf).T)
 
     def _second_order(self, d: FloatArray) -> FloatArray:
-        """Return sum_ij r_max(i,j) d_i d_j of every sphere for d (N, c), (N, S) [m]: a second-order bound."""
+        """Return twice the second-order bound of the motion of every sphere, sum_ij r_max(i,j) d_i d_j, (N, S) [m].
+
+        Args:
+            d: largest deviations of c chain joints at N postures, (N, c) [rad].
+        """
         before = np.cumsum(d, axis=1) - d
         return np.asarray((d**2 + 2.0 * d * before) @ self._reach.T)
 
     def prove(self, motion: Motion, tube: FloatArray) -> None:
-        """Raise SafetyError unless a motion provably stays in free space while joints are within tube (n,) [rad] of it.
+        """Raise SafetyError unless it is proven that the arm stays in the free space throughout a motion.
+
+        Args:
+            motion: the motion.
+            tube: largest deviation of each joint from the motion, (n,) [rad].
 
         Raises:
             SafetyError: the motion leaves the free space, or the proof fails; names link, border, time and distance.
@@ -304,14 +359,18 @@ class SafeBox:
         self._prove_spans(motion, pieces, spans, np.zeros((len(spans[0]), 1)), tube)
 
     def prove_entry(self, motion: Motion, tube: FloatArray) -> None:
-        """Raise SafetyError unless a motion that begins outside provably comes in directly, and then stays inside.
+        """Raise SafetyError unless it is proven that a motion from outside enters the free space directly and stays in.
 
         Until it is first inside a border, the motion may be as far outside as at its start, plus `ENTRY_M`. After that
-        it may be outside by `ENTRY_M`. Once it was inside by `ENTRY_M`, it may not be outside at all. Joints may be off
-        by tube (n,) [rad].
+        it may be outside by `ENTRY_M`. Once it was inside by `ENTRY_M`, it may not be outside at all.
+
+        Args:
+            motion: the motion, which begins outside the free space.
+            tube: largest deviation of each joint from the motion, (n,) [rad].
 
         Raises:
-            SafetyError: the motion ends outside, leaves its allowance, or comes out again; as `prove`.
+            SafetyError: the motion ends outside, is farther outside than permitted, comes out again, or the proof
+                fails.
         """
         pieces = motion.pieces()
         spans = piece, begin, _ = _first_spans(pieces)
@@ -323,9 +382,17 @@ class SafeBox:
         self._prove_spans(motion, pieces, spans, allowed[:-1], tube)
 
     def _prove_spans(self, motion: Motion, pieces: Pieces, spans: Spans, allowed: FloatArray, tube: FloatArray) -> None:
-        """Raise SafetyError unless all time spans are proven to be outside each border by at most `allowed` (N, B) [m].
+        """Raise SafetyError unless it is proven that the arm keeps its clearance from all borders in all time spans.
 
-        One column of `allowed` counts for all borders.
+        A span that is not proven is halved, until the proof succeeds or the span is too short.
+
+        Args:
+            motion: the motion.
+            pieces: the motion as piecewise polynomials.
+            spans: piece, start and end of N time spans, which cover the motion.
+            allowed: distance by which the arm may be outside each border in each span, (N, B) [m]; a single column
+                counts for all borders.
+            tube: largest deviation of each joint from the motion, (n,) [rad].
         """
         piece, begin, end = spans
         while len(piece):
@@ -346,7 +413,9 @@ class SafeBox:
     def _unproven(
         self, motion: Motion, pieces: Pieces, spans: Spans, allowed: FloatArray, tube: FloatArray
     ) -> NDArray[np.bool_]:
-        """Return a mask (N,) of the time spans that are not proven.
+        """Return a mask (N,) of the time spans for which it is not proven that the arm keeps its clearance.
+
+        Arguments are those of `_prove_spans`.
 
         Raises:
             SafetyError: the middle of a span is outside already.
@@ -385,7 +454,7 @@ class SafeBox:
 
 
 def _first_spans(pieces: Pieces) -> Spans:
-    """Return the time spans of at most `FIRST_SPAN_S` into which a motion is divided at first."""
+    """Return time spans of at most `FIRST_SPAN_S` that cover a motion: piece, and start and end in it [s], (N,) each."""
     counts = np.maximum(1, np.ceil(pieces.durations / FIRST_SPAN_S)).astype(np.int64)
     piece = np.repeat(np.arange(len(counts)), counts)
     place = np.arange(len(piece)) - np.repeat(np.cumsum(counts) - counts, counts)

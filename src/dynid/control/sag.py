@@ -14,12 +14,12 @@ SAMPLE_S = 0.02  # time between samples [s]; within it, gravity changes by a few
 
 @dataclass(frozen=True, eq=False)
 class Sag:
-    """Expected deviation of an arm from its reference.
+    """Expected deviation of an arm from its reference: sag under gravity, and oscillation of a held arm.
 
     Attributes:
-        stiffness: torque per deviation at rest of a law that does not carry gravity, (n,) [N m/rad]; None for a law
-            that does.
-        sway_rad: amplitude by which a held arm sways [rad].
+        stiffness: torque per deviation of a control law without gravity compensation, (n,) [N m/rad]; None for a law
+            that compensates gravity.
+        sway_rad: amplitude of the oscillation of a held arm [rad].
     """
 
     stiffness: FloatArray | None
@@ -27,19 +27,28 @@ class Sag:
 
     @classmethod
     def of(cls, settings: ControllerSettings, law: TorqueLaw, sway_rad: float = 0.0) -> "Sag":
-        """Return the deviation to expect under a control law; `sway_rad` is the amplitude of swaying [rad].
+        """Return the expected deviation of an arm from its reference under a control law.
 
-        A law that does not carry gravity has the stiffness M_hat K_P.
+        A law that does not compensate gravity has the stiffness M_hat K_P.
+
+        Args:
+            settings: settings with M_hat and K_P.
+            law: the control law.
+            sway_rad: amplitude of the oscillation of a held arm [rad].
         """
         if law.uses_model:
             return cls(None, sway_rad if law.follows_reference else 0.0)
         return cls(np.array(settings.inertia_kg_m2) * np.array(settings.proportional_gain_1_s2), sway_rad)
 
     def along(self, motion: Motion, torques: Torques | None) -> FloatArray:
-        """Return how far each joint may sag along a motion, (n,) [rad]: the largest gravity torque over its stiffness.
+        """Return the largest sag of each joint along a motion, (n,) [rad]: its largest gravity torque / stiffness.
 
-        `torques` predicts torques; without it, or with a law that carries gravity, nothing sags. Friction may hold a
-        joint still farther away, to either side; this is not included, because it is unknown without a model.
+        The sag is zero if the control law compensates gravity. Friction may hold a joint still farther away from its
+        reference. This is not included, because it is unknown without a model.
+
+        Args:
+            motion: the motion.
+            torques: function `(q, dq, ddq) -> tau` that predicts torques; None gives a sag of zero.
         """
         size = len(motion.start)
         if self.stiffness is None or torques is None:

@@ -18,14 +18,14 @@ Switch = Callable[[TorqueLaw], None]
 
 
 class ControllerSelection:
-    """Controller of one arm: its present law and model.
+    """Controller of one arm, with its present control law and model, which can be exchanged at run time.
 
     Every change is checked as a whole and takes effect between two cycles. A refused change changes nothing.
 
     Args:
         robot: the robot.
         settings: settings of the robot's controller.
-        mount: name of the arm's mount; None is the default of robot.yaml.
+        mount: name of the arm's mount; None means the default of robot.yaml.
     """
 
     def __init__(self, robot: Robot, settings: ControllerSettings, mount: str | None = None) -> None:
@@ -40,7 +40,7 @@ class ControllerSelection:
 
     @cached_property
     def gate(self) -> ModelGate:
-        """Gate that a model must pass before it may move the arm."""
+        """Safety gate that a model must pass before it may move the arm."""
         return ModelGate(self.robot, self.arm_model)
 
     @cached_property
@@ -49,7 +49,7 @@ class ControllerSelection:
         return compile_single(self.arm_model)
 
     def prepare(self) -> None:
-        """Compile the functions that models need; call it while nothing moves."""
+        """Compile the functions for the safety gate and the inverse dynamics; call it while nothing moves."""
         _ = self.gate, self.inverse_dynamics
 
     def set_mount(self, mount: str) -> None:
@@ -66,7 +66,12 @@ class ControllerSelection:
         self.exchange()
 
     def make(self, name: str, model: ControlModel | None = None, share: float | None = None) -> TorqueLaw:
-        """Return a law by its name, with the present model and friction share unless others are given.
+        """Return the control law with a name.
+
+        Args:
+            name: one of `CONTROLLERS`.
+            model: model for the law; None means the present model.
+            share: fraction of friction that gravity compensation compensates, 0 to 1; None means the present fraction.
 
         Raises:
             UnknownNameError: there is no such law.
@@ -92,18 +97,19 @@ class ControllerSelection:
         switch: Switch | None = None,
         gated: bool = False,
     ) -> None:
-        """Exchange the law, the model, or both from the next cycle on; a refused exchange changes nothing.
+        """Exchange the control law, the model, or both from the next cycle on; a refused exchange changes nothing.
 
         Args:
             name: name of the law; None keeps the present law.
             model: model for the laws; None keeps the present model.
-            friction_share: share of friction that gravity compensation gives, 0 to 1; None keeps the present share.
-            switch: function that hands over to the law and may refuse; None is the controller's own `switch_to`.
-            gated: whether to skip the gate, for a model that has passed it and differs by a payload only.
+            friction_share: fraction of friction that gravity compensation compensates, 0 to 1; None keeps the present
+                fraction.
+            switch: function that switches to the law, and may refuse; None means the controller's own `switch_to`.
+            gated: whether to skip the safety gate, for a model that has passed it and differs by a payload only.
 
         Raises:
             UnknownNameError: there is no such law.
-            ConfigurationError: the share is not between 0 and 1.
+            ConfigurationError: the fraction is not between 0 and 1.
             SafetyError: the gate refuses the model, the law needs a model and there is no model, or `switch` refuses.
         """
         if friction_share is not None and not 0.0 <= friction_share <= 1.0:

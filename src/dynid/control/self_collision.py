@@ -18,7 +18,13 @@ FINEST_RAD = 1e-4  # step at which close links count as touching: some hundredth
 
 @dataclass(frozen=True, eq=False)
 class Contact:
-    """Two links that touch, with the time [s] and posture (n,) [rad] of the contact."""
+    """Contact of two links in a motion.
+
+    Attributes:
+        time_s: time since the start of the motion.
+        q: posture at this time, (n,) [rad].
+        links: names of the two links.
+    """
 
     time_s: float
     q: FloatArray
@@ -27,9 +33,14 @@ class Contact:
 
 @dataclass(frozen=True, eq=False)
 class _Spans:
-    """Time spans within pieces of a motion, from begin to end (N,) [s] since the start of their piece (N,).
+    """N time spans of a motion, each within one piece (polynomial) of the motion.
 
-    Within a span, joints are at most `away` (N, n) [rad] from the posture q (N, n) [rad] in its middle.
+    Attributes:
+        piece: index of the piece that contains the span, (N,).
+        begin: start of the span since the start of its piece, (N,) [s].
+        end: end of the span since the start of its piece, (N,) [s].
+        q: posture in the middle of the span, (N, n) [rad].
+        away: largest deviation of each joint from this posture within the span, (N, n) [rad].
     """
 
     piece: NDArray[np.int64]
@@ -40,7 +51,12 @@ class _Spans:
 
     @classmethod
     def whole(cls, pieces: Pieces, step: float) -> "_Spans":
-        """Return spans of all pieces, each with a total joint travel below a quarter of a step [rad]."""
+        """Return time spans that cover a motion, each with a total joint travel of at most a quarter of `step` [rad].
+
+        Args:
+            pieces: the motion as piecewise polynomials.
+            step: travel, summed over all joints, between two checked postures [rad].
+        """
         fastest = np.abs(pieces.bernstein(1)).max(axis=1).sum(axis=1) * pieces.durations
         counts = np.maximum(1, np.ceil(4.0 * fastest / step)).astype(np.int64)
         piece = np.repeat(np.arange(len(counts)), counts)
@@ -53,14 +69,19 @@ class _Spans:
         return cls(piece, begin, end, *pieces.around(piece, begin, end))
 
     def finer(self, pieces: Pieces, where: slice) -> "_Spans":
-        """Return the spans of a slice, each divided into `FINER` spans."""
+        """Return the time spans of a slice, each divided into `FINER` spans.
+
+        Args:
+            pieces: the motion as piecewise polynomials.
+            where: slice of the spans to divide.
+        """
         piece = np.repeat(self.piece[where], FINER)
         step = np.repeat((self.end - self.begin)[where] / FINER, FINER)
         begin = np.repeat(self.begin[where], FINER) + step * np.tile(np.arange(FINER), len(self.begin[where]))
         return self._of(pieces, piece, begin, begin + step)
 
     def groups(self, step: float) -> Iterator[slice]:
-        """Yield slices of neighbouring spans with a total joint travel of at most a step [rad]."""
+        """Yield slices of neighbouring time spans whose travel, summed over all joints, is about `step` [rad]."""
         way = np.cumsum(2.0 * self.away.sum(axis=1))
         begins = np.flatnonzero(np.diff(np.floor(way / step), prepend=-1.0))
         for begin, end in zip(begins.tolist(), [*begins.tolist()[1:], len(way)], strict=True):
@@ -68,10 +89,10 @@ class _Spans:
 
 
 class SelfCollision(LinkShapes):
-    """Contact check between links of a robot; URDF joints that are not axes of the robot stay at zero.
+    """Check of a robot's postures and motions for contact between its links.
 
-    Not checked are shapes of the same link, of neighbouring links, and of links on the same parent, such as two
-    fingers, as well as links that already touch at the rest posture.
+    URDF joints that are not axes of the robot stay at zero. Some pairs are not checked: shapes of the same link, of
+    neighbouring links, and of links on the same parent, such as two fingers; and links that touch at the rest posture.
 
     Raises:
         ConfigurationError: the URDF is not valid, lacks a joint, or names a shape that cannot be loaded.
@@ -98,7 +119,7 @@ class SelfCollision(LinkShapes):
         return self._shapes, self._model
 
     def contact_at(self, q: FloatArray) -> tuple[str, str] | None:
-        """Return two links that touch at a posture q (n,) [rad], or None if no links touch."""
+        """Return the names of two links that touch at a posture q (n,) [rad], or None if no links touch."""
         if not self.pairs or not self._collides(q, stop_at_first=True):
             return None
         return self.touching(q)[0]
@@ -106,8 +127,11 @@ class SelfCollision(LinkShapes):
     def first_contact_along(self, pieces: Pieces) -> Contact | None:
         """Return the first contact of links along a motion, at samples or between them; None if there is no contact.
 
-        The distance of two links changes by no more than the angles of the joints between them times their longest
-        levers. If links are closer than that, a smaller part of the motion is checked.
+        The distance of two links changes by at most the motion of each joint between them times its longest lever. If
+        links are closer than that, the part of the motion is divided into finer parts.
+
+        Args:
+            pieces: the motion as piecewise polynomials.
         """
         if not self.pairs:
             return None
@@ -115,9 +139,15 @@ class SelfCollision(LinkShapes):
         return self._contact(pieces, _Spans.whole(pieces, STEP_RAD), every, STEP_RAD)
 
     def _contact(self, pieces: Pieces, spans: _Spans, pairs: NDArray[np.int64], step: float) -> Contact | None:
-        """Return the first contact of some pairs of links within time spans.
+        """Return the first contact of some pairs of links within time spans of a motion, or None.
 
         A pair's distance is computed again only after the joints may have moved by enough to use up the last distance.
+
+        Args:
+            pieces: the motion as piecewise polynomials.
+            spans: time spans of the motion.
+            pairs: indices of the pairs of links, (k,).
+            step: travel, summed over all joints, between two checked postures [rad].
         """
         levers, last = self._levers[pairs], np.zeros((len(pairs), len(self._joints)))
         room = np.full(len(pairs), -np.inf)
@@ -143,7 +173,12 @@ class SelfCollision(LinkShapes):
         return None
 
     def _distances_at(self, q: FloatArray, pairs: NDArray[np.int64]) -> FloatArray:
-        """Return distances (k,) [m] of pairs (k,) at a posture q (n,) [rad]; zero or negative if they overlap."""
+        """Return the distances of pairs of links at a posture, (k,) [m]; zero or negative if the links overlap.
+
+        Args:
+            q: posture, (n,) [rad].
+            pairs: indices of the pairs, (k,).
+        """
         full = self._neutral.copy()
         full[self._places] = q
         pinocchio.updateGeometryPlacements(self._model, self._data, self._shapes, self._results, full)
@@ -152,7 +187,7 @@ class SelfCollision(LinkShapes):
         )
 
     def _longest_levers(self) -> FloatArray:
-        """Return the largest change of a pair's distance per joint motion, (pairs, n) [m/rad, m/m]."""
+        """Return the largest change of each pair's distance per motion of each joint, (pairs, n) [m/rad, m/m]."""
         found = np.zeros((self.pairs, len(self._joints)))
         for row, pair in enumerate(self._shapes.collisionPairs):
             shapes = [self._shapes.geometryObjects[k] for k in (pair.first, pair.second)]
@@ -169,7 +204,7 @@ class SelfCollision(LinkShapes):
         return found
 
     def _above(self, joint: int) -> list[int]:
-        """Return a joint and all joints between it and the base."""
+        """Return the indices of a joint and of all joints between it and the base, in the pinocchio model."""
         found = []
         while joint > 0:
             found.append(joint)

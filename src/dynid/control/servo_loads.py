@@ -10,14 +10,14 @@ LONGEST_STEP_S = 1.0  # longest time for which a current is assumed to have flow
 
 
 class ServoLoads:
-    """Used share of each servo's overload capacity, counted from measured torques as the driver's guard counts it.
+    """Running estimate of the used fraction of each servo's overload capacity, from measured torques.
 
-    The driver's own count replaces the estimate whenever it arrives. In between the estimate goes on: it rises with
-    the current and decays while the servos carry less than their nominal currents. The driver reports its count only
-    while it limits overload; before the first report the load is zero, because the model of the servos may not apply.
+    The driver's own count replaces the estimate whenever it arrives. Between two counts the estimate rises with the
+    current, and decays while the servos carry less than their nominal currents. The driver reports its count only while
+    it limits overload. Before the first report the estimate is zero, because the model of the servos may not apply.
 
     Args:
-        robot: robot whose servos are counted; without motors.yaml their load is unknown and stays zero.
+        robot: the robot; without motors.yaml the load of its servos is unknown and stays zero.
     """
 
     def __init__(self, robot: Robot) -> None:
@@ -29,17 +29,20 @@ class ServoLoads:
 
     @property
     def now(self) -> FloatArray:
-        """Present estimate of used overload capacity, (n,) [-]: at 1 a servo switches off. The array is a copy."""
+        """Present estimate of the used fraction of each servo's overload capacity, (n,) [-]; at 1 a servo switches off.
+
+        The array is a copy.
+        """
         return self._load.copy()
 
     def note(self, stamp_ns: int, torque: FloatArray) -> None:
-        """Count the measured torques, (n,) [N m] at the joints, since the previous state.
+        """Update the estimate of the used overload capacity with the torques measured in a state.
 
         A timestamp that is not later than the previous one shows that the driver has restarted, and adds no load.
 
         Args:
             stamp_ns: timestamp of the state [ns].
-            torque: torques that the servos report; a state that is not finite is left out.
+            torque: measured torques at the joints, (n,) [N m]; a state that is not finite is ignored.
         """
         if self._overload is None or not self._reported or not np.isfinite(torque).all():
             return
@@ -49,7 +52,11 @@ class ServoLoads:
         self._load = self._overload.step(self._load, current, min(passed_s, LONGEST_STEP_S))
 
     def report(self, load: FloatArray) -> None:
-        """Replace the estimate by the driver's own count, (n,) [-]; negative values and non-finite ones are ignored."""
+        """Replace the estimate of the used overload capacity by the driver's own count.
+
+        Args:
+            load: used fraction of each servo's overload capacity, (n,) [-]; negative and non-finite values are ignored.
+        """
         if self._overload is not None and load.shape == self._load.shape:
             self._reported = True
             self._load = np.where(np.isfinite(load) & (load >= 0.0), load, self._load)

@@ -6,19 +6,24 @@ LONGEST_GAP_S = 1.0  # longest gap in the states: after it the hardware has swit
 
 
 class StampWatch:
-    """Check of each stamp against the newest stamp in use."""
+    """Check of the time stamps of an arm's states: each must advance from the newest stamp so far."""
 
     def __init__(self) -> None:
         self._stale = 0
 
     def clear(self) -> None:
-        """Reset the count of stale stamps."""
+        """Reset the count of time stamps that did not advance."""
         self._stale = 0
 
     def fault(self, last_ns: int, stamp_ns: int) -> str:
-        """Return the fault of a stamp that follows the newest one, both [ns], as a sentence; "" if there is none.
+        """Return a sentence about the fault of a time stamp, or "" if it has no fault.
 
-        A stamp that only repeats, or is slightly older, is no fault; the caller must skip its state.
+        A stamp that is equal to the newest stamp or slightly older is not a fault, unless this repeats too often; the
+        caller must skip its state.
+
+        Args:
+            last_ns: newest stamp before this one [ns].
+            stamp_ns: the stamp to check [ns].
         """
         if stamp_ns > last_ns:
             self._stale = 0

@@ -23,7 +23,11 @@ GOLDEN = 2.399963  # golden angle [rad]: separates the phases of any number of j
 
 
 def checked_sway(amplitude_rad: float, frequency_hz: float) -> tuple[float, float]:
-    """Return amplitude [rad] and angular frequency [rad/s] of the swaying, after a check of both.
+    """Check the settings of the small oscillation of a held arm; return amplitude [rad] and angular frequency [rad/s].
+
+    Args:
+        amplitude_rad: amplitude.
+        frequency_hz: frequency.
 
     Raises:
         ConfigurationError: the amplitude is negative, the frequency is not positive, or `MOST_RAD` or `MOST_RAD_S` is
@@ -39,7 +43,7 @@ def checked_sway(amplitude_rad: float, frequency_hz: float) -> tuple[float, floa
 
 
 class SwayingController(ArmController):
-    """An `ArmController` whose reference sways while it is held, but not during a motion.
+    """An `ArmController` that adds a small oscillation (swaying) to a reference which stands still, not to a motion.
 
     A joint near its limit sways less, so that the reference never leaves the limits. A new amplitude or frequency takes
     effect once the present swaying has faded.
@@ -75,7 +79,13 @@ class SwayingController(ArmController):
         self._now = self._wanted
 
     def sway(self, amplitude_rad: float, frequency_hz: float) -> None:
-        """Set amplitude and frequency of the swaying; they apply once the present swaying has faded.
+        """Set amplitude and frequency of the small oscillation of a held arm.
+
+        They take effect once the present oscillation has faded.
+
+        Args:
+            amplitude_rad: amplitude of every joint; 0 switches the oscillation off.
+            frequency_hz: frequency of every joint.
 
         Raises:
             ConfigurationError: amplitude or frequency is not valid, see `checked_sway`.
@@ -83,14 +93,25 @@ class SwayingController(ArmController):
         self._wanted = checked_sway(amplitude_rad, frequency_hz)
 
     def reset(self, q: FloatArray) -> None:
-        """Reset the controller to rest at the measured posture q, (n,) [rad]; swaying starts anew."""
+        """Reset the controller to rest at the measured posture q, (n,) [rad]; the oscillation starts anew."""
         super().reset(q)
         self._level = self._time_s = self._stood_s = 0.0
 
     def update(
         self, dt: float, q: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
-        """Return the torque (n,) [N m] as `ArmController.update` does, all (n,), while a standing reference sways."""
+        """Run one cycle; return the torque (n,) [N m] for the reference, which oscillates while it stands still.
+
+        Args:
+            dt: time since the previous call [s].
+            q: measured positions, (n,) [rad].
+            q_ref: reference positions without the oscillation, (n,) [rad].
+            dq_ref: reference velocities, (n,) [rad/s].
+            ddq_ref: reference accelerations, (n,) [rad/s^2].
+
+        Raises:
+            DataError: dt is not positive.
+        """
         if not self._level:
             self._now = self._wanted
         standing = self.law.follows_reference and stands(dq_ref, ddq_ref)

@@ -13,7 +13,7 @@ ATTEMPTS = 20  # most attempts to find a pace: on a short way, a lower pace lowe
 
 
 class ToolSpeed:
-    """Limit for the speed of the fastest link's end along motions, as the driver's guard computes it.
+    """Speed of the fastest link end, such as the tool, along motions, computed as in the driver's safety guard.
 
     Args:
         robot: robot with URDF and tool.
@@ -27,7 +27,7 @@ class ToolSpeed:
         self._posture, self.limit_m_s, self.allowed_m_s = Posture(robot), limit_m_s, TOOL_SHARE * limit_m_s
 
     def along(self, motion: Motion) -> tuple[FloatArray, FloatArray]:
-        """Return times [s] and the speeds [m/s] of the fastest link's end at them, (N,) each."""
+        """Return sample times of a motion [s], and the speed of its fastest link end at these times [m/s], (N,) each."""
         times = np.linspace(0.0, motion.duration, 1 + int(np.ceil(motion.duration / SAMPLE_S)))
         q, dq, _ = motion.sample_all(times)
         found = np.empty(len(times))

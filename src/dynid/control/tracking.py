@@ -1,4 +1,4 @@
-"""Tracking error of a run."""
+"""Statistics of the tracking errors of a run."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,13 @@ from dynid.robot import FloatArray, read_only
 
 @dataclass(frozen=True, eq=False)
 class Tracking:
-    """Tracking errors of a run: root mean square and largest, (n,) each [rad], and the number of states."""
+    """Tracking errors of a run.
+
+    Attributes:
+        rms: root mean square of each joint's error, (n,) [rad].
+        largest: largest absolute error of each joint, (n,) [rad].
+        states: number of states from which they were computed.
+    """
 
     rms: FloatArray
     largest: FloatArray
@@ -30,7 +36,11 @@ class Tracking:
 
 
 class TrackingMeter:
-    """Accumulator of the tracking errors of n joints."""
+    """Accumulator of tracking errors.
+
+    Args:
+        size: number of joints n.
+    """
 
     def __init__(self, size: int) -> None:
         self._squares, self._largest, self._states = np.zeros(size), np.zeros(size), 0
@@ -38,17 +48,22 @@ class TrackingMeter:
         self.clear()
 
     def clear(self) -> None:
-        """Discard all accumulated errors."""
+        """Discard all tracking errors accumulated so far."""
         self._squares[:], self._largest[:], self._states = 0.0, 0.0, 0
 
     def add(self, error: FloatArray, tolerance: FloatArray) -> bool:
-        """Add the error of one state, (n,) [rad]; return whether a joint exceeds its tolerance, (n,) [rad]."""
+        """Add the tracking errors of one state; return whether the error of a joint exceeds its tolerance.
+
+        Args:
+            error: tracking errors, (n,) [rad].
+            tolerance: largest permitted absolute errors, (n,) [rad].
+        """
         self._states += 1
         beyond: bool = add_error(error, tolerance, self._squares, self._largest)
         return beyond
 
     def result(self) -> Tracking:
-        """Return the tracking errors accumulated so far."""
+        """Return the statistics of the tracking errors accumulated so far."""
         return Tracking(
             read_only(np.sqrt(self._squares / max(self._states, 1))), read_only(self._largest), self._states
         )
