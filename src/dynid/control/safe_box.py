@@ -454,7 +454,7 @@ class SafeBox:
 
 
 def _first_spans(pieces: Pieces) -> Spans:
-    """Return time spans of at most `FIRST_SPAN_S` that cover a motion: piece, and start and end in it [s], (N,) each."""
+    """Return time spans of at most `FIRST_SPAN_S` that cover a motion: piece, start and end in it [s], (N,) each."""
     counts = np.maximum(1, np.ceil(pieces.durations / FIRST_SPAN_S)).astype(np.int64)
     piece = np.repeat(np.arange(len(counts)), counts)
     place = np.arange(len(piece)) - np.repeat(np.cumsum(counts) - counts, counts)

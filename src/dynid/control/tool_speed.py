@@ -27,7 +27,7 @@ class ToolSpeed:
         self._posture, self.limit_m_s, self.allowed_m_s = Posture(robot), limit_m_s, TOOL_SHARE * limit_m_s
 
     def along(self, motion: Motion) -> tuple[FloatArray, FloatArray]:
-        """Return sample times of a motion [s], and the speed of its fastest link end at these times [m/s], (N,) each."""
+        """Return sample times of a motion [s], and the speeds of its fastest link end at them [m/s], (N,) each."""
         times = np.linspace(0.0, motion.duration, 1 + int(np.ceil(motion.duration / SAMPLE_S)))
         q, dq, _ = motion.sample_all(times)
         found = np.empty(len(times))

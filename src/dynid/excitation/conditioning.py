@@ -2,9 +2,10 @@
 
     python -m dynid.excitation.conditioning [--robot crane_x7] [--sampling-ms 40] [--csv table.csv]
 
-The paper's values belong to measured motions, those computed here to noise-free references. At low speed and short
-sampling intervals, noise in the measured accelerations makes the paper's kappa smaller. paper_condition_numbers.csv
-holds kappa of arXiv:2605.15949v2, Appendix A (CC BY 4.0), for sampling intervals of 10, 20, 40 and 80 ms.
+The paper is arXiv:2605.15949. Its values belong to measured motions, those computed here to noise-free references. At
+low speed and short sampling intervals, noise in the measured accelerations makes the paper's condition number kappa
+smaller. paper_condition_numbers.csv holds kappa of arXiv:2605.15949v2, Appendix A (CC BY 4.0), for sampling intervals
+of 10, 20, 40 and 80 ms.
 """
 
 import argparse
@@ -26,14 +27,22 @@ SAMPLING_MS = (10, 20, 40, 80)  # sampling intervals in the paper's tables [ms]
 
 
 def paper_condition_numbers(sampling_ms: int) -> dict[str, float]:
-    """Return the paper's condition numbers by name of the trajectory, for a sampling interval out of SAMPLING_MS."""
+    """Return the condition numbers of arXiv:2605.15949v2, Appendix A, by name of the trajectory.
+
+    Args:
+        sampling_ms: sampling interval [ms], one of `SAMPLING_MS`.
+    """
     with PAPER.open(encoding="utf-8", newline="") as stream:
         rows = [row for row in csv.DictReader(stream) if int(row["sampling_ms"]) == sampling_ms]
     return {row["trajectory"]: float(row["kappa"]) for row in rows}
 
 
 def compare(robot_name: str, sampling_ms: int) -> list[dict[str, object]]:
-    """Return the condition numbers of a robot's motions as table rows, one for each trajectory and profile.
+    """Return the regressor's condition numbers on a robot's motions as table rows, one for each trajectory and profile.
+
+    Args:
+        robot_name: name of the robot.
+        sampling_ms: sampling interval of the motions [ms], one of `SAMPLING_MS`.
 
     Raises:
         UnknownNameError: the robot does not exist.
@@ -61,7 +70,7 @@ def compare(robot_name: str, sampling_ms: int) -> list[dict[str, object]]:
 
 
 def main() -> None:
-    """Print the table of condition numbers."""
+    """Print the table of condition numbers of all trajectories, next to those of the paper; run as a script."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--robot", default="crane_x7")
     parser.add_argument("--sampling-ms", type=int, choices=SAMPLING_MS, default=40)

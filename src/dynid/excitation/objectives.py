@@ -31,7 +31,15 @@ SHARPNESS = 6  # exponent m of the condition objective
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """Bounds of states, (n,) each: positions [rad], velocities [rad/s], accelerations [rad/s^2], torques [N m]."""
+    """Bounds of the states and torques of an excitation motion.
+
+    Attributes:
+        lower: lower position bounds, (n,) [rad].
+        upper: upper position bounds, (n,) [rad].
+        velocity: bounds of absolute velocities, (n,) [rad/s].
+        acceleration: bounds of absolute accelerations, (n,) [rad/s^2].
+        torque: bounds of absolute torques, (n,) [N m].
+    """
 
     lower: FloatArray
     upper: FloatArray
@@ -45,7 +53,7 @@ class Problem:
     """Optimisation problem of an excitation motion.
 
     Attributes:
-        series: functions of time.
+        series: functions of time whose coefficients are optimised.
         times: times of the samples, (N,) [s].
         regressor: function from states q, dq and ddq (N, n) to the regressor of the base parameters (N, n, p).
         phi: base parameters that predict the torques, (p,) [SI].
@@ -65,7 +73,14 @@ class Problem:
 
 
 def log_condition(A: FloatArray) -> tuple[float, FloatArray]:
-    """Return the smooth log kappa of W [-] and its gradient (p, p) with respect to A = W'W (p, p)."""
+    """Return a smooth approximation of log kappa(W) [-], the log condition number of a regressor, and its gradient.
+
+    Args:
+        A: matrix W'W of the regressor W stacked over all samples, (p, p).
+
+    Returns:
+        The value, and its gradient with respect to A, (p, p).
+    """
     values, vectors = np.linalg.eigh(A)
     values = np.maximum(values, values[-1] * 1e-14)
     high, low = (values / values[-1]) ** SHARPNESS, (values[0] / values) ** SHARPNESS
@@ -75,7 +90,14 @@ def log_condition(A: FloatArray) -> tuple[float, FloatArray]:
 
 
 def d_optimality(A: FloatArray) -> tuple[float, FloatArray]:
-    """Return -log det A / (2 p) [-] and its gradient (p, p)."""
+    """Return the D-optimality -log det A / (2 p) [-] of a regressor, and its gradient.
+
+    Args:
+        A: matrix W'W of the regressor W stacked over all samples, (p, p).
+
+    Returns:
+        The value, and its gradient with respect to A, (p, p).
+    """
     values, vectors = np.linalg.eigh(A)
     values = np.maximum(values, values[-1] * 1e-14)
     half = -0.5 / len(values)
@@ -86,14 +108,32 @@ OBJECTIVES = {"condition": log_condition, "d_optimal": d_optimality}
 
 
 def excess(values: FloatArray, lower: FloatArray, upper: FloatArray) -> tuple[float, FloatArray]:
-    """Return the mean squared excess [-] of values (N, n) over bounds (n,), relative to their width; and its slope."""
+    """Return the penalty on values beyond their bounds [-], and its gradient by the values (N, n).
+
+    The penalty is the squared excess divided by the squared distance of the bounds, summed over joints and averaged
+    over samples.
+
+    Args:
+        values: values at N samples, (N, n) in any unit.
+        lower: lower bounds, (n,) in the same unit.
+        upper: upper bounds, (n,) in the same unit.
+    """
     width = np.where(np.isfinite(upper - lower), upper - lower, 1.0)
     over = (np.maximum(values - upper, 0.0) + np.minimum(values - lower, 0.0)) / width
     return float((over**2).sum()) / len(values), 2.0 * over / width / len(values)
 
 
 def cost(problem: Problem, coefficients: FloatArray, penalty: float) -> tuple[float, FloatArray]:
-    """Return the objective plus `penalty` times the violations [-], and the gradient by coefficients (k, n) [rad]."""
+    """Return the objective of an excitation motion plus weighted penalties on violated bounds [-], and its gradient.
+
+    Args:
+        problem: the optimisation problem.
+        coefficients: coefficients of the motion, (k, n) [rad].
+        penalty: weight of the penalties.
+
+    Returns:
+        The value, and its gradient by the coefficients, (k, n).
+    """
     shapes = problem.series.functions(problem.times)
     states: States = tuple(shape @ coefficients for shape in shapes)  # type: ignore[assignment]
     W = problem.regressor(*states)
@@ -122,7 +162,14 @@ def cost(problem: Problem, coefficients: FloatArray, penalty: float) -> tuple[fl
 
 
 def _regressor_gradient(regressor: Regressor, states: States, which: int, pull: FloatArray) -> FloatArray:
-    """Return the gradient (N, n) by q (`which` 0), dq (1) or ddq (2) of a function of W with the gradient `pull`."""
+    """Return the gradient of a function of the regressor W by the positions, velocities or accelerations, (N, n).
+
+    Args:
+        regressor: function from states q, dq and ddq (N, n) to W (N, n, p).
+        states: q, dq and ddq, (N, n) each.
+        which: 0 for the gradient by q, 1 by dq, 2 by ddq.
+        pull: gradient of the function by W, (N, n, p).
+    """
     size = states[0].shape[1]
     slope = np.zeros_like(states[0])
     for joint in range(size):
@@ -136,7 +183,14 @@ def _regressor_gradient(regressor: Regressor, states: States, which: int, pull: 
 
 
 def start_coefficients(problem: Problem, seed: int) -> FloatArray:
-    """Return coefficients (k, n) [rad] of a random motion, scaled into position, velocity and acceleration bounds."""
+    """Return the coefficients (k, n) [rad] of a random motion as the start of an optimisation.
+
+    The motion is scaled to keep the bounds of positions, velocities and accelerations.
+
+    Args:
+        problem: the optimisation problem.
+        seed: seed of the random motion.
+    """
     bounds, series = problem.bounds, problem.series
     drawn = series.rest.T @ np.random.default_rng(seed).normal(size=(series.size, len(bounds.lower)))
     shapes = series.functions(problem.times)
@@ -157,10 +211,10 @@ def start_coefficients(problem: Problem, seed: int) -> FloatArray:
 def optimise(
     problem: Problem, seed: int = 0, rounds: tuple[float, ...] = (1e1, 1e2, 1e3, 1e4), iterations: int = 40
 ) -> FloatArray:
-    """Return coefficients (k, n) [rad] that minimise the objective within the bounds, up to small violations.
+    """Return the coefficients (k, n) [rad] of the motion that minimises the objective, with small violations of bounds.
 
     Args:
-        problem: the problem.
+        problem: the optimisation problem.
         seed: seed of the initial motion.
         rounds: weights of the penalties, in order.
         iterations: maximum of L-BFGS iterations per round.

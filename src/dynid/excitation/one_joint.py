@@ -30,11 +30,16 @@ MOST_POSTURES = 200  # maximum number of random postures
 
 @dataclass(frozen=True)
 class OneJointWish:
-    """Requested excitation: number of sine periods for each joint, and number of postures.
+    """Request for a single-joint excitation.
 
-    The amplitude is at most the share `amplitude` of the distance from the posture to the nearer position bound. The
-    first posture is the middle of the ranges, or the rest posture if links collide there. The others are random within
-    the share `spread` of the ranges.
+    Attributes:
+        periods: number of sine periods for each joint.
+        postures: number of postures at which each joint moves. The first is the middle of the joint ranges, or the rest
+            posture if links collide there. The others are random.
+        amplitude: largest amplitude of a sine, as a fraction of the distance from the posture to the nearer position
+            bound.
+        spread: fraction of the joint ranges from which random postures are drawn.
+        seed: seed of the random postures.
     """
 
     periods: int = 4
@@ -46,7 +51,13 @@ class OneJointWish:
 
 @dataclass(frozen=True)
 class Sine:
-    """Sine motion of one joint, with its amplitude [rad] and frequency [rad/s]."""
+    """Sine motion of one joint.
+
+    Attributes:
+        joint: name of the joint.
+        amplitude_rad: amplitude.
+        frequency_rad_s: angular frequency.
+    """
 
     joint: str
     amplitude_rad: float
@@ -70,7 +81,13 @@ class OneJointExcitation:
         self._robot, self._lower, self._upper, self._velocity, self._check = robot, lower, upper, velocity, check
 
     def motion(self, name: str, wish: OneJointWish) -> tuple[PolynomialTrajectory, tuple[Sine, ...]]:
-        """Return a motion with one sine of each joint at every posture, from the last joint inward; and the sines.
+        """Return a motion in which each joint in turn moves as a sine at every posture, and the list of these sines.
+
+        At each posture the last joint moves first.
+
+        Args:
+            name: name of the motion.
+            wish: the requested excitation.
 
         Raises:
             SafetyError: there are too few postures at which every joint can move within the limits, or a move between
@@ -101,7 +118,10 @@ class OneJointExcitation:
         return whole, tuple(sines)
 
     def _postures(self, wish: OneJointWish) -> Iterator[FloatArray]:
-        """Yield the middle of the ranges, or the rest posture if links collide there; then random postures."""
+        """Yield postures (n,) [rad] for the excitation, without those at which a limit is exceeded or links collide.
+
+        The first is the middle of the joint ranges, or the rest posture; the others are random.
+        """
         rng = np.random.default_rng(wish.seed)
         middle, half = 0.5 * (self._lower + self._upper), 0.5 * (self._upper - self._lower)
         first = middle if self._allowed(middle) else self._robot.rest_posture.clip(self._lower, self._upper)
@@ -112,7 +132,16 @@ class OneJointExcitation:
         return self._passes(approach(posture, posture, self._robot.joint_names))
 
     def _fastest(self, joint: int, posture: FloatArray, wish: OneJointWish) -> tuple[PolynomialTrajectory, Sine]:
-        """Return the sine of the highest allowed frequency, at the largest feasible amplitude."""
+        """Return the sine motion of a joint with the highest allowed frequency, at the largest feasible amplitude.
+
+        Args:
+            joint: index of the joint.
+            posture: posture that the other joints hold, (n,) [rad].
+            wish: the requested excitation.
+
+        Raises:
+            SafetyError: even the smallest amplitude exceeds a limit.
+        """
         room = min(posture[joint] - self._lower[joint], self._upper[joint] - posture[joint])
         amplitude, name = wish.amplitude * room, self._robot.joint_names[joint]
         least = min(LEAST_AMPLITUDE_SHARE * (self._upper[joint] - self._lower[joint]), amplitude)
@@ -126,10 +155,16 @@ class OneJointExcitation:
     def _highest(
         self, joint: int, posture: FloatArray, amplitude: float, periods: int
     ) -> tuple[PolynomialTrajectory, float] | None:
-        """Return the sine of the highest allowed frequency and that frequency, or None if none is allowed.
+        """Return the sine motion of a joint with the highest allowed frequency, and this frequency [rad/s].
 
-        The path is the same at all frequencies, while speed, acceleration and dynamic torques grow with the frequency.
-        So bisection finds the highest allowed one. It begins with short motions, whose check takes the least time.
+        The result is None if no frequency is allowed. The path is the same at all frequencies, while speed,
+        acceleration and dynamic torques grow with the frequency. So bisection finds the highest allowed frequency.
+
+        Args:
+            joint: index of the joint.
+            posture: posture that the other joints hold, (n,) [rad].
+            amplitude: amplitude of the sine [rad].
+            periods: number of sine periods.
         """
         speed = self._velocity[joint]
         frequencies = list(
@@ -171,7 +206,12 @@ class OneJointExcitation:
         return True
 
     def _joined(self, name: str, pieces: list[PolynomialTrajectory]) -> PolynomialTrajectory:
-        """Return one motion of all pieces, joined by pauses and by moves between postures."""
+        """Return one motion that runs several motions in sequence, with pauses, and moves between different postures.
+
+        Args:
+            name: name of the result.
+            pieces: the motions in their order.
+        """
         times, rows = [np.zeros(1)], [np.array([pieces[0].start, *np.zeros((2, self._robot.size))])[:, None]]
         for piece in pieces:
             begin, posture = times[-1][-1] + PAUSE_S, rows[-1][0, -1]
@@ -189,14 +229,33 @@ class OneJointExcitation:
 
 
 def _sine(amplitude: float, frequency: float, periods: int) -> tuple[FloatArray, FloatArray]:
-    """Return the times of a windowed sine's knots, (N,) [s], and its values and derivatives there, (3, N)."""
+    """Return the knots of a sine motion from rest to rest.
+
+    Args:
+        amplitude: amplitude [rad].
+        frequency: angular frequency [rad/s].
+        periods: number of periods.
+
+    Returns:
+        Times of the knots, (N,) [s], and displacement, velocity and acceleration at these times, (3, N) [rad, rad/s,
+        rad/s^2].
+    """
     duration = 2.0 * np.pi / frequency * periods
     times = np.linspace(0.0, duration, max(round(duration / KNOT_S), 12 * periods) + 1)
     return times, _windowed(times, amplitude, frequency, 2.0 * np.pi / frequency)
 
 
 def _windowed(times: FloatArray, amplitude: float, frequency: float, blend_s: float) -> FloatArray:
-    """Return a w(t) sin(w t) and its derivatives, (3, N); the window w rises and falls over `blend_s` as a quintic."""
+    """Return a sine with a window that starts and ends it at rest, and its first two derivatives, (3, N).
+
+    The window rises from 0 to 1 and falls again as a quintic polynomial of time.
+
+    Args:
+        times: times, (N,) [s]; the last is the end of the motion.
+        amplitude: amplitude [rad].
+        frequency: angular frequency [rad/s].
+        blend_s: time in which the window rises, and in which it falls [s].
+    """
 
     def rise(s: FloatArray) -> FloatArray:
         s = np.clip(s, 0.0, 1.0)

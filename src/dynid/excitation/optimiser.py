@@ -1,4 +1,4 @@
-"""Optimisation of a robot's excitation trajectory within all its limits, and the file of the result."""
+"""Optimisation of a robot's excitation trajectory within all limits of the robot, and the file of the result."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -38,15 +38,15 @@ RANK_TOLERANCE = 1e-6  # tolerance of the rank for columns scaled to unit length
 
 @dataclass(frozen=True)
 class ExcitationWish:
-    """Requested excitation.
+    """Request for an optimised excitation motion.
 
     Attributes:
         duration_s: duration from rest to rest [s].
-        kind: Fourier series or B-spline.
-        objective: condition number or determinant.
-        terms: number of harmonics or control points; None is a number in proportion to the duration.
-        profile: profile of excitation.yaml, whose position limits and share of speeds are kept.
-        starts: number of random initial motions; the best result is returned.
+        kind: "fourier" for a Fourier series, "spline" for a B-spline.
+        objective: "condition" for the condition number of the regressor W, "d_optimal" for the determinant of W'W.
+        terms: number of harmonics or control points; None means a number in proportion to the duration.
+        profile: profile of excitation.yaml, whose limits of positions, speeds and accelerations are kept.
+        starts: number of random initial motions; the result with the smallest condition number is returned.
         seed: seed of the first of these motions.
     """
 
@@ -61,14 +61,19 @@ class ExcitationWish:
 
 @dataclass(frozen=True, eq=False)
 class OptimisedExcitation:
-    """A motion within the limits, and the condition number of its regressor."""
+    """Optimised motion within all limits, with the condition number `kappa` of its regressor."""
 
     motion: PolynomialTrajectory
     kappa: float
 
 
 def condition_number(regressor: Regressor, motion: Motion, step_s: float = KAPPA_S) -> float:
-    """Return the 2-norm condition number of the regressor (N, n, p) stacked over a motion, sampled every `step_s` [s].
+    """Return the 2-norm condition number of the regressor stacked over the samples of a motion.
+
+    Args:
+        regressor: function from states q, dq and ddq (N, n) to the regressor (N, n, p).
+        motion: the motion.
+        step_s: time between samples [s].
 
     Raises:
         DataError: as for the regressor.
@@ -78,7 +83,14 @@ def condition_number(regressor: Regressor, motion: Motion, step_s: float = KAPPA
 
 
 def rank(regressor: Regressor, motion: Motion) -> int:
-    """Return the rank of the stacked, column-scaled regressor: the number of determined parameter combinations."""
+    """Return the number of parameter combinations that a motion determines, which is the rank of its stacked regressor.
+
+    The columns of the regressor are scaled to unit length first.
+
+    Args:
+        regressor: function from states q, dq and ddq (N, n) to the regressor (N, n, p).
+        motion: the motion.
+    """
     W = regressor(*motion.sample_all(np.arange(0.0, motion.duration, KAPPA_S)))
     flat = W.reshape(-1, W.shape[-1])
     lengths = np.linalg.norm(flat, axis=0)
@@ -86,23 +98,27 @@ def rank(regressor: Regressor, motion: Motion) -> int:
 
 
 class Clearance(SelfCollision):
-    """Self-collision check that also computes the distances between links."""
+    """Self-collision check of a robot that also computes the distances between links."""
 
     def __init__(self, robot: Robot) -> None:
         super().__init__(robot)
         self._resting_m = self._distances(robot.rest_posture) if self.pairs else np.zeros(0)
 
     def shortfall(self, q: FloatArray, wanted_m: float) -> float:
-        """Return the largest missing distance of two links at q (n,) [rad], in metres; 0 if all are `wanted_m` apart.
+        """Return the largest amount by which two links are closer than wanted [m]; 0 if all links are far enough apart.
 
         Links that are close to each other at the rest posture may approach to half of their distance there.
+
+        Args:
+            q: posture, (n,) [rad].
+            wanted_m: wanted distance of links.
         """
         if not self.pairs:
             return 0.0
         return float(np.max(np.minimum(wanted_m, 0.5 * self._resting_m) - self._distances(q), initial=0.0))
 
     def _distances(self, q: FloatArray) -> FloatArray:
-        """Return the distances of all pairs of links at q (n,) [rad], (pairs,) [m]; negative if two links overlap."""
+        """Return the distance of each pair of links at a posture q (n,) [rad], (pairs,) [m]; negative if they overlap."""
         full = self._neutral.copy()
         full[self._places] = q
         pinocchio.computeDistances(self._model, self._data, self._shapes, self._results, full)
@@ -114,8 +130,8 @@ class ExcitationOptimiser:
 
     Args:
         robot: the robot, whose nominal parameters predict the torques.
-        excitation: motions of the robot, whose limits of speed and acceleration apply, too.
-        mount: mount of the arm; None is the default.
+        excitation: named trajectories of the robot, whose limits of speed and acceleration apply, too.
+        mount: mount of the arm; None means the default of robot.yaml.
     """
 
     def __init__(self, robot: Robot, excitation: Excitation, mount: str | None = None) -> None:
@@ -134,7 +150,13 @@ class ExcitationOptimiser:
         self._check = MotionCheck(robot, self._limits, self._torques, self._collision)
 
     def bounds(self, profile: str, share: float = 1.0) -> Bounds:
-        """Return the limits of a profile times a share; speeds and accelerations are those of its fastest primitives.
+        """Return the bounds for an optimised excitation: the limits of a profile, reduced by a factor.
+
+        Speeds and accelerations are those of the fastest primitives of the profile.
+
+        Args:
+            profile: name of the profile.
+            share: factor of all bounds; the position range shrinks about its middle.
 
         Raises:
             UnknownNameError: the profile does not exist.
@@ -155,7 +177,14 @@ class ExcitationOptimiser:
         )
 
     def optimise(self, name: str, wish: ExcitationWish) -> OptimisedExcitation:
-        """Return the motion with the best objective over all random starts.
+        """Return an optimised excitation motion that passes the check of all limits.
+
+        The objective is minimised from several random initial motions. Of the results, the motion with the smallest
+        condition number is returned, whatever the objective.
+
+        Args:
+            name: name of the motion.
+            wish: the requested excitation.
 
         Raises:
             SafetyError: no motion passes the check of all limits; quotes the last refusal.
@@ -202,10 +231,11 @@ class ExcitationOptimiser:
         return OneJointExcitation(self._robot, bounds.lower, bounds.upper, bounds.velocity, check)
 
     def check(self, motion: Motion, profile: str) -> None:
-        """Refuse a motion that violates the robot's limits, collides with itself, or exceeds the profile.
+        """Raise SafetyError if a motion exceeds limits of the robot or of a profile, or if links collide.
 
         Raises:
-            SafetyError: names joint or links, time, value and limit.
+            SafetyError: a limit of the robot is exceeded or links collide (joint or links, time, value and limit are
+                named), or the motion exceeds the profile.
         """
         self._check.check([motion])
         bounds = self.bounds(profile)
@@ -236,7 +266,13 @@ class ExcitationOptimiser:
 
 
 def repulsion(collision: Clearance) -> Callable[[FloatArray], tuple[float, FloatArray]]:
-    """Return a function from postures (N, n) to a penalty on links closer than `CLEARANCE_M`, and its gradient."""
+    """Return a function that computes a penalty on links closer than `CLEARANCE_M`.
+
+    The function takes postures (N, n) [rad], and returns the penalty [-] and its gradient (N, n) [1/rad].
+
+    Args:
+        collision: computes the missing distance of links.
+    """
     step = 1e-4
 
     def penalty(q: FloatArray) -> tuple[float, FloatArray]:
@@ -256,7 +292,7 @@ def repulsion(collision: Clearance) -> Callable[[FloatArray], tuple[float, Float
 
 
 def trajectory_file(motion: PolynomialTrajectory) -> str:
-    """Return a motion as YAML for `dynid.trajectory.files`: q, dq and ddq (k, n) at its knots."""
+    """Return the YAML text of a trajectory file: positions, velocities and accelerations of a motion at its knots."""
     rows = [motion.sample_all(motion.knots)[k] for k in range(3)]
     points: Sequence[dict[str, object]] = [
         {

@@ -20,12 +20,13 @@ SPLINE_DEGREE = 5
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Set of k functions of time; with coefficients (k, n) they give a motion of n joints.
+    """Set of k functions of time, at rest at both ends; with coefficients (k, n) they give a motion of n joints.
 
     Attributes:
-        kind: kind of the functions.
+        kind: "fourier" or "spline".
         duration: duration from rest to rest [s].
-        rest: combinations of the m plain functions that are at rest at both ends, (m, k).
+        rest: matrix that combines m plain functions, such as sines, to the k functions that are at rest at both ends,
+            (m, k).
         size: number m of plain functions: 1 + 2 x harmonics for a Fourier series, or the control points of a spline.
     """
 
@@ -36,7 +37,12 @@ class Series:
 
     @classmethod
     def of(cls, kind: SeriesKind, duration: float, terms: int) -> "Series":
-        """Return a Fourier series of `terms` harmonics of 1/duration, or a spline of `terms` control points.
+        """Return a set of functions that are at rest at both ends: a Fourier series or a B-spline.
+
+        Args:
+            kind: "fourier" or "spline".
+            duration: duration from rest to rest [s]; the fundamental frequency of a Fourier series is 1/duration.
+            terms: number of harmonics, or of control points of a spline.
 
         Raises:
             ConfigurationError: the duration is not positive, or there are too few terms for rest at both ends.
@@ -52,11 +58,11 @@ class Series:
 
     @property
     def count(self) -> int:
-        """Number of functions k."""
+        """Number k of functions, which is the number of coefficients per joint."""
         return int(self.rest.shape[1])
 
     def functions(self, times: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return Phi and its first and second derivatives at times (N,) [s], (N, k) each."""
+        """Return the k functions of time and their first and second derivatives at times (N,) [s], (N, k) each."""
         made = self._fourier(times) if self.kind == "fourier" else self._spline(times)
         return made[0] @ self.rest, made[1] @ self.rest, made[2] @ self.rest
 

@@ -21,13 +21,24 @@ Reference = tuple[str, str, str, Container[str]]  # field, kind of reference, na
 
 
 class WristVariant(Strict):
-    """Joint by which the wrist variant of a posture differs from the posture; the profile gives the angle."""
+    """Definition of the wrist variant of postures, which differs from a nominal posture in the angle of one joint.
+
+    Attributes:
+        joint: number of this joint from 1; the profile's `wrist_offset_deg` is added to its angle.
+    """
 
     joint: JointNumber
 
 
 class PrimitiveStep(Strict):
-    """One primitive of a pattern: joints, directions, name of the speeds, and posture (nominal or wrist variant)."""
+    """One primitive of a pattern, that is, a motion of one joint or of two adjacent joints to both sides of a posture.
+
+    Attributes:
+        joints: numbers of the moving joints from 1.
+        signs: direction of each of these joints; None means 1.
+        speed: name of a row of `speed_factors`.
+        wrist: whether the primitive is run at the wrist variant of the posture instead of the nominal posture.
+    """
 
     joints: Annotated[tuple[JointNumber, ...], Field(min_length=1, max_length=2)]
     signs: tuple[Literal[-1, 1], ...] | None = None
@@ -38,9 +49,15 @@ class PrimitiveStep(Strict):
 class Profile(Strict):
     """Limits and amplitudes of one profile, that is, of one variant of all named trajectories.
 
-    `joint_limits_deg` replaces the robot's limits of single revolute joints. Every motion keeps a distance of
-    `margin_deg` from the limits, or `margin_m` for prismatic joints. `amplitudes_deg` holds one row for each posture
-    and one for its wrist variant (`<posture>_wrist`).
+    Attributes:
+        about: description of the profile.
+        joint_limits_deg: limits of single revolute joints, by number from 1, which replace the robot's limits.
+        margin_deg: distance that every motion keeps from the limits of revolute joints.
+        margin_m: distance that every motion keeps from the limits of prismatic joints.
+        wrist_offset_deg: angle by which the wrist variant of a posture differs from the posture.
+        speed_scale: factor of the speed factors of all patterns.
+        amplitudes_deg: amplitudes of primitives, one row for each posture and one for its wrist variant
+            (`<posture>_wrist`); each row has one entry per joint.
     """
 
     about: str
@@ -53,7 +70,7 @@ class Profile(Strict):
 
 
 class PatternMotion(Strict):
-    """A pattern of primitives at a posture and a speed level."""
+    """Definition of a trajectory as a pattern of primitives at a posture and a speed level, each given by its name."""
 
     posture: str
     pattern: str
@@ -61,15 +78,19 @@ class PatternMotion(Strict):
 
 
 class Concatenation(Strict):
-    """A sequence of other trajectories of the same profile, or of patterns without a name of their own."""
+    """Definition of a trajectory as a sequence of other trajectories, each given by its name or as a pattern."""
 
     concatenate: Annotated[tuple[str | PatternMotion, ...], Field(min_length=1)]
 
 
 class WaypointMotion(Strict):
-    """A multi-axis motion through explicit waypoints, the same in every profile.
+    """Definition of a trajectory as a multi-axis motion through explicit waypoints, the same in every profile.
 
-    `waypoints` [rad, or m for prismatic joints] replaces `waypoints_deg` for arms with prismatic joints.
+    Attributes:
+        waypoints_deg: postures at which the motion stops [deg].
+        waypoints: postures in place of `waypoints_deg` for arms with prismatic joints [rad; m].
+        speed_factor: factor of the robot's limits of velocity and acceleration.
+        dwell_s: duration of the pause at every inner waypoint.
     """
 
     waypoints_deg: Annotated[tuple[Posture, ...], Field(min_length=2)] | None = None
@@ -85,7 +106,7 @@ class WaypointMotion(Strict):
 
     @property
     def rows(self) -> tuple[Posture, ...]:
-        """Waypoints in the unit in which the file gives them."""
+        """Waypoints in the unit of the file: degrees for `waypoints_deg`, rad or m for `waypoints`."""
         return self.waypoints_deg or self.waypoints or ()
 
 
@@ -106,9 +127,21 @@ Motion = Annotated[
 
 
 class ExcitationFile(Strict):
-    """Content of excitation.yaml; speed factors then scale its limits of velocity and acceleration.
+    """Content of excitation.yaml, which defines the named trajectories of a robot.
 
     For prismatic joints, the unit rad stands for m. A file without patterns has neither levels nor postures.
+
+    Attributes:
+        schema_version: version of the file's schema.
+        velocity_rad_s: velocity limit of each joint at a speed factor of 1.
+        acceleration_rad_s2: acceleration limit of each joint at a speed factor of 1.
+        levels: names of the speed levels.
+        speed_factors: rows of speed factors by name, one factor per level; a factor scales both limits.
+        postures_deg: nominal postures by name.
+        wrist_variant: definition of the wrist variant of each posture.
+        patterns: sequences of primitives by name.
+        profiles: limits and amplitudes by name of the profile.
+        trajectories: definitions of the trajectories by name.
     """
 
     schema_version: Literal[1]
@@ -146,7 +179,7 @@ class ExcitationFile(Strict):
         return self
 
     def _undefined_references(self) -> list[str]:
-        """Return the references to names that the file does not define, one sentence each."""
+        """Return one sentence for each reference to a name that the file does not define."""
         postures = [*self.postures_deg, *(name + WRIST_SUFFIX for name in self.postures_deg)]
         needed: list[Reference] = []
         for name, steps in self.patterns.items():

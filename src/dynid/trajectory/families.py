@@ -22,7 +22,12 @@ JOINING_FACTOR = 0.3
 
 
 class Excitation:
-    """Trajectories of one robot by name; each is checked against its profile's limits before it is returned."""
+    """Named trajectories of one robot; each is checked against the limits of its profile before it is returned.
+
+    Args:
+        file: content of excitation.yaml.
+        robot: the robot.
+    """
 
     def __init__(self, file: schema.ExcitationFile, robot: Robot) -> None:
         self.file = file
@@ -41,16 +46,16 @@ class Excitation:
 
     @property
     def profiles(self) -> tuple[str, ...]:
-        """Names of the profiles in which trajectories are available."""
+        """Names of the profiles, that is, of the variants in which all trajectories are available."""
         return tuple(self.file.profiles)
 
     @property
     def acceleration_limits(self) -> FloatArray:
-        """Acceleration limits (n,) [rad/s^2] of the time law, at a speed factor of 1."""
+        """Acceleration limits (n,) [rad/s^2] of the trajectories at a speed factor of 1."""
         return self._acceleration
 
     def limits(self, profile: str = DEFAULT_PROFILE) -> tuple[FloatArray, FloatArray]:
-        """Return the lower and upper position limits of a profile, each (n,) [rad], with its margin subtracted.
+        """Return the lower and upper position limits of a profile, (n,) each [rad], narrowed by the profile's margin.
 
         Raises:
             UnknownNameError: the profile does not exist.
@@ -99,7 +104,11 @@ class Excitation:
         return self._pattern(name, motion, profile)
 
     def through_waypoints(self, name: str, motion: schema.WaypointMotion) -> Trajectory:
-        """Return a multi-axis motion through the waypoints, not yet checked against any limit.
+        """Return a multi-axis trajectory through waypoints, not yet checked against any limit.
+
+        Args:
+            name: name of the trajectory.
+            motion: the waypoints with speed factor and pause.
 
         Raises:
             ConfigurationError: the waypoints have another number of axes.
@@ -137,7 +146,11 @@ class Excitation:
 
 
 def _both_sides(row: tuple[schema.Amplitude, ...]) -> FloatArray:
-    """Return amplitudes [deg] in negative and positive direction as an array (n, 2) [rad]."""
+    """Return the amplitudes of primitives in negative and positive direction, (n, 2) [rad].
+
+    Args:
+        row: amplitude of each joint [deg]; a single number counts for both directions.
+    """
     return np.deg2rad([pair if isinstance(pair, tuple) else (pair, pair) for pair in row])
 
 

@@ -1,4 +1,4 @@
-"""Trajectories from files of the user: waypoints joined by the point-to-point time law, or points in time."""
+"""Trajectories from YAML files of the user: waypoints joined by the point-to-point time law, or timed points."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -23,14 +23,14 @@ MOST_POINTS, LONGEST_S = 20_000, 3600.0  # largest number of points, and longest
 
 
 class WaypointFile(WaypointMotion):
-    """File of postures at which the arm stops, with a factor on the robot's speed limits, as in excitation.yaml."""
+    """Schema of a trajectory file with waypoints at which the arm stops, and a factor on the robot's speed limits."""
 
     schema_version: Literal[1]
     name: Name = ""
 
 
 class TimedPoint(Strict):
-    """State of the joints at one time, as in trajectory_msgs/JointTrajectoryPoint."""
+    """Point of a trajectory file: state of the joints at one time, as in trajectory_msgs/JointTrajectoryPoint."""
 
     time_s: NonNegative
     positions_rad: Row
@@ -39,7 +39,7 @@ class TimedPoint(Strict):
 
 
 class PointFile(Strict):
-    """File of points in time; joints that the file does not name keep their position."""
+    """Schema of a trajectory file with timed points; joints that the file does not name keep their position."""
 
     schema_version: Literal[1]
     name: Name = ""
@@ -63,7 +63,7 @@ class _TrajectoryFile(
         Annotated[Annotated[WaypointFile, Tag("waypoints")] | Annotated[PointFile, Tag("points")], Discriminator(_kind)]
     ]
 ):
-    """File of waypoints or of points in time."""
+    """Schema of a trajectory file, with waypoints or with timed points."""
 
 
 def is_file_name(name: str) -> bool:
@@ -74,17 +74,17 @@ def is_file_name(name: str) -> bool:
 def spread(
     all_joints: tuple[str, ...], hold: FloatArray, joints: tuple[str, ...], rows: FloatArray | None, *, still: bool
 ) -> FloatArray | None:
-    """Expand rows (k, m) of some joints to rows (k, n) of all joints, in the robot's order.
+    """Expand values (k, m) of some joints at k points to values (k, n) of all joints, in the robot's order.
 
     Args:
-        all_joints: the robot's joints, (n,).
-        hold: positions of the other joints, (n,) [rad].
-        joints: names of the columns, (m,).
-        rows: values, (k, m); None is returned as None.
-        still: give the other joints zeros (for velocities and accelerations) instead of `hold`.
+        all_joints: names of the robot's joints, (n,).
+        hold: positions for the joints that have no values, (n,) [rad].
+        joints: names of the joints that have values, (m,).
+        rows: values, (k, m) [rad, rad/s or rad/s^2]; None is returned as None.
+        still: use zeros (for velocities and accelerations) instead of `hold`.
 
-        Raises:
-            ConfigurationError: the robot does not have a joint, a joint is named twice, or rows have another width.
+    Raises:
+        ConfigurationError: the robot does not have a joint, a joint is named twice, or `rows` has another width.
     """
     unknown = [name for name in joints if name not in all_joints]
     if unknown or len(set(joints)) != len(joints):
@@ -111,7 +111,17 @@ def spread_points(
     velocities: FloatArray | None = None,
     accelerations: FloatArray | None = None,
 ) -> PolynomialTrajectory:
-    """Return a trajectory of all n joints through points (K, m) of m joints; others stay at `hold` (n,) [rad].
+    """Return a trajectory of all n joints through timed points of m joints; the other joints keep their position.
+
+    Args:
+        name: name of the trajectory.
+        all_joints: names of the robot's joints, (n,).
+        hold: positions of the joints without points, (n,) [rad].
+        joints: names of the joints with points, (m,).
+        times: times of the points, (K,) [s].
+        positions: positions at these times, (K, m) [rad].
+        velocities: velocities at these times, (K, m) [rad/s], if given.
+        accelerations: accelerations at these times, (K, m) [rad/s^2], if given.
 
     Raises:
         ConfigurationError: as in `spread` and `through_points`; or there are more than `MOST_POINTS` points, or a time
@@ -179,7 +189,12 @@ def load_trajectory_file(path: Path, excitation: Excitation, hold: FloatArray) -
 
 
 def save_trajectory_file(path: Path, motion: PolynomialTrajectory, positions: FloatArray) -> None:
-    """Write a motion as a file of points in time, with positions (k, n) [rad] at its knots.
+    """Write a motion as a trajectory file with timed points, without velocities.
+
+    Args:
+        path: the file.
+        motion: the motion, which gives name, joints and times of the points.
+        positions: positions at the knots of the motion, (k, n) [rad].
 
     Raises:
         OutputExistsError: the file exists.
@@ -193,7 +208,7 @@ def save_trajectory_file(path: Path, motion: PolynomialTrajectory, positions: Fl
 
 
 def save_stops(path: Path, motion: Trajectory) -> None:
-    """Write the waypoints of a motion, at which all joints stand, as a file of points in time.
+    """Write the waypoints of a motion, at which all joints are at rest, as a trajectory file with timed points.
 
     Raises:
         OutputExistsError: the file exists.

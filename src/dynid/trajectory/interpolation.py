@@ -20,7 +20,13 @@ ZERO_DISPLACEMENT_RAD = 1e-9
 
 
 class TimeLaw(NamedTuple):
-    """Scalar time law of one segment: peak rate V [1/s], ramp time r [s] and cruise time c [s]."""
+    """Scalar time law of one segment: completed fraction s of its straight path over time.
+
+    Attributes:
+        rate: peak rate V of s [1/s].
+        ramp: time r in which the rate rises to V, and in which it falls again [s].
+        cruise: time c at the peak rate [s].
+    """
 
     rate: float
     ramp: float
@@ -33,7 +39,7 @@ class TimeLaw(NamedTuple):
 
 
 def rest(duration: float) -> TimeLaw:
-    """Return the law of a pause, in which no joint moves for `duration` [s].
+    """Return the time law of a pause, in which no joint moves for `duration` [s].
 
     Raises:
         ConfigurationError: the duration is negative.
@@ -48,11 +54,11 @@ def point_to_point(displacement: FloatArray, velocity: FloatArray, acceleration:
 
     Args:
         displacement: end minus start, (n,) [rad].
-        velocity: limit per joint, (n,) [rad/s].
-        acceleration: limit per joint, (n,) [rad/s^2].
+        velocity: velocity limit of each joint, (n,) [rad/s].
+        acceleration: acceleration limit of each joint, (n,) [rad/s^2].
 
     Returns:
-        The law; its duration is zero if no joint moves.
+        The time law; its duration is zero if no joint moves.
 
     Raises:
         ConfigurationError: a displacement is not finite, or a limit is not positive and finite.
@@ -79,7 +85,10 @@ def point_to_point(displacement: FloatArray, velocity: FloatArray, acceleration:
 
 
 def share_polynomials(laws: FloatArray) -> FloatArray:
-    """Return the path share s [-] of time laws (k, 3) as polynomials of the time since the start of each phase.
+    """Return the completed fraction s of a path [-] as polynomials of the time since the start of each phase.
+
+    Args:
+        laws: time laws of k segments: peak rate [1/s], ramp time [s] and cruise time [s], (k, 3).
 
     Returns:
         Coefficients of the rising ramp, the cruise and the falling ramp, (k, 3, 6), lowest power first [1/s^power].

@@ -12,9 +12,10 @@ Sample = tuple[FloatArray, FloatArray, FloatArray]
 
 
 class Motion(ABC):
-    """Motion of n axes from rest to rest; the arm rests before its start and after its end.
+    """Interface of a motion of n axes from rest to rest; the arm rests before its start and after its end.
 
     Attributes:
+        name: name of the motion.
         joint_names: names of the axes, (n,).
         knots: times at which the pieces of the motion meet, (k,) [s]; the first is 0.
         ends: first and last posture, (2, n) [rad].
@@ -32,18 +33,18 @@ class Motion(ABC):
 
     @property
     def start(self) -> FloatArray:
-        """First posture, (n,) [rad]."""
+        """First posture of the motion, (n,) [rad]."""
         return np.asarray(self.ends[0])
 
     @property
     def end(self) -> FloatArray:
-        """Last posture, (n,) [rad]."""
+        """Last posture of the motion, (n,) [rad]."""
         return np.asarray(self.ends[1])
 
     @property
     @abstractmethod
     def peak_velocities(self) -> FloatArray:
-        """Largest |dq| per joint, (n,) [rad/s]."""
+        """Largest absolute velocity of each joint, (n,) [rad/s]."""
 
     @abstractmethod
     def pieces(self) -> Pieces:
@@ -51,17 +52,17 @@ class Motion(ABC):
 
     @abstractmethod
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
-        """Write q [rad], dq [rad/s] and ddq [rad/s^2] at time t [s] into buffers (n,).
+        """Write the state of the motion at time t [s] into the buffers q [rad], dq [rad/s], ddq [rad/s^2], (n,) each.
 
         Only the first call allocates memory.
         """
 
     @abstractmethod
     def _sample_rows(self, times: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
-        """Write q [rad], dq [rad/s] and ddq [rad/s^2] at times (N,) [s] into buffers (N, n)."""
+        """Write the states of the motion at times (N,) [s] into q [rad], dq [rad/s] and ddq [rad/s^2], (N, n) each."""
 
     def sample_all(self, times: FloatArray) -> Sample:
-        """Return q [rad], dq [rad/s] and ddq [rad/s^2] at times (N,) [s], (N, n) each.
+        """Return the states q [rad], dq [rad/s] and ddq [rad/s^2] of the motion at times (N,) [s], (N, n) each.
 
         Raises:
             DataError: a time is not finite or `times` is not one-dimensional.

@@ -19,7 +19,7 @@ MOST_BISECTIONS = 24  # maximum depth of bisection; beyond it a value is within 
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Piecewise polynomials of time.
+    """Motion of n axes as piecewise polynomials of time.
 
     Attributes:
         begins: start time of each piece, (k,) [s].
@@ -33,9 +33,15 @@ class Pieces:
 
     @classmethod
     def of(cls, knots: FloatArray, coefficients: FloatArray, start: FloatArray) -> "Pieces":
-        """Return pieces between knots (k + 1,) [s], without those of zero duration.
+        """Return a motion as piecewise polynomials, without pieces of zero duration.
 
-        If none is left, one piece of zero duration rests at `start` (n,) [rad].
+        If all pieces have zero duration, the result has one piece of zero duration at `start`.
+
+        Args:
+            knots: times at which the pieces meet, (k + 1,) [s].
+            coefficients: coefficients by powers of the time since the start of the piece, lowest power first,
+                (k, 6, n).
+            start: first posture of the motion, (n,) [rad].
         """
         durations = np.diff(knots)
         kept = durations > 0.0
@@ -46,7 +52,7 @@ class Pieces:
         return cls(np.zeros(1), np.zeros(1), standing)
 
     def derivatives(self, piece: NDArray[np.int64], x: FloatArray, most: int | None = None) -> list[FloatArray]:
-        """Return position [rad] and its derivatives, (N, n) each, at times x (N,) [s] after the start of pieces (N,).
+        """Return the positions [rad] and their time derivatives at N points of the motion, (N, n) each.
 
         Args:
             piece: indices of the pieces, (N,).
@@ -81,7 +87,11 @@ class Pieces:
         return values[0], away
 
     def bernstein(self, order: int) -> FloatArray:
-        """Return the Bernstein coefficients of q [rad] (order 0), dq (1) or ddq (2), (k, 6 - order, n)."""
+        """Return the Bernstein coefficients of all pieces, (k, 6 - order, n), for a derivative of the positions.
+
+        Args:
+            order: 0 for positions [rad], 1 for velocities [rad/s], 2 for accelerations [rad/s^2].
+        """
         now = self.coefficients
         for _ in range(order):
             now = now[:, 1:] * np.arange(1, now.shape[1])[:, None]
@@ -89,19 +99,30 @@ class Pieces:
         return np.asarray(np.einsum("ip,kpn->kin", _to_bernstein(now.shape[1]), now * scale[:, :, None]))
 
     def peaks(self, order: int) -> FloatArray:
-        """Return the largest |q| [rad] (order 0), |dq| [rad/s] (1) or |ddq| [rad/s^2] (2) of each joint, (n,).
+        """Return the largest absolute position, velocity or acceleration of each joint in the motion, (n,).
 
         The relative error is at most about 1e-9.
+
+        Args:
+            order: 0 for positions [rad], 1 for velocities [rad/s], 2 for accelerations [rad/s^2].
         """
         control = self.bernstein(order)
         least = np.abs(control[:, [0, -1]]).max(axis=(0, 1))
         return np.array([_peak(control[:, :, joint], float(most)) for joint, most in enumerate(least)])
 
     def first_beyond(self, order: int, lower: FloatArray, upper: FloatArray) -> tuple[int, float, int, float] | None:
-        """Return a violation of bounds (n,): piece, time since its start [s], joint and value; None if there is none.
+        """Return a violation of bounds by the motion, or None if the bounds are kept.
 
-        The bounds are those of q (order 0), dq (1) or ddq (2). The check covers all times within the pieces, and both
-        sides of each knot.
+        The check covers all times within the pieces, and both sides of each knot.
+
+        Args:
+            order: quantity that is bounded: 0 for positions [rad], 1 for velocities [rad/s], 2 for accelerations
+                [rad/s^2].
+            lower: lower bounds, (n,).
+            upper: upper bounds, (n,).
+
+        Returns:
+            Index of the piece, time since its start [s], index of the joint, and value.
         """
         control = self.bernstein(order)
         count, size, n = control.shape
@@ -114,7 +135,12 @@ class Pieces:
 
 
 def _peak(control: FloatArray, least: float) -> float:
-    """Return the largest absolute value of polynomials with Bernstein coefficients (N, d), but at least `least`."""
+    """Return the largest absolute value of N polynomials on [0, 1], but at least `least`.
+
+    Args:
+        control: Bernstein coefficients of the polynomials, (N, d).
+        least: value that is known to be reached.
+    """
     for _ in range(MOST_BISECTIONS):
         hull = np.abs(control).max(axis=1)
         near = hull > least * (1.0 + 1e-9) + 1e-12
@@ -141,7 +167,11 @@ def from_thirds() -> FloatArray:
 
 
 def halves(control: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the Bernstein coefficients (N, d) [-] of polynomials on both halves of [0, 1] (de Casteljau)."""
+    """Return the Bernstein coefficients of polynomials on the left and on the right half of [0, 1] (de Casteljau).
+
+    Args:
+        control: Bernstein coefficients on [0, 1], (N, d) in any unit; the results have the same shape and unit.
+    """
     left, right, now = np.empty_like(control), np.empty_like(control), control
     size = control.shape[1]
     for k in range(size):
@@ -151,12 +181,15 @@ def halves(control: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def first_beyond(control: FloatArray, lower: FloatArray, upper: FloatArray) -> tuple[int, float, float] | None:
-    """Return row, argument within [0, 1] and value at which a polynomial violates its bounds; None if none does.
+    """Return a violation of bounds by N polynomials on [0, 1], or None if all bounds are kept.
 
     Args:
-        control: Bernstein coefficients, (N, d) [-]; NaN counts as outside.
-        lower: lower bounds, (N,) [-].
-        upper: upper bounds, (N,) [-].
+        control: Bernstein coefficients of the polynomials, (N, d) in any unit; NaN counts as outside.
+        lower: lower bound of each polynomial, (N,) in the same unit.
+        upper: upper bound of each polynomial, (N,) in the same unit.
+
+    Returns:
+        Index of the polynomial, argument within [0, 1], and value.
     """
     rows = np.arange(len(control))
     begin, width = np.zeros(len(control)), 1.0

@@ -27,9 +27,10 @@ DEFAULT_RAD_S, DEFAULT_RAD_S2, SHORTEST_S = 0.4, 0.8, 0.5
 
 @dataclass(frozen=True, eq=False)
 class PolynomialTrajectory(Motion):
-    """Trajectory of polynomial pieces; `through_points` makes one.
+    """Trajectory of piecewise polynomials of time; `through_points` makes such a trajectory.
 
     Attributes:
+        name: name of the trajectory.
         joint_names: names of the joints, (n,).
         knots: times at which the pieces meet, (k,) [s]; the first is 0.
         coefficients: coefficients by powers of the time since the piece's start, lowest first, (k - 1, 6, n).
@@ -44,11 +45,11 @@ class PolynomialTrajectory(Motion):
 
     @cached_property
     def peak_velocities(self) -> FloatArray:
-        """Exact largest |dq| per joint, (n,) [rad/s]."""
+        """Largest absolute velocity of each joint, at or between samples, (n,) [rad/s]."""
         return read_only(self.pieces().peaks(1))
 
     def pieces(self) -> Pieces:
-        """Return the pieces of the motion; see `Motion.pieces`."""
+        """Return the trajectory as piecewise polynomials of time, from its start to its end."""
         return Pieces.of(self.knots, self.coefficients, self.start)
 
     @cached_property
@@ -58,7 +59,10 @@ class PolynomialTrajectory(Motion):
         return tables
 
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
-        """Write q, dq and ddq (n,) at time t [s] into the buffers; see `Motion.sample_into`."""
+        """Write the state at time t [s] into the buffers q [rad], dq [rad/s] and ddq [rad/s^2], (n,) each.
+
+        Only the first call allocates memory.
+        """
         sample_polynomials(t, *self._tables, q, dq, ddq)
 
     def _sample_rows(self, times: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
@@ -119,7 +123,15 @@ def through_points(
 def rest_to_rest(
     name: str, joint_names: Sequence[str], start: FloatArray, end: FloatArray, duration: float | None = None
 ) -> PolynomialTrajectory:
-    """Return a motion between two postures (n,) [rad] in `duration` [s]; None chooses one that keeps speeds low."""
+    """Return a smooth motion from one posture to another, at rest at both.
+
+    Args:
+        name: name of the motion.
+        joint_names: names of the joints, (n,).
+        start: first posture, (n,) [rad].
+        end: last posture, (n,) [rad].
+        duration: duration of the motion [s]; None chooses one that keeps velocities and accelerations low.
+    """
     if duration is None:
         way = float(np.abs(end - start).max())
         duration = max(SHORTEST_S, PEAK_RATE * way / DEFAULT_RAD_S, np.sqrt(PEAK_BEND * way / DEFAULT_RAD_S2))
@@ -128,7 +140,12 @@ def rest_to_rest(
 
 
 def _finite_coefficients(where: str, knots: FloatArray, given: dict[str, FloatArray]) -> FloatArray:
-    """Return the coefficients (k - 1, 6, n) of all pieces as a read-only array, after a check of overflow.
+    """Return the coefficients of a trajectory through points as a read-only array (k - 1, 6, n), lowest power first.
+
+    Args:
+        where: start of the error message.
+        knots: times of the points, (k,) [s].
+        given: positions and, if given, velocities and accelerations at the points, (k, n) each.
 
     Raises:
         ConfigurationError: the numbers overflow.
@@ -148,9 +165,11 @@ def _finite_coefficients(where: str, knots: FloatArray, given: dict[str, FloatAr
 
 
 def _coefficients(knots: FloatArray, rows: list[FloatArray]) -> FloatArray:
-    """Return coefficients (k - 1, 6, n), lowest power first, of polynomials through positions and given derivatives.
+    """Return the coefficients of polynomials through points with given derivatives, (k - 1, 6, n), lowest power first.
 
-    `rows` are the positions and, if given, the velocities and accelerations at the knots, (k, n) each.
+    Args:
+        knots: times of the points, (k,) [s].
+        rows: positions and, if given, velocities and accelerations at the points, (k, n) each.
     """
     size = rows[0].shape[1]
     if len(knots) == 1:
@@ -167,10 +186,15 @@ def _coefficients(knots: FloatArray, rows: list[FloatArray]) -> FloatArray:
 
 
 def _quintic(h: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-    """Return coefficients (k - 1, 6, n), lowest power first, of quintic pieces with durations h (k - 1, 1) [s].
+    """Return the coefficients of quintic pieces that match the states at k points, (k - 1, 6, n), lowest power first.
 
-    Each piece matches position, velocity and acceleration (k, n) at both ends. Scipy's BPoly does the same piece by
-    piece in Python, which takes minutes for a motion sampled at 1 kHz.
+    Scipy's BPoly computes the same piece by piece in Python, which takes minutes for a motion sampled at 1 kHz.
+
+    Args:
+        h: durations of the pieces, (k - 1, 1) [s].
+        q: positions at the points, (k, n) [rad].
+        dq: velocities at the points, (k, n) [rad/s].
+        ddq: accelerations at the points, (k, n) [rad/s^2].
     """
     start, speed, bend = q[:-1], dq[:-1], 0.5 * ddq[:-1]
     # end state minus that of the first three terms, in units of the piece's duration: given by the last three terms

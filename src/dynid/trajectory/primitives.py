@@ -1,6 +1,6 @@
 """Excitation primitives of arXiv:2605.15949, Appendix B, as waypoint sequences.
 
-P_j visits q0, q0 - a e_j, q0 + a e_j and q0. P_{j,j+1} moves two joints likewise, along
+The primitive P_j moves joint j through q0, q0 - a e_j, q0 + a e_j and q0. P_{j,j+1} moves two joints likewise, along
 delta = s_j a_j e_j + s_{j+1} a_{j+1} e_{j+1}. An amplitude is a pair, one value in each direction. The paper's two
 values are equal. Here they differ if a joint limit leaves less room on one side.
 """
@@ -16,19 +16,19 @@ from dynid.robot import FloatArray, read_only
 def primitive(
     posture: FloatArray, joints: Sequence[int], amplitudes: FloatArray, signs: Sequence[int] | None = None
 ) -> FloatArray:
-    """Return the waypoints of a primitive of one joint or of two adjacent ones.
+    """Return the waypoints of an excitation primitive, which moves one joint or two adjacent joints to both sides.
 
     Args:
         posture: nominal posture q0, (n,) [rad].
-        joints: one index, or two adjacent ones in ascending order (counted from 0).
+        joints: index of the joint, or of two adjacent joints in ascending order (counted from 0).
         amplitudes: deviation of each joint below and above the posture, (n, 2) [rad], not negative.
-        signs: +1 or -1 per joint in `joints`; None is +1 for all.
+        signs: +1 or -1 per joint in `joints`; None means +1 for all.
 
     Returns:
-        The waypoints q0, q0 - delta, q0 + delta and q0, (4, n) [rad].
+        The waypoints q0, q0 - delta, q0 + delta and q0, (4, n) [rad], with the deviation delta.
 
-        Raises:
-            ConfigurationError: joints are out of range or not adjacent, a sign is not +-1, or an amplitude is negative.
+    Raises:
+        ConfigurationError: joints are out of range or not adjacent, a sign is not +-1, or an amplitude is negative.
     """
     directions = tuple(signs) if signs is not None else (1,) * len(joints)
     size = len(posture)

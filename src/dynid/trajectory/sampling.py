@@ -16,9 +16,16 @@ def at_rest(posture: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray)
 def sample_brake(
     t: float, duration: float, origin: FloatArray, speed: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray
 ) -> None:
-    """Write a braking motion into the buffers: from `origin` (n,) [rad] at `speed` (n,) [rad/s] to rest.
+    """Write the state of a braking motion, whose velocity falls linearly to zero, into the buffers q, dq and ddq.
 
-    The speed falls linearly to zero within `duration` [s]; 0 <= t < duration.
+    Args:
+        t: time since the start of braking [s], from 0 to below `duration`.
+        duration: duration of braking [s].
+        origin: initial posture, (n,) [rad].
+        speed: initial velocities, (n,) [rad/s].
+        q: position, (n,) [rad], written in place.
+        dq: velocity, (n,) [rad/s], written in place.
+        ddq: acceleration, (n,) [rad/s^2], written in place.
     """
     for j in range(len(q)):
         ddq[j] = -speed[j] / duration
@@ -54,7 +61,9 @@ def segment_at(knots: FloatArray, t: float) -> int:
 def sample_laws(
     t: float, knots: FloatArray, laws: FloatArray, waypoints: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray
 ) -> None:
-    """Compute the state at a time from the point-to-point laws of `dynid.trajectory.interpolation`.
+    """Write the state of a point-to-point trajectory at a time into the buffers q, dq and ddq.
+
+    The time laws of its segments are those of `dynid.trajectory.interpolation`.
 
     Args:
         t: time [s].
@@ -98,7 +107,17 @@ def sample_laws_rows(
     dq: FloatArray,
     ddq: FloatArray,
 ) -> None:
-    """Compute the states at times (N,) [s] as `sample_laws` does, into buffers (N, n)."""
+    """Write the states of a point-to-point trajectory at N times into the buffers q, dq and ddq.
+
+    Args:
+        times: times, (N,) [s].
+        knots: times of the waypoints, (k,) [s].
+        laws: peak rate [1/s], ramp time [s] and cruise time [s] of every segment, (k - 1, 3).
+        waypoints: positions at the knots, (k, n) [rad].
+        q: positions, (N, n) [rad], written in place.
+        dq: velocities, (N, n) [rad/s], written in place.
+        ddq: accelerations, (N, n) [rad/s^2], written in place.
+    """
     for k in range(len(times)):
         sample_laws(times[k], knots, laws, waypoints, q[k], dq[k], ddq[k])
 
@@ -113,7 +132,7 @@ def sample_polynomials(
     dq: FloatArray,
     ddq: FloatArray,
 ) -> None:
-    """Compute the state at a time from piecewise polynomials.
+    """Write the state of a piecewise polynomial trajectory at a time into the buffers q, dq and ddq.
 
     Args:
         t: time [s].
@@ -149,6 +168,16 @@ def sample_polynomials_rows(
     dq: FloatArray,
     ddq: FloatArray,
 ) -> None:
-    """Compute the states at times (N,) [s] as `sample_polynomials` does, into buffers (N, n)."""
+    """Write the states of a piecewise polynomial trajectory at N times into the buffers q, dq and ddq.
+
+    Args:
+        times: times, (N,) [s].
+        knots: times at which the pieces meet, (k,) [s].
+        coefficients: coefficients by powers of the time since the piece's start, lowest first, (k - 1, 6, n).
+        ends: first and last posture, (2, n) [rad].
+        q: positions, (N, n) [rad], written in place.
+        dq: velocities, (N, n) [rad/s], written in place.
+        ddq: accelerations, (N, n) [rad/s^2], written in place.
+    """
     for k in range(len(times)):
         sample_polynomials(times[k], knots, coefficients, ends, q[k], dq[k], ddq[k])

@@ -65,18 +65,31 @@ def binary_sequence(order: int, bit_s: float, step_s: float, start: int = 1) -> 
 
 
 def excursion(signal: FloatArray, step_s: float, time_constant_s: float) -> FloatArray:
-    """Return the displacement (N,) [s] of a joint whose velocity follows the signal as a first-order lag (eq. 1).
+    """Return the displacement (N,) [s] of a joint whose velocity follows a signal as a first-order lag.
 
-    The lag has a gain of 1 without unit, so a displacement has the unit of time; its time constant is given [s].
+    This is the joint model of arXiv:2605.15949, eq. 1. The lag has a gain of 1 without unit, so a displacement has the
+    unit of time.
+
+    Args:
+        signal: the signal, (N,) [-].
+        step_s: time between two samples [s].
+        time_constant_s: time constant of the lag [s].
     """
     decay = math.exp(-step_s / time_constant_s)
     return np.asarray(np.cumsum(scipy.signal.lfilter([1.0 - decay], [1.0, -decay], signal)) * step_s)
 
 
 def calm_sequence(order: int, bit_s: float, step_s: float, time_constant_s: float) -> FloatArray:
-    """Return the binary sequence (N,) [-] with the initial state for which a joint stays nearest to its origin.
+    """Return the pseudo-random binary sequence (N,) [-] that moves a joint least far from its origin.
 
-    The distance is the largest `excursion`. The caller may reverse the sign of the sequence.
+    It is chosen among sequences with different initial states by its largest `excursion`. The caller may reverse the
+    sign of the sequence.
+
+    Args:
+        order: number of bits of the shift register, 4 to 10.
+        bit_s: shortest time between two switches [s].
+        step_s: time between two samples [s].
+        time_constant_s: time constant of the joint's velocity [s].
     """
     candidates = [binary_sequence(order, bit_s, step_s, start) for start in range(1, 2**order, 2)]
     return min(candidates, key=lambda one: float(np.abs(excursion(one, step_s, time_constant_s)).max()))

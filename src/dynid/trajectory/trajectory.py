@@ -17,10 +17,18 @@ from dynid.trajectory.sampling import sample_laws, sample_laws_rows
 
 @dataclass(frozen=True, eq=False)
 class Trajectory(Motion):
-    """Trajectory through waypoints (k, n) [rad], with a time law for each of the k - 1 segments.
+    """Trajectory through k waypoints, with a time law for each of the k - 1 segments between them.
 
     Position, velocity and acceleration are continuous everywhere, and the arm is at rest at every waypoint. `through`,
     `approach`, `concatenate` and `dynid.trajectory.families.load_excitation` make trajectories.
+
+    Attributes:
+        name: name of the trajectory.
+        joint_names: names of the joints, (n,).
+        waypoints: postures at which the arm is at rest, (k, n) [rad].
+        laws: time laws of the segments, (k - 1,).
+        knots: times of the waypoints, (k,) [s]; the first is 0.
+        ends: first and last posture, (2, n) [rad].
 
     Raises:
         ConfigurationError: the sizes do not fit together or a waypoint is not finite.
@@ -48,13 +56,19 @@ class Trajectory(Motion):
 
     @cached_property
     def _tables(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Knots (k,) [s], time laws (k - 1, 3) and waypoints (k, n) [rad]; the first access compiles the sampling."""
+        """Times of the waypoints (k,) [s], time laws of the segments (k - 1, 3), and waypoints (k, n) [rad].
+
+        The first access compiles the function that samples the trajectory.
+        """
         tables = self.knots, read_only(np.array(self.laws).reshape(-1, 3)), self.waypoints
         sample_laws(-1.0, *tables, *np.zeros((3, len(self.joint_names))))
         return tables
 
     def pieces(self) -> Pieces:
-        """Return the pieces of the motion: each segment has a rising ramp, a cruise and a falling ramp."""
+        """Return the trajectory as piecewise polynomials of time.
+
+        Each segment between two waypoints gives three pieces: rising ramp, cruise and falling ramp of its speed.
+        """
         laws = np.array(self.laws).reshape(-1, 3)
         lengths = laws[:, [1, 2, 1]].ravel()
         shares = share_polynomials(laws)
@@ -64,7 +78,10 @@ class Trajectory(Motion):
         return Pieces.of(np.concatenate([[0.0], np.cumsum(lengths)]), coefficients, self.start)
 
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
-        """Write q, dq and ddq (n,) at time t [s] into the buffers; see `Motion.sample_into`."""
+        """Write the state at time t [s] into the buffers q [rad], dq [rad/s] and ddq [rad/s^2], (n,) each.
+
+        Only the first call allocates memory.
+        """
         sample_laws(t, *self._tables, q, dq, ddq)
 
     def _sample_rows(self, times: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
@@ -78,22 +95,27 @@ class Trajectory(Motion):
 
     @cached_property
     def peak_velocities(self) -> FloatArray:
-        """Exact largest |dq| per joint, (n,) [rad/s]."""
+        """Largest absolute velocity of each joint, at or between samples, (n,) [rad/s]."""
         return read_only(np.max(self.segment_velocities, axis=0, initial=0.0))
 
     @cached_property
     def peak_accelerations(self) -> FloatArray:
-        """Exact largest |ddq| per joint, (n,) [rad/s^2]."""
+        """Largest absolute acceleration of each joint, at or between samples, (n,) [rad/s^2]."""
         slopes = np.array([1.5 * law.rate / law.ramp if law.rate else 0.0 for law in self.laws]).reshape(-1, 1)
         return read_only(np.max(np.abs(np.diff(self.waypoints, axis=0)) * slopes, axis=0, initial=0.0))
 
     def check_limits(self, lower: FloatArray, upper: FloatArray, velocity: FloatArray) -> None:
-        """Refuse a trajectory that leaves the position limits [rad] or the velocity limits [rad/s], all (n,).
+        """Raise SafetyError if the trajectory exceeds position or velocity limits.
 
-        The check is exact: a segment is monotone in every joint, so its extremes are waypoints.
+        The check is exact: a segment is monotone in every joint, so its extreme positions are waypoints.
+
+        Args:
+            lower: lower position limits, (n,) [rad].
+            upper: upper position limits, (n,) [rad].
+            velocity: velocity limits, (n,) [rad/s].
 
         Raises:
-            SafetyError: names the joint, the time and the value.
+            SafetyError: a limit is exceeded; names joint, time and value.
         """
         tolerance = 1e-9
         # Negated comparisons, so that a limit of NaN refuses every trajectory instead of none.
@@ -125,15 +147,15 @@ def through(
     factors: Sequence[float] | float = 1.0,
     dwell: float = 0.0,
 ) -> Trajectory:
-    """Return a trajectory that stops at each waypoint; of equal consecutive waypoints, one is used.
+    """Return a trajectory that stops at each waypoint; equal consecutive waypoints count as one.
 
     Args:
         name: name of the trajectory.
         joint_names: names of the joints, (n,).
         waypoints: positions at which the motion stops, (k, n) [rad].
-        velocity: limits (n,) [rad/s].
-        acceleration: limits (n,) [rad/s^2].
-        factors: relative speed factor of each segment, (k - 1,), or one for all; scales both limits.
+        velocity: velocity limits, (n,) [rad/s].
+        acceleration: acceleration limits, (n,) [rad/s^2].
+        factors: factor of both limits in each segment, (k - 1,), or one factor for all segments.
         dwell: duration of the pause at every inner waypoint [s].
     """
     points = np.asarray(waypoints, dtype=np.float64)
@@ -165,8 +187,8 @@ def approach(
         q_from: first posture, (n,) [rad].
         q_to: last posture, (n,) [rad].
         joint_names: names of the joints, (n,).
-        velocity: limit of every joint [rad/s].
-        acceleration: limit of every joint [rad/s^2].
+        velocity: velocity limit of every joint [rad/s].
+        acceleration: acceleration limit of every joint [rad/s^2].
         name: name of the trajectory.
     """
     ones = np.ones(len(joint_names))
@@ -174,13 +196,15 @@ def approach(
 
 
 def concatenate(name: str, parts: Sequence[Trajectory], velocity: FloatArray, acceleration: FloatArray) -> Trajectory:
-    """Return a sequence of trajectories; moves within the limits join two that do not meet.
+    """Return one trajectory that runs several trajectories in sequence.
+
+    If one does not start at the end posture of the previous one, a move is inserted between them.
 
     Args:
         name: name of the result.
         parts: trajectories in their order, at least one, all of the same joints.
-        velocity: limits of the joining moves, (n,) [rad/s].
-        acceleration: limits of the joining moves, (n,) [rad/s^2].
+        velocity: velocity limits of the inserted moves, (n,) [rad/s].
+        acceleration: acceleration limits of the inserted moves, (n,) [rad/s^2].
 
     Raises:
         ConfigurationError: there are no parts, or they are of different joints.
