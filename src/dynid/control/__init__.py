@@ -1,1 +1,1 @@
-"""Control laws, the phases of a motion, and checks before a motion."""
+"""Control laws of an arm, execution of motions, and checks of a motion before it is executed."""

@@ -17,7 +17,7 @@ STOP_BLEND_S = 0.1  # blend time for an arm that left its reference: shorter, be
 
 @dataclass(frozen=True, eq=False)
 class TorqueCurve:
-    """Torques over the time of a motion, interpolated linearly and constant beyond both ends.
+    """Feed-forward torques over the time of a motion, interpolated linearly and constant beyond both ends.
 
     Attributes:
         times: times of the points, increasing, (k,) [s].
@@ -43,7 +43,7 @@ class TorqueCurve:
         return TorqueCurve(self.times[:1], self.torques[:1])
 
     def refuse_excess(self, robot: Robot, name: str) -> None:
-        """Raise SafetyError if a torque exceeds the motor's limit; `name` is the motion's name."""
+        """Raise SafetyError if a feed-forward torque exceeds the joint's torque limit; `name` is the motion's name."""
         over = np.abs(self.torques) - robot.torque_limits
         k, joint = np.unravel_index(int(np.argmax(over)), over.shape)
         if over[k, joint] > 0.0:
@@ -76,7 +76,7 @@ class AddedTorque:
         self._difference, self._left_s = self.now - curve.at(0.0), BLEND_S
 
     def fade(self, over_s: float = BLEND_S) -> None:
-        """Fade the added torque to zero within a time [s].
+        """Fade the added feed-forward torque to zero within a time [s].
 
         A fade under way continues; it becomes faster if a shorter time is requested.
         """
@@ -86,7 +86,7 @@ class AddedTorque:
         self._left_s = self._blend_s = over_s
 
     def clear(self) -> None:
-        """Set the added torque to zero at once, for an arm whose torque is off."""
+        """Set the added feed-forward torque to zero at once, for an arm whose motors are off."""
         self.now, self._curve, self._left_s = self._nothing, self._none, 0.0
 
     def update(self, dt: float, t: float) -> FloatArray:

@@ -110,7 +110,7 @@ class ArmController:
         return torque
 
     def _missing(self, torque: FloatArray, q: FloatArray, dq: FloatArray) -> FloatArray:
-        """Return the torque that is faded out minus the torque of the running law, (n,) [N m].
+        """Return the former law's torque, which is being faded out, minus the running law's torque, (n,) [N m].
 
         Args:
             torque: torque of the running law, (n,) [N m].

@@ -87,7 +87,7 @@ class Guiding:
         return GuidingComponents.of(self._robot)
 
     def begin(self, law: TorqueLaw, q: FloatArray) -> None:
-        """Start to monitor hand guiding; if the arm is being held, the torque of the hold fades out.
+        """Start to monitor hand guiding; if the arm is being held, the holding torque fades out.
 
         An arm that already moves under another law without a reference is already guided by hand, so it may continue
         to move. Any other arm must first stand still.
@@ -112,7 +112,7 @@ class Guiding:
         self._alone_s = 0.0 if led else FADE_IN_S + self.components.settings.guiding_alone_s
 
     def restart(self, law: TorqueLaw, q: FloatArray) -> None:
-        """Restart the monitoring of hand guiding, without the torque of a previous hold.
+        """Restart the monitoring of hand guiding; a previous hold of the arm ends at once, without a fade.
 
         This is for an arm whose torque is or was off, or which the driver moves.
 
@@ -126,7 +126,7 @@ class Guiding:
     def leave(self) -> None:
         """Stop monitoring hand guiding because a law with a reference takes over.
 
-        If the arm is being held, the torque of the hold fades out.
+        If the arm is being held, the holding torque fades out.
         """
         self._law, self.held = None, ""
 
@@ -138,8 +138,9 @@ class Guiding:
     def update(self, dt: float, q: FloatArray, tau: FloatArray) -> FloatArray:
         """Return the torque (n,) [N m] to command: the control law's torque, with damping or hold if they are needed.
 
-        Motion above the first speed limit is damped. Above the second limit, or if a load moves the arm, the torque of
-        a hold replaces the law's torque. Without monitoring, the law's torque is returned unchanged.
+        Motion above the first speed limit is damped. Above the second limit, or if a load moves the arm, the arm is
+        braked and held, and the holding torque replaces the law's torque. Without monitoring, the law's torque is
+        returned unchanged.
 
         Args:
             dt: time since the last cycle [s].
@@ -260,7 +261,7 @@ class Guiding:
             self._carry(self._observer, dq)
 
     def _carry(self, observer: ArmObserver, dq: FloatArray) -> None:
-        """Set the load of the hold to the currents that carry the arm: model torque minus observed external torque.
+        """Set the load currents of the controller that holds the arm, from model torque minus observed external torque.
 
         Args:
             observer: observer of the arm's external torques.
@@ -272,9 +273,9 @@ class Guiding:
         means.hold.load[:] = np.minimum(np.maximum(carried, -most), most)
 
     def _with_hold(self, dt: float, q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
-        """Return the law's torque blended with the torque of the hold, (n,) [N m].
+        """Return the control law's torque blended with the torque of the controller that holds the arm, (n,) [N m].
 
-        The weight of the hold is 1 while the arm is held, and then fades to 0.
+        The weight of the holding torque is 1 while the arm is held, and then fades to 0.
 
         Args:
             dt: time since the last cycle [s].

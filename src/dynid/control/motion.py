@@ -419,8 +419,8 @@ class MotionExecutor:
     def _refuse_lost(self, error: FloatArray, q: FloatArray, stamp_ns: int) -> None:
         """Abort the motion and raise SafetyError because the tracking error is too large.
 
-        Parts of a motion without feedback are exempt if the error is finite; their window is checked instead. The arm
-        is braked and held, or released if a hold is not possible.
+        Parts of a motion without feedback are exempt if the error is finite; they have their own limits of positions
+        and speeds. The arm is braked and held, or released if a hold is not possible.
 
         Args:
             error: tracking errors, (n,) [rad].
@@ -460,7 +460,7 @@ class MotionExecutor:
         self.cancel(stamp_ns)
 
     def _watch_open_loop(self, q: FloatArray, stamp_ns: int) -> None:
-        """End a part of the motion without feedback when its time is over, or before a joint leaves its window.
+        """End a part of the motion without feedback when its time is over, or before a joint leaves its limits.
 
         Args:
             q: measured posture, (n,) [rad].

@@ -31,7 +31,7 @@ from dynid.trajectory.trajectory import approach
 STEP_S, COARSE_S = 0.002, 0.02
 ROUNDING_S = 1e-6  # rounding of the times of points
 TOLERANCE = 1e-6  # relative tolerance of a limit, for rounding errors
-USED = 0.05  # overload share before a motion, above which a refusal mentions it
+USED = 0.05  # used fraction of overload capacity before a motion, above which an error message mentions it
 HELD_S = 10.0  # time for which the end posture is assumed to be held
 CURRENT_SHARE = 0.9  # share of the current limit for a planned motion; the rest is reserved for feedback
 # Ratio of a joint's lifting current to its holding current, due to gear friction: up to 2.0 at joint 4 of CRANE-X7

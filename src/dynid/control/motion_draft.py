@@ -1,8 +1,8 @@
-"""Drafts of a robot's first motions, gains and hold from its limits; every drafted motion has passed `MotionCheck`.
+"""Drafts of a robot's first motions, controller gains and safety settings; every drafted motion passed `MotionCheck`.
 
 Postures are random within the limits, but the same for each run on one robot. At some postures each joint in turn makes
-a large motion while the others move a little, which separates their parameters. The ways between postures move all
-joints far. If a limit or a contact forbids a way, another posture is drawn.
+a large motion while the others move a little, which separates their parameters. The motions between postures move all
+joints far. If a limit or a contact forbids such a motion, another posture is drawn.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ from dynid.trajectory.trajectory import through
 
 CALM = (2.0, 0.4)  # largest speeds [rad/s, m/s]
 RUN_UP_S = 0.2  # time in which a joint reaches its speed, if the torque allows it
-INERTIAL_SHARE, HOLDING_SHARE = 0.3, 0.6  # shares of the torque limit for acceleration and for holding a posture
+INERTIAL_SHARE, HOLDING_SHARE = 0.3, 0.6  # fractions of the torque limit for acceleration and for holding a posture
 MARGIN_DEG, MARGIN_M = 4.0, 0.012
 # Travel to either side as shares of the joint ranges: of one joint, and of the others, which move as well because a
 # joint at rest sticks, so that its torque is unknown within its dry friction.
@@ -78,7 +78,7 @@ class MotionDraft:
 
 
 class _Drafter:
-    """Random generator of motions for one robot."""
+    """Generator of random motions for one robot, all of which keep the robot's limits."""
 
     def __init__(self, robot: Robot) -> None:
         self.robot = robot
@@ -246,7 +246,7 @@ def drafted_friction(robot: Robot) -> FrictionLaw:
 
 
 def draft_motions(robot: Robot) -> MotionDraft:
-    """Return drafted motions for identification and validation, and gains to follow them.
+    """Return drafts of a robot's motions for identification and validation, its controller gains and safety settings.
 
     Raises:
         ConfigurationError: torque limits, rest posture or nominal parameters are missing.
@@ -325,7 +325,7 @@ def write_motions(robot: Robot, folder: Path) -> MotionDraft:
     The errors of `draft_motions` are raised, too.
 
     Raises:
-        OutputExistsError: one of the files exists; nothing is written.
+        OutputExistsError: excitation.yaml or controller.yaml exists; nothing is written.
     """
     for name in FILES:
         refuse_existing(folder / name)

@@ -1,6 +1,6 @@
 """Scaling of path time: a motion runs as planned, slower, or not at all, along an unchanged path.
 
-A cancelled or paused motion brakes along its path, so it stays where it was checked to be safe.
+A cancelled or paused motion brakes along its path, so the arm stays on the path that was checked before the motion.
 """
 
 import numpy as np

@@ -19,9 +19,9 @@ from dynid.trajectory.trajectory import Trajectory, approach
 Phase = Literal["approach", "trajectory", "rest", "done", "cancelled"]
 Activity = Phase | Literal["hold"]  # "hold": held without a motion, so not a phase of a motion
 
-APPROACH_RAD_S = (0.4, 0.6, 0.9, 1.2)  # speeds of the ways to and from a motion, the usual speed first
+APPROACH_RAD_S = (0.4, 0.6, 0.9, 1.2)  # speeds of approach and return, the usual speed first
 RAMP_S = 0.5  # speed divided by largest acceleration
-LIGHT_LOAD = 0.2  # overload share above which a faster way is tried
+LIGHT_LOAD = 0.2  # used fraction of overload capacity above which a faster approach or return is tried
 STOPPING_MARGIN = 1.25  # safety factor on the braking distance
 
 

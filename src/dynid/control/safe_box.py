@@ -88,7 +88,7 @@ class HalfSpace(Border):
 
 
 class SceneFile(Strict):
-    """Schema of a scene file, in coordinates of the base link.
+    """Schema of a scene file, which describes the free space around an arm in coordinates of the base link.
 
     Links stay inside every box of `inside`, on the free side of every half-space, and outside every box of `outside`.
     They keep a distance of `margin_m` from all borders.
@@ -102,12 +102,17 @@ class SceneFile(Strict):
 
 
 def load_scene(path: Path) -> SceneFile:
-    """Return the scene of a file; raise InputNotFoundError or ConfigurationError if it is missing or not valid."""
+    """Return the description of the free space from a scene file.
+
+    Raises:
+        InputNotFoundError: the file does not exist.
+        ConfigurationError: the file is not valid.
+    """
     return load_validated(path, SceneFile)
 
 
 def scene_of(robot: Robot) -> SceneFile | None:
-    """Return the scene in the robot's folder, or None if the folder has no scene.yaml."""
+    """Return the description of the free space from scene.yaml in the robot's folder, or None without this file."""
     path = robot.folder / "scene.yaml"
     return load_scene(path) if path.is_file() else None
 

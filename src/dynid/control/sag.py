@@ -1,4 +1,4 @@
-"""Deviation of an arm from its reference that is known beforehand: sagging under gravity, and swaying while held."""
+"""Expected deviation of an arm from its reference: sag under gravity, and the small oscillation of a held arm."""
 
 from dataclasses import dataclass
 

@@ -66,7 +66,7 @@ class ControllerSelection:
         self.exchange()
 
     def make(self, name: str, model: ControlModel | None = None, share: float | None = None) -> TorqueLaw:
-        """Return the control law with a name.
+        """Return a new control law, chosen by its name.
 
         Args:
             name: one of `CONTROLLERS`.

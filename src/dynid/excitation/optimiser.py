@@ -83,7 +83,7 @@ def condition_number(regressor: Regressor, motion: Motion, step_s: float = KAPPA
 
 
 def rank(regressor: Regressor, motion: Motion) -> int:
-    """Return the number of parameter combinations that a motion determines, which is the rank of its stacked regressor.
+    """Return the number of parameter combinations that a motion determines: the rank of its stacked regressor.
 
     The columns of the regressor are scaled to unit length first.
 
@@ -118,7 +118,7 @@ class Clearance(SelfCollision):
         return float(np.max(np.minimum(wanted_m, 0.5 * self._resting_m) - self._distances(q), initial=0.0))
 
     def _distances(self, q: FloatArray) -> FloatArray:
-        """Return the distance of each pair of links at a posture q (n,) [rad], (pairs,) [m]; negative if they overlap."""
+        """Return the distances of all pairs of links at a posture q (n,) [rad], (pairs,) [m]; negative in an overlap."""
         full = self._neutral.copy()
         full[self._places] = q
         pinocchio.computeDistances(self._model, self._data, self._shapes, self._results, full)

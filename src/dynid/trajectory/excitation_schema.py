@@ -1,6 +1,7 @@
 """Schema of excitation.yaml, which defines primitives, patterns, profiles and trajectories.
 
-Joints are counted from 1, as in the papers and the arm's documentation. Angles are in degrees if the key says so.
+Joints are counted from 1, as in arXiv:2605.15949 and the arm's documentation. Angles are in degrees if the key ends
+with `_deg`.
 """
 
 from collections.abc import Container

@@ -34,7 +34,7 @@ class TimeLaw(NamedTuple):
 
     @property
     def duration(self) -> float:
-        """Duration of the segment [s]."""
+        """Duration of the segment: two ramps and the cruise [s]."""
         return 2.0 * self.ramp + self.cruise
 
 

@@ -35,9 +35,13 @@ def sample_brake(
 
 @numba.njit(cache=True)
 def scale_reference(rate: float, slope: float, dq: FloatArray, ddq: FloatArray) -> None:
-    """Convert derivatives dq and ddq (n,) by path time to derivatives by time [rad/s, rad/s^2], in place.
+    """Convert the derivatives of a reference by path time to derivatives by real time, in place.
 
-    `rate` is the rate [-] at which path time passes, `slope` the derivative of `rate` [1/s].
+    Args:
+        rate: rate at which path time passes relative to real time [-].
+        slope: derivative of `rate` by real time [1/s].
+        dq: first derivative, (n,) [rad/s].
+        ddq: second derivative, (n,) [rad/s^2].
     """
     for j in range(len(dq)):
         ddq[j] = rate * rate * ddq[j] + slope * dq[j]

@@ -103,12 +103,12 @@ class BilateralSettings:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; expected {low:g} to {high:g}")
 
     def gains(self) -> Gains:
-        """Return the gains of bilateral control, keyed by their symbols alpha, beta, K_P, K_V, k, r, b and so on."""
+        """Return the gains of bilateral control, keyed by the symbols `SYMBOLS`: alpha, beta, K_P, K_V, k, r, b, ..."""
         return dict(zip(SYMBOLS, self.values, strict=True))
 
     @cached_property
     def values(self) -> equations.Gains:
-        """Gains of bilateral control as a tuple in the order of `SYMBOLS`."""
+        """Gains of bilateral control as a tuple in the order of `SYMBOLS`: alpha, beta, K_P, K_V, k, r, b, ..."""
         alpha, beta, K_P, K_V, k, r, b, free, pressed = (float(getattr(self, name)) for name in RANGES)
         return alpha, beta, K_P, K_V, k, r, b, free, pressed
 

@@ -72,8 +72,8 @@ class Watch:
 
         Args:
             reading: state of this cycle.
-            dq: velocities estimated before, (n,) [rad/s].
-            energy_rad: kinetic energy of the same estimate divided by the sum of the arm's torque limits [rad].
+            dq: velocities estimated in the previous cycle, (n,) [rad/s].
+            energy_rad: kinetic energy of the arm in the previous cycle, divided by the sum of its torque limits [rad].
         """
         step_s, self._last_ns = (reading.stamp_ns - self._last_ns) * 1e-9, reading.stamp_ns
         if not equal(reading.q, self._q):
