@@ -118,7 +118,7 @@ class Clearance(SelfCollision):
         return float(np.max(np.minimum(wanted_m, 0.5 * self._resting_m) - self._distances(q), initial=0.0))
 
     def _distances(self, q: FloatArray) -> FloatArray:
-        """Return the distances of all pairs of links at a posture q (n,) [rad], (pairs,) [m]; negative in an overlap."""
+        """Return the distances of pairs of links at a posture q (n,) [rad], (pairs,) [m]; negative if they overlap."""
         full = self._neutral.copy()
         full[self._places] = q
         pinocchio.computeDistances(self._model, self._data, self._shapes, self._results, full)
