@@ -13,10 +13,10 @@ def scan(bus: ServoBus, window_s: float, silence_s: float, expected: Collection[
 
     Args:
         bus: an open bus.
-        window_s: how long to listen [s]; a servo waits 3 ms for every ID before its own.
-        silence_s: the scan ends earlier after this time without an answer [s].
-        expected: IDs of servos that are known to be on the line: while one of them is missing, the scan waits up to a
-            second for an answer.
+        window_s: longest duration of the scan [s]; a servo delays its answer by 3 ms for every smaller ID.
+        silence_s: time without an answer after which the scan ends before `window_s` [s].
+        expected: IDs of servos that are known to be on the line. While one of them has not answered, the scan continues
+            until no servo has answered for a second.
 
     Raises:
         BusError: the port is lost.

@@ -8,7 +8,10 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str:
-    """Return an ID shared by all processes on the same monotonic clock; '' if the system has none."""
+    """Return the ID of the system's present boot, which all processes on the same monotonic clock share.
+
+    It is '' on a system that has no such ID.
+    """
     return BOOT_ID.read_text(encoding="utf-8").strip() if BOOT_ID.is_file() else ""
 
 
@@ -22,7 +25,7 @@ class Clock:
     def line_ns(self) -> int:
         """Return the time by which transfers on the line are measured [ns].
 
-        It equals `monotonic_ns`, except for a clock that is held while bytes travel.
+        It equals `monotonic_ns`, except for the clock of a simulated arm that pauses while bytes are on the wire.
         """
         return self.monotonic_ns()
 
@@ -35,23 +38,23 @@ class Clock:
         time.sleep(seconds)
 
     def wait_until(self, deadline_ns: int, awaits: Callable[[], bool]) -> None:
-        """Wait until the start of a control cycle, a moment of `monotonic_ns`; return at once if it has passed.
+        """Wait until the start of a control cycle; return at once if it has passed.
 
         Args:
-            deadline_ns: start of the cycle [ns].
-            awaits: returns whether an input that the cycle needs is still missing. A system clock does not wait for it;
-                the clock of a simulated arm may be held until it arrives.
+            deadline_ns: start of the cycle on the clock `monotonic_ns` [ns].
+            awaits: returns whether an input that the cycle needs is still missing. A system clock does not wait for the
+                input; the clock of a simulated arm may pause until the input arrives.
         """
         ahead_ns = deadline_ns - self.monotonic_ns()
         if ahead_ns > 0:
             self.sleep(ahead_ns * 1e-9)
 
     def pace(self, period_ns: int) -> None:
-        """Announce control cycles of `period_ns` to a clock that may pause within a cycle; no effect on this one."""
+        """Announce the period of the control cycles [ns] to a clock that may pause; the system clock ignores it."""
         return
 
     def end_pacing(self) -> None:
-        """Announce the end of the control cycles to a clock that waits for them; no effect on this one."""
+        """Announce the end of the control cycles to a clock that waits for them; the system clock ignores it."""
         return
 
 
@@ -68,7 +71,7 @@ def succeeds_within(clock: Clock, attempt: Callable[[float], bool], timeout_s: f
 
     Args:
         clock: the arm's clock.
-        attempt: waits for at most the given time [s]; returns whether it succeeded.
+        attempt: called repeatedly with a wait time [s]; waits for at most this time and returns whether it succeeded.
         timeout_s: timeout in the arm's time [s].
     """
     end_ns = clock.monotonic_ns() + round(timeout_s * 1e9)

@@ -106,9 +106,15 @@ VOLTAGE_V_PER_COUNT = 0.1
 
 
 def listed_parts(address: int, size: int, model_number: int | None = None) -> list[tuple[int, int]]:
-    """Return (address, size) of the parts of a block that a model lists; unlisted addresses are left out.
+    """Return the parts of a register block that exist in a servo model's control table, as (address, size).
 
-    For an unknown model, only the addresses that all models list are kept.
+    Addresses that the control table does not contain are left out.
+
+    Args:
+        address: first address of the block.
+        size: number of bytes of the block.
+        model_number: model number of the servo. If it is None or unknown, only addresses in the control tables of all
+            models are kept.
     """
     model = DYNAMIXELS.get(-1 if model_number is None else model_number)
     listed: Collection[int] = _LISTED_BY_ALL if model is None else model.listed
@@ -118,7 +124,7 @@ def listed_parts(address: int, size: int, model_number: int | None = None) -> li
 
 
 def status_error_text(error: int) -> str:
-    """Return a description of a status packet's error byte, alert bit included; '' if there is no error."""
+    """Return a description of a status packet's error byte with its alert bit; '' if there is no error."""
     number = error & ~ALERT_BIT
     texts = [STATUS_ERRORS.get(number, f"unknown error number {number}")] if number else []
     if error & ALERT_BIT:
@@ -132,10 +138,10 @@ def hardware_error_text(status: int) -> str:
 
 
 def watchdog_to_count(seconds: float) -> int:
-    """Return the bus watchdog's register value for a time [s], rounded up to 20 ms steps.
+    """Return the value of the bus watchdog register for a timeout [s], rounded up to steps of 20 ms.
 
     Raises:
-        ValueError: the value is outside 1..127.
+        ValueError: the register value would be outside 1..127.
     """
     count = math.ceil(seconds / WATCHDOG_S_PER_COUNT - 1e-9)
     if not 1 <= count <= 127:

@@ -49,13 +49,19 @@ class Line(Protocol):
     def ask_to_the_end(
         self, port: WaitingPortHandler, request: bytes, reply_size: int, margin_s: float | None
     ) -> Iterator[list[protocol.Packet]]:
-        """Send a request, and yield the packets of each arrival."""
+        """Send a request, and yield the list of received packets each time bytes arrive."""
         ...
 
 
 @dataclass(slots=True, eq=False)
 class Question:
-    """An instruction to one servo, the number of parameters of its answer, and its time of sending [ns]."""
+    """An instruction to one servo that expects an answer.
+
+    Attributes:
+        frame: bytes of the instruction packet.
+        size: number of parameter bytes of the answer.
+        sent_ns: time of sending on the monotonic clock [ns].
+    """
 
     frame: bytes
     size: int
@@ -68,11 +74,14 @@ class Question:
 
     @property
     def is_ping(self) -> bool:
-        """Whether the question is a ping, whose answer is the same at any time."""
+        """Whether the question is a ping; a servo answers every ping alike."""
         return self.frame[INSTRUCTION_AT] == protocol.Instruction.PING
 
     def answered_by(self, packet: protocol.Packet) -> bool:
-        """Return whether a status packet may be the answer; a refusal has no parameters."""
+        """Return whether a status packet may be the answer to this question.
+
+        It must have the servo's ID. Unless it reports an error, it must also have the expected number of parameters.
+        """
         refused = bool(packet.error & ~table.ALERT_BIT)
         return packet.packet_id == self.servo_id and (refused or len(packet.parameters) == self.size)
 
@@ -84,8 +93,9 @@ class Dialogue:
         bus: the line, its clock and its parser.
 
     Attributes:
-        late: number of answers that came after more than `USUAL_S`.
-        slowest_s: longest time to a late answer [s], 0 if none was late.
+        late: number of late answers: those that took more than `USUAL_S` beyond their time on the wire, or came after
+            the usual duration of a broadcast ping.
+        slowest_s: longest time between a question and its late answer [s]; 0 if none was late.
     """
 
     def __init__(self, bus: Line) -> None:
@@ -98,22 +108,22 @@ class Dialogue:
 
     @property
     def patient(self) -> bool:
-        """Whether the dialogue waits for late answers."""
+        """Whether the dialogue waits up to a second for late answers, inside `patiently`."""
         return self._patient > 0
 
     @property
     def lateness(self) -> str:
-        """Sentence about late answers; '' if none was late."""
+        """Text for messages on how late answers arrive; '' if none was late."""
         return f"answers arrive after {self.slowest_s * 1e3:.0f} ms: the machine is busy" if self.late else ""
 
     def reset(self) -> None:
-        """Clear all unanswered questions and known servos, for a port that is opened again."""
+        """Clear the lists of unanswered questions and of servos that answered, for a port that is opened again."""
         self._pending.clear()
         self._answered.clear()
 
     @contextlib.contextmanager
     def patiently(self) -> Iterator[None]:
-        """Wait up to a second for each answer while the block runs, and leave a line without pending answers.
+        """Wait up to a second for each answer while the block runs; at its end, wait until no answer is pending.
 
         Raises:
             SilentLineError: answers are pending at the end, and no servo answers any more.
@@ -127,17 +137,20 @@ class Dialogue:
             self._patient -= 1
 
     def ask(self, frame: bytes, size: int) -> Answer:
-        """Ask a servo once; return the answer or None, and whether a damaged answer came instead.
+        """Send an instruction to one servo once.
 
-        In a patient dialogue, no answer means that the servo did not answer, however late the host is.
+        Inside `patiently` (a patient dialogue), None means that the servo did not answer, however late the host is.
 
         Args:
-            frame: the instruction packet, to one servo, not a ping.
-            size: number of parameters of the answer, unless the servo refuses.
+            frame: bytes of the instruction packet to one servo; not a ping.
+            size: number of parameter bytes of the answer, unless the servo refuses the instruction.
+
+        Returns:
+            The answer or None, and whether a damaged answer came instead.
 
         Raises:
             SilentLineError: in a patient dialogue, no servo answers within a second.
-            BusTimeoutError: in a patient dialogue, this servo does not answer within a second, and others do.
+            BusTimeoutError: in a patient dialogue, this servo does not answer within a second, but other servos do.
             BusError: the port is lost.
         """
         if not self.patient:
@@ -155,11 +168,14 @@ class Dialogue:
         raise self._silence(question.servo_id)
 
     def ping(self, servo_id: int, waits_s: Sequence[float]) -> Answer:
-        """Ping a servo until it answers; return the answer or None, and whether a damaged answer came instead.
+        """Ping a servo until it answers, at most once for each wait time.
 
         Args:
             servo_id: ID of the servo.
-            waits_s: wait time of each attempt [s].
+            waits_s: wait time of each attempt beyond the time on the wire [s].
+
+        Returns:
+            The answer or None, and whether a damaged answer came instead.
 
         Raises:
             BusError: the port is lost.
@@ -177,7 +193,9 @@ class Dialogue:
         return None, damaged
 
     def settle(self) -> bool:
-        """Wait until a servo that answered before answers a ping, so that no late answer can follow.
+        """Ping one servo until it answers, so that no late answer to an earlier question can follow.
+
+        A servo that answered before is preferred.
 
         Returns:
             Whether this took longer than a servo and an idle host need.
@@ -193,17 +211,17 @@ class Dialogue:
         return self.late > late
 
     def owe_pings(self, servo_ids: Sequence[int]) -> None:
-        """Register these servos as still expected to answer a broadcast ping."""
+        """Register servos that have not answered a broadcast ping yet, so that their late answers are recognised."""
         for servo_id in servo_ids:
             self._add_pending(_ping(servo_id))
 
     def count_late(self, took_s: float) -> None:
-        """Count a late answer that took `took_s` [s]."""
+        """Count a late answer that came `took_s` [s] after its question."""
         self.late += 1
         self.slowest_s = max(self.slowest_s, took_s)
 
     def _silence(self, servo_id: int) -> BusTimeoutError:
-        """Return the error for a servo that did not answer within a second, according to whether others answer."""
+        """Return the error for a servo that did not answer within a second, after pinging others to find the cause."""
         port = self._bus.port
         others = [one for one in reversed(self._answered) if one != servo_id][:2]
         if any(self.ping(one, QUICK_S)[0] is not None for one in others):
@@ -217,7 +235,19 @@ class Dialogue:
         return SilentLineError(f"no servo on {port} answers: no answer in {SILENCE_S:.0f} s, {cause}")
 
     def _send(self, sent: Question, wanted: Question, wait_s: float) -> Answer:
-        """Send a question, and wait until the answer to `wanted` arrives or a later answer proves that it will not."""
+        """Send a question, and wait for the answer to `wanted`.
+
+        The wait ends without an answer after `wait_s` [s] beyond the time on the wire, or once the answer to a later
+        question proves that none will follow.
+
+        Args:
+            sent: question to send: `wanted` itself, or a ping to the same servo.
+            wanted: question whose answer is returned.
+            wait_s: wait time beyond the time on the wire [s].
+
+        Returns:
+            The answer or None, and whether a damaged answer came instead.
+        """
         bus = self._bus
         damaged, mismatched = bus.parser.crc_errors + bus.parser.malformed, 0
         with bus.line() as port:
@@ -240,11 +270,11 @@ class Dialogue:
     def _assign(
         self, packets: Sequence[protocol.Packet], wanted: Question
     ) -> tuple[protocol.Packet | None, list[protocol.Packet]]:
-        """Assign each packet to the oldest question that it may answer, and drop that and all older questions.
+        """Assign each packet to the oldest pending question that it may answer; drop that question and all older ones.
 
         Returns:
-            The answer to `wanted` (for pings, to any pending ping of that servo), and the packets that answer no
-                question.
+            The answer to `wanted` (or, if that is a ping, to any pending ping to the same servo), and the packets that
+                answer no question.
         """
         answer, unassigned = None, list[protocol.Packet]()
         for packet in packets:

@@ -1,4 +1,4 @@
-"""Quick tests of small masks: on eight values, searching the bytes takes a fraction of the time of a numpy function."""
+"""Quick tests of small masks: for some eight values, a search of the bytes is much faster than a numpy function."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ from numpy.typing import NDArray
 
 
 def any_set(values: NDArray[Any]) -> bool:
-    """Return whether a mask or an array of bytes (n,) holds a value that is not zero."""
+    """Return whether any value of a mask or of an array of bytes (n,) is true or nonzero."""
     return any(values.tobytes())
 
 
 def all_set(mask: NDArray[Any]) -> bool:
-    """Return whether a mask (n,) is true everywhere."""
+    """Return whether all values of a mask (n,) are true."""
     return 0 not in mask.tobytes()

@@ -1,4 +1,4 @@
-"""Serial port, opened exclusively by the DYNAMIXEL SDK, with one clear sentence for each possible error."""
+"""Serial port that the DYNAMIXEL SDK opens exclusively, with one error message for each cause of failure."""
 
 import contextlib
 import errno
@@ -20,7 +20,7 @@ REPLY_LATENCY_MS = 20.0
 
 
 class WaitingPortHandler(PortHandler):
-    """The SDK's port handler, extended by exclusive opening and by frame I/O that waits in poll()."""
+    """The DYNAMIXEL SDK's port handler, extended by exclusive opening and by frame I/O that waits in poll()."""
 
     is_open: bool
 
@@ -30,7 +30,10 @@ class WaitingPortHandler(PortHandler):
         return self.is_open and is_simulated(self.ser.fd)
 
     def setupPort(self, cflag_baud: int) -> bool:
-        """Open the port with a lock that makes it 'busy' for a second process."""
+        """Open the port at `self.baudrate` with a lock that makes it 'busy' for a second process; return True.
+
+        `cflag_baud`, the SDK's code of the baud rate, is ignored.
+        """
         if self.is_open:
             self.closePort()
         self.ser = serial.Serial(self.port_name, self.baudrate, timeout=0, exclusive=True)
@@ -55,7 +58,7 @@ class WaitingPortHandler(PortHandler):
             raise OSError("the output buffer is full")
 
     def receive(self, timeout_ms: float) -> bytes:
-        """Return the bytes that have arrived, after waiting up to `timeout_ms` for the first; b"" on a timeout.
+        """Return the bytes that have arrived, after waiting up to `timeout_ms` [ms] for the first; b"" on a timeout.
 
         Raises:
             OSError: the line is gone.
@@ -116,7 +119,7 @@ def open_port(port: str, baudrate: int) -> WaitingPortHandler:
 
 
 def close_port(handler: WaitingPortHandler) -> None:
-    """Close a port, whatever state it is in; the descriptor is closed afterwards."""
+    """Close a port in any state; its file descriptor is closed even if the adapter was unplugged."""
     handler.is_using = False
     handler.is_open = False
     if handler.ser is not None:

@@ -69,17 +69,20 @@ class Packet(NamedTuple):
 
 
 def crc16(data: bytes | bytearray | memoryview, crc: int = 0) -> int:
-    """Return the CRC-16/UMTS (polynomial 0x8005, start 0, not reflected) of `data`, continued from `crc`."""
+    """Return the CRC-16/UMTS (polynomial 0x8005, start 0, not reflected) of `data`.
+
+    `crc` is the CRC of preceding data; 0 if there is none.
+    """
     return umts(data, crc)
 
 
 def stuff(body: bytes) -> bytes:
-    """Return instruction and payload as sent on the wire, with FD inserted after every FF FF FD."""
+    """Return the bytes of instruction and payload as sent on the wire, with FD inserted after every FF FF FD."""
     return body.replace(_PATTERN, _STUFFED)
 
 
 def unstuff(body: bytes) -> bytes:
-    """Return instruction and payload without the FD that the sender inserted after every FF FF FD."""
+    """Return the bytes of instruction and payload without the FD that the sender inserted after every FF FF FD."""
     return body.replace(_STUFFED, _PATTERN)
 
 
@@ -100,7 +103,7 @@ def build_packet(packet_id: int, instruction: int, payload: bytes = b"", *, stuf
 
 
 def finish_frame(frame: bytearray) -> bytes:
-    """Return a frame whose payload was changed in place, with its CRC corrected and stuffing added if needed.
+    """Return the wire bytes of a frame whose payload was changed in place: with a new CRC, and stuffed if needed.
 
     Args:
         frame: wire bytes of an instruction packet that was built without any stuffing; its CRC is updated.
@@ -137,27 +140,36 @@ def build_reboot(servo_id: int) -> bytes:
 
 
 def build_sync_read(servo_ids: Iterable[int], address: int, size: int, *, fast: bool = False) -> bytes:
-    """Return the frame of a (fast) sync read of the same `size` bytes from `address` of several servos."""
+    """Return the frame of a sync read, or a fast sync read, of `size` bytes from the same address of several servos."""
     instruction = Instruction.FAST_SYNC_READ if fast else Instruction.SYNC_READ
     return build_packet(BROADCAST_ID, instruction, _word(address) + _word(size) + bytes(servo_ids))
 
 
 def build_sync_write(servo_ids: Sequence[int], address: int, data: Sequence[bytes]) -> bytes:
-    """Return the frame of a sync write of `data[i]`, all of one size, to `address` of `servo_ids[i]`."""
+    """Return the frame of a sync write of `data[i]` to `address` of the servo with ID `servo_ids[i]`.
+
+    All items of `data` must have the same size.
+    """
     size = len(data[0])
     blocks = b"".join(bytes((servo_id,)) + block for servo_id, block in zip(servo_ids, data, strict=True))
     return build_packet(BROADCAST_ID, Instruction.SYNC_WRITE, _word(address) + _word(size) + blocks)
 
 
 def build_status(servo_id: int, error: int, parameters: bytes = b"") -> bytes:
-    """Return the frame of a servo's status packet."""
+    """Return the frame of a servo's status packet with an error byte and parameters."""
     return build_packet(servo_id, Instruction.STATUS, bytes((error,)) + parameters)
 
 
 def build_fast_reply(servo_ids: Sequence[int], errors: Sequence[int], data: Sequence[bytes]) -> bytes:
-    """Return the single status packet that answers a fast sync read.
+    """Return the frame of the single status packet in which all servos answer a fast sync read.
 
-    Each servo appends error, ID, data and the CRC of the packet so far; the last one is the packet's own CRC.
+    Each servo appends its error byte, its ID, its data and the CRC of the packet so far. The CRC of the last servo is
+    that of the whole packet.
+
+    Args:
+        servo_ids: IDs of the servos, in the order of their blocks.
+        errors: status error byte of each servo.
+        data: requested register bytes of each servo, all of the same size.
     """
     length = 1 + sum(len(block) + 4 for block in data)
     frame = HEADER + bytes((BROADCAST_ID,)) + _word(length) + bytes((Instruction.STATUS,))
@@ -197,9 +209,10 @@ class PacketParser:
     Attributes:
         max_length: largest accepted value of a packet's length field.
         skipped_bytes: number of bytes that belonged to no packet.
-        crc_errors_by_id: packets dropped for a wrong CRC, by the ID in the packet, which may itself be damaged. The
-            common reply of all servos to a fast read counts under the broadcast ID.
-        malformed: headers dropped for an impossible ID or length, or cut off by a following header.
+        crc_errors_by_id: number of packets dropped for a wrong CRC, by the ID in the packet, which may itself be
+            damaged. The common reply of all servos to a fast read counts under the broadcast ID.
+        malformed: number of packets dropped for an impossible ID or length, or because another header follows before
+            their end.
     """
 
     def __init__(self, max_length: int = MAX_LENGTH) -> None:
@@ -242,7 +255,7 @@ class PacketParser:
         return packets
 
     def _align(self) -> bool:
-        """Drop the bytes before the next header; return whether the buffer is long enough to judge packet length."""
+        """Drop the bytes before the next header; return whether the buffer contains the packet's length field."""
         start = self._buffer.find(HEADER)
         if start < 0:
             keep = next((n for n in (3, 2, 1) if self._buffer.endswith(HEADER[:n])), 0)
@@ -252,7 +265,7 @@ class PacketParser:
         return len(self._buffer) >= _PREFIX + 1
 
     def _total_length(self) -> int | None:
-        """Return the whole packet's length in bytes, or None if the header is impossible."""
+        """Return the length in bytes of the whole packet at the start of the buffer; None if its header is invalid."""
         packet_id, instruction = self._buffer[4], self._buffer[7]
         length = self._buffer[5] | self._buffer[6] << 8
         shortest = 4 if instruction == Instruction.STATUS else 3
@@ -261,7 +274,11 @@ class PacketParser:
         return _PREFIX + length
 
     def _inner_header(self, total: int) -> int:
-        """Return the position of a header inside a packet, which proves a cut-off packet; 0 if there is none."""
+        """Return the position of a header inside the first packet of the buffer; 0 if there is none.
+
+        Such a header proves that the packet, of `total` bytes, was cut off. A reply to a fast sync read is not stuffed
+        and may contain the bytes of a header, so the result is 0 for it.
+        """
         if self._buffer[4] == BROADCAST_ID and self._buffer[7] == Instruction.STATUS:
             return 0
         return max(0, self._buffer.find(HEADER, _PREFIX, total - 2))

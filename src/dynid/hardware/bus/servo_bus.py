@@ -1,4 +1,4 @@
-"""Servo bus as the driver uses it: frames, single-servo requests, and reads and writes of several servos.
+"""Servo bus of the driver: requests to single servos, and reads and writes of several servos at once.
 
 All frames are built and parsed here, on the descriptor that the DYNAMIXEL SDK opened. The SDK's group reads return
 stale values after a late reply, zeros after a failed read, and hide the servos' error bytes; and whether its `txPacket`
@@ -30,7 +30,10 @@ class _RefusedError(BusError):
 
 
 class _OpenLine:
-    """Reusable context of a bus' open port; a control cycle enters it twice."""
+    """Reusable context manager of a bus' open port, which closes the port if the connection breaks.
+
+    It is made once per bus, because a control cycle enters it twice.
+    """
 
     def __init__(self, bus: "ServoBus") -> None:
         self._bus = bus
@@ -51,7 +54,7 @@ class ServoBus:
         port: path of the serial device.
         baudrate: baud rate [bit/s].
         servo_ids: IDs in joint order, n of them.
-        reply_margin_s: wait time of a group read for replies beyond their time on the wire [s].
+        reply_margin_s: wait time of a read of several servos for replies beyond their time on the wire [s].
         clock: clock of deadlines and timestamps.
         opener: opens the port; `open_port` except for a simulated line without a device.
 
@@ -59,16 +62,17 @@ class ServoBus:
         port: path of the serial device.
         baudrate: present baud rate [bit/s].
         servo_ids: IDs in joint order.
-        reply_margin_s: wait time of a group read for replies beyond their time on the wire [s].
+        reply_margin_s: wait time of a read of several servos for replies beyond their time on the wire [s].
         clock: clock of deadlines and timestamps.
         index: position of each ID in `servo_ids`.
-        parser: parser of the replies, with counters of its own.
+        parser: parser of the replies, which also counts damaged packets.
         dialogue: dialogue with one servo at a time, which recognises late answers.
         retries: number of requests repeated because the answer was lost or damaged.
         models: model numbers by ID, of the servos that answered a ping.
-        surplus: number of packets beyond the requested ones, without those in reads of states.
+        surplus: number of packets that came in addition to the requested ones; the reads of `StateCycle` do not count.
         realtime_offset_ns: wall clock minus monotonic clock when the port was opened [ns]. Timestamps are the monotonic
-            clock plus this: a step of the wall clock (NTP, by hand) does not affect them until the port is reopened.
+            clock plus this offset, so that a step of the wall clock (NTP, by hand) does not affect them until the port
+            is reopened.
     """
 
     def __init__(
@@ -117,11 +121,11 @@ class ServoBus:
             self.dialogue.reset()
 
     def monotonic_s(self, stamp_ns: int) -> float:
-        """Return the time of a sample's timestamp on the monotonic clock [s]."""
+        """Convert a sample's timestamp `stamp_ns` [ns] to the monotonic clock [s]."""
         return (stamp_ns - self.realtime_offset_ns) * 1e-9
 
     def close(self) -> None:
-        """Close the port, if it is open; the servos stay as they are."""
+        """Close the port, if it is open; nothing is sent to the servos."""
         if self._handler is not None:
             handler, self._handler = self._handler, None
             close_port(handler)
@@ -171,7 +175,7 @@ class ServoBus:
 
     @contextmanager
     def at_baudrate(self, baudrate: int) -> Iterator[None]:
-        """Use another baud rate [bit/s] while the block runs.
+        """Use another baud rate [bit/s] of this computer's port while the block runs; servos are not changed.
 
         Raises:
             BusError: the port does not support the rate.
@@ -193,9 +197,9 @@ class ServoBus:
         """Return the raw value of a register of one servo.
 
         Raises:
-            BusTimeoutError: no answer in three attempts. While the bus waits patiently, one of its subclasses: the
-                servo answers pings only, or no servo answers.
-            BusError: a damaged answer in three attempts, or the servo refused.
+            BusTimeoutError: no answer in three attempts. Inside `patiently`, its subclasses say that the servo answers
+                only pings (MuteServoError), or that no servo answers (SilentLineError).
+            BusError: a damaged answer in three attempts, or the servo refused the instruction.
         """
         frame = protocol.build_read(servo_id, register.address, register.size)
         return register.from_bytes(self._insist(f"read {register.name}", servo_id, frame, register.size))
@@ -215,8 +219,8 @@ class ServoBus:
     def read_range(self, servo_id: int, address: int, size: int) -> bytes:
         """Return `size` bytes from `address` of one servo; raises the errors of `read`.
 
-        If servos refuse to read across addresses that their model does not list, only the listed parts are read; the
-        rest is 0.
+        If servos refuse to read across addresses that are missing in their control table, only the existing addresses
+        are read; the rest is 0.
         """
         data = bytearray(size)
         for at, length in self._parts(servo_id, address, size):
@@ -231,11 +235,17 @@ class ServoBus:
         return bytes(data)
 
     def _parts(self, servo_id: int, address: int, size: int) -> list[tuple[int, int]]:
-        """Return (address, size) of the reads of a range of registers; it is split once a servo has refused gaps."""
+        """Return (address, size) of the reads that cover a range of a servo's registers.
+
+        This is one read, or, once a servo has refused to read across missing addresses, one per existing part.
+        """
         return self._listed_parts(servo_id, address, size) if self._gaps_refused else [(address, size)]
 
     def _listed_parts(self, servo_id: int, address: int, size: int) -> list[tuple[int, int]]:
-        """Return (address, size) of the parts of a range that the servo's model lists, or every model if unknown."""
+        """Return (address, size) of the parts of a range of registers that exist in the control table of the servo.
+
+        If the servo's model is unknown, only addresses in the control tables of all models are kept.
+        """
         return table.listed_parts(address, size, self.models.get(servo_id))
 
     def _insist(self, action: str, servo_id: int, frame: bytes, size: int = 0) -> bytes:
@@ -285,8 +295,8 @@ class ServoBus:
     def sync_read(self, register: Register, servo_ids: Sequence[int] | None = None) -> tuple[list[int], list[bool]]:
         """Return one register's raw values from several servos (n,), and whether each was read (n,).
 
-        A silent servo silences all servos after it, so those are read again without it, until several reads in a row
-        get no answer.
+        Each servo waits for the reply of the servo before it, so a silent servo silences all servos after it. Those are
+        therefore read again without the silent one, until several consecutive reads get no answer.
 
         Args:
             register: the register.
@@ -309,10 +319,16 @@ class ServoBus:
         return values, valid
 
     def read_block(self, servo_id: int, address: int, size: int, margin_s: float | None = None) -> bytes | None:
-        """Return `size` bytes from `address` of one servo, read quickly in one attempt; None if that failed.
+        """Return `size` bytes from `address` of one servo, read in a single attempt; None if that failed.
 
-        If servos refuse to read across addresses that their model does not list, only the listed parts are read; the
-        rest is 0.
+        If servos refuse to read across addresses that are missing in their control table, only the existing addresses
+        are read; the rest is 0.
+
+        Args:
+            servo_id: ID of the servo.
+            address: first address.
+            size: number of bytes.
+            margin_s: wait time beyond the time on the wire [s]; None for that of the bus.
         """
         data = bytearray(size)
         for at, length in self._parts(servo_id, address, size):
@@ -343,9 +359,10 @@ class ServoBus:
         margin_s: float | None = None,
         keep_input: bool = False,
     ) -> Iterator[bytes]:
-        """Send a request, and yield the bytes of each arrival until the time for the replies is over.
+        """Send a request, and yield received bytes as they arrive, until the time for the replies is over.
 
-        Must be called within `line`, on its port. The caller stops the iteration earlier once it has all replies.
+        Must be called inside the context of `line`, with its port. The caller stops the iteration once it has all
+        replies.
 
         Args:
             port: the open port.
@@ -353,7 +370,7 @@ class ServoBus:
             wire_s: time of the request and all replies on the wire [s].
             meanwhile: called once while the bytes are on the wire; it must take less time than they do.
             margin_s: wait time beyond the time on the wire [s]; None for that of the bus.
-            keep_input: whether to return unread input as well, instead of discarding it first.
+            keep_input: whether to yield bytes that arrived before the request as well, instead of discarding them.
         """
         if not keep_input:
             if late := port.receive(0.0):  # late or duplicate bytes: count, then discard
@@ -372,9 +389,10 @@ class ServoBus:
     def ask_to_the_end(
         self, port: WaitingPortHandler, request: bytes, reply_size: int, margin_s: float | None
     ) -> Iterator[list[protocol.Packet]]:
-        """Send a request, and yield the packets of each arrival; read the port once more after the timeout.
+        """Send a request, and yield the list of received packets each time bytes arrive, until the timeout.
 
-        The time limit is that of `arrivals`. On a host that stalled, the reply may have arrived in time but be unread.
+        The timeout is that of `arrivals`. After it, the port is read a last time: if the host stalled, the reply may
+        have arrived in time without having been read.
 
         Args:
             port: the open port.

@@ -1,4 +1,4 @@
-"""Conversion between the servos' counts and SI, with each servo's own unit of current, sign and centre."""
+"""Conversion between raw register values (counts) and SI, with each servo's unit of current, sign and centre."""
 
 import numpy as np
 
@@ -9,7 +9,9 @@ from dynid.robot import FloatArray, Robot, read_only
 
 
 class ServoUnits:
-    """Conversion between counts and SI for all n servos of a robot at once; arrays are (..., n) in joint order.
+    """Conversion between raw register values (counts) and SI for the first servos of all n joints of a robot.
+
+    Arrays are (..., n) in joint order.
 
     Values in SI are those of the motors, before gears and coupling (`dynid.model.transmission`). The sign is
     `direction` of robot.yaml: on an axis with -1, all registers have the opposite sign of the motor's values.
@@ -30,36 +32,39 @@ class ServoUnits:
         self._position = read_only(robot.directions * table.POSITION_RAD_PER_COUNT)
 
     def rows(self, robot: Robot) -> FloatArray:
-        """Return the constants of the compiled conversions, (6, n), for a robot whose motors each move one joint."""
+        """Return the constants (6, n) that the compiled conversions in `state_kernels` need.
+
+        The rows are CENTRE, POSITION, VELOCITY, CURRENT, ZERO and CONSTANT. Each motor must move one joint only.
+        """
         found = np.empty((6, robot.size))
         found[CENTRE], found[POSITION], found[VELOCITY] = self._centres, self._position, self._velocity
         found[CURRENT], found[ZERO], found[CONSTANT] = self._current, robot.zero_offsets, robot.joint_constants
         return found
 
     def currents(self, counts: IntArray) -> FloatArray:
-        """Return currents [A] for signed counts."""
+        """Convert signed register values (..., n) to motor currents (..., n) [A]."""
         return np.asarray(counts * self._current)
 
     def current_counts(self, current_a: FloatArray) -> IntArray:
-        """Return the signed counts nearest to currents [A]."""
+        """Return the signed register values (..., n) nearest to motor currents (..., n) [A]."""
         return np.rint(current_a / self._current).astype(np.int64)
 
     def velocities(self, counts: IntArray) -> FloatArray:
-        """Return velocities [rad/s] for signed counts."""
+        """Convert signed register values (..., n) to motor velocities (..., n) [rad/s]."""
         return np.asarray(counts * self._velocity)
 
     def velocity_counts(self, velocity: FloatArray) -> IntArray:
-        """Return the signed counts nearest to velocities [rad/s]."""
+        """Return the signed register values (..., n) nearest to motor velocities (..., n) [rad/s]."""
         return np.rint(velocity / self._velocity).astype(np.int64)
 
     def positions(self, counts: IntArray) -> FloatArray:
-        """Return angles [rad] for counts."""
+        """Convert position register values (..., n) to motor angles (..., n) [rad]; 0 is the centre count."""
         return np.asarray((counts - self._centres) * self._position)
 
     def position_counts(self, position: FloatArray) -> IntArray:
-        """Return the counts nearest to angles [rad]."""
+        """Return the position register values (..., n) nearest to motor angles (..., n) [rad]."""
         return np.asarray(np.rint(position / self._position).astype(np.int64) + self._whole_centres)
 
     def current_caps(self, limits_a: FloatArray) -> IntArray:
-        """Return the largest counts of current, (n,), that limits (n,) [A] allow."""
+        """Return the largest register values of current (n,) that do not exceed current limits (n,) [A]."""
         return np.floor(limits_a / self.current_a + 1e-9).astype(np.int64)

@@ -20,12 +20,15 @@ _ROWS, _COLUMNS = 0xD1D5, 0x51AA  # more than any real window has
 
 
 def mark_simulated(slave: int) -> None:
-    """Mark an open pseudo-terminal as a simulated line; only the simulator of the servos behind it may call this."""
+    """Mark an open pseudo-terminal, with file descriptor `slave`, as a simulated line.
+
+    Only the simulator of the servos behind it may call this.
+    """
     fcntl.ioctl(slave, termios.TIOCSWINSZ, _mark(os.fstat(slave).st_rdev))
 
 
 def is_simulated(descriptor: int) -> bool:
-    """Return whether an open line carries the mark of a simulated arm."""
+    """Return whether the open line with this file descriptor carries the mark of a simulated arm."""
     try:
         device = os.fstat(descriptor)
         if not _is_slave(device):

@@ -12,7 +12,7 @@ from dynid.robot import FloatArray, Robot
 from dynid.robot.servo_fields import mismatch_deg
 
 UNKNOWN = -2
-TORQUE, WATCHDOG, CLIMATE, MODE, LIMITS, PLACE = range(6)
+TORQUE, WATCHDOG, CLIMATE, MODE, LIMITS, PLACE = range(6)  # indices of register blocks, see `_BLOCKS`
 # blocks read from every servo in each round; a round ends with one EEPROM block of one servo
 ROUND = (TORQUE, WATCHDOG, CLIMATE)
 IN_EEPROM = (MODE, LIMITS)
@@ -61,18 +61,19 @@ _ARMED_IN = tuple(  # per block: columns of `SlowState.armed` and their register
 class SlowState:
     """Newest slow values of all m servos (torque enable, errors, settings, voltage, temperature).
 
-    Servos are in the order of `Robot.wired_servos`. Values are NaN or `UNKNOWN` before the first poll.
+    The m servos include further servos of a joint, and are in the order of `Robot.wired_servos`. Values are NaN or
+    `UNKNOWN` before they are read for the first time.
 
     Attributes:
         voltage_v: input voltages, (m,) [V].
         temperature_deg_c: temperatures, (m,) [deg C].
         hardware_error: hardware error status registers, (m,).
         torque_enable: torque enable registers, (m,).
-        armed: settings as read last, (m, len(ARMED)).
-        wanted: settings as read back when the arm was enabled, (m, len(ARMED)); `UNKNOWN` before that.
-        read_ns: when each block of a round was read last, or when polling began, (m, 3), on the bus' monotonic clock
-            [ns]; 0 before that.
-        mismatch_deg: position of a further servo of a joint minus that of the first, (m,) [deg].
+        armed: last read values of the registers `ARMED`, (m, len(ARMED)).
+        wanted: values of the registers `ARMED` when the arm was enabled, (m, len(ARMED)); `UNKNOWN` before that.
+        read_ns: time of the last read of each block of `ROUND`, (m, 3), on the bus' monotonic clock [ns]. Before the
+            first read it is the time at which polling began; before that it is 0.
+        mismatch_deg: position of a further servo of a joint minus that of the joint's first servo, (m,) [deg].
         place_ns: time at which `mismatch_deg` was read last, (m,) [ns]; 0 for the first servos.
     """
 
@@ -88,7 +89,7 @@ class SlowState:
 
     @classmethod
     def of(cls, size: int) -> "SlowState":
-        """Return the state of `size` servos before the first poll."""
+        """Return the slow values of `size` servos before they are read for the first time."""
         unknown, nan = np.full(size, UNKNOWN, dtype=np.int64), np.full(size, np.nan)
         settings = np.full((size, len(ARMED)), UNKNOWN, dtype=np.int64)
         read_ns = np.zeros((size, len(ROUND)), dtype=np.int64)
@@ -97,15 +98,18 @@ class SlowState:
 
     @property
     def watchdog(self) -> NDArray[np.int64]:
-        """Bus watchdog registers of the servos, (m,): a view of `armed`."""
+        """Last read values of the servos' bus watchdog registers, (m,), as a view of the array `armed`."""
         return self.armed[:, _WATCHDOG_COLUMN]
 
     def different(self) -> NDArray[np.bool_]:
-        """Return a mask (m, len(ARMED)) of the settings that have changed since the arm was enabled."""
+        """Return a mask (m, len(ARMED)) of the servos' settings that have changed since the arm was enabled."""
         return np.asarray((self.armed != self.wanted) & (self.armed != UNKNOWN) & (self.wanted != UNKNOWN))
 
     def age_s(self, now_ns: int) -> FloatArray:
-        """Return the age of each servo's oldest slow value at a moment [ns], (m,) [s]; 0 before polling began."""
+        """Return the age of each servo's oldest slow value at the time `now_ns` [ns], (m,) [s].
+
+        The age is 0 before polling began. Only the blocks of `ROUND` count.
+        """
         oldest_ns = self.read_ns.min(axis=1)
         return np.where(oldest_ns > 0, (now_ns - oldest_ns) * 1e-9, 0.0)
 
@@ -116,10 +120,10 @@ class SlowPoll:
     Args:
         bus: an open bus.
         robot: robot whose `wired_servos` are polled.
-        cycle: exchange that provides the positions of the joints' first servos.
+        cycle: 1 kHz exchange that provides the positions of the joints' first servos.
 
     Attributes:
-        state: newest values.
+        state: newest slow values of all servos.
     """
 
     def __init__(self, bus: ServoBus, robot: Robot, cycle: StateCycle) -> None:
@@ -131,14 +135,14 @@ class SlowPoll:
         self._pending: tuple[int, int, int] | None = None
 
     def begin(self) -> None:
-        """Start polling, or resume it after a break, so that no value counts as overdue yet."""
+        """Start or resume the polling of slow values; their ages count from now, so that none is overdue yet."""
         self.state.read_ns[:] = self._bus.clock.monotonic_ns()
         self.state.place_ns[self._joints :] = self._bus.clock.monotonic_ns()
 
     def poll_next(self) -> tuple[bool, bool]:
-        """Read the next block of slow values; return whether that succeeded, and whether it has a temperature.
+        """Read the next block of slow values; return whether it was read, and whether it contains a temperature.
 
-        A round takes 3 m + 1 turns, twice as many if joints have further servos.
+        A round over all m servos takes 3 m + 1 calls, or twice as many if joints have further servos.
 
         Raises:
             BusError: the port is lost.
@@ -147,12 +151,13 @@ class SlowPoll:
         return answered, answered and self._block == CLIMATE
 
     def poll_with_cycle(self, cycle: StateCycle) -> tuple[bool, bool]:
-        """Request the next block of slow values with the next read of states; return the result of the last request.
+        """Schedule the request of the next block of slow values together with the next read of states by `cycle`.
 
-        If `cycle` cannot send an extra request now, the next block is read at once.
+        The reply to the request that the previous call scheduled is processed first. If `cycle` cannot send an extra
+        request now, the next block is read at once.
 
         Returns:
-            Whether the block was read, and whether it contained a temperature, as from `poll_next`.
+            Whether all blocks were read whose reply was due in this call, and whether one contained a temperature.
 
         Raises:
             BusError: the port is lost.
@@ -193,7 +198,11 @@ class SlowPoll:
         return axis, self._block
 
     def poll(self, axis: int, block: int) -> bool:
-        """Read one block (`TORQUE` to `PLACE`) of one servo; without an answer the old value stays.
+        """Read one block of slow values of one servo; without an answer the old values stay.
+
+        Args:
+            axis: index of the servo in `Robot.wired_servos`.
+            block: one of the indices `TORQUE` to `PLACE`.
 
         Returns:
             Whether the block was read.
@@ -234,7 +243,7 @@ class SlowPoll:
             self.state.temperature_deg_c[axis] = value(table.PRESENT_TEMPERATURE)
 
     def forget_torque(self) -> None:
-        """Clear the values of torque, errors and settings, and a pending request."""
+        """Reset torque enable, errors and settings of all servos to `UNKNOWN`, and drop a pending request."""
         self._pending = None
         for values in (self.state.torque_enable, self.state.hardware_error, self.state.armed, self.state.wanted):
             values[:] = UNKNOWN

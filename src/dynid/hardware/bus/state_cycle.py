@@ -37,33 +37,36 @@ _GOAL = np.dtype([("id", "u1"), ("current", "<i2")])
 class StateCycle:
     """Exchange of states and goal currents with all servos of a bus at once, by prebuilt frames.
 
-    A missing servo makes the fast read fail for all, so plain reads follow a failed one. In a plain read, each servo
-    waits for the reply of the one before, so a missing servo silences all servos after it. Therefore only the first
-    silent servo is blamed, and the others are read again without it: at once, but only once, because the motors keep
-    their last currents while a read lasts. If no servo after it answers then, the cable may be cut there, and all
+    A read of states is a fast sync read (fast read) or a sync read (plain read). A missing servo makes a fast read fail
+    for all servos, so plain reads follow a failed fast read. In a plain read, each servo waits for the reply of the
+    servo before it, so a missing servo silences all servos after it. Therefore only the first silent servo is blamed,
+    and the others are read again without it. This is done at once, but only once, because the motors keep their last
+    currents while a read lasts. If no servo after the blamed one answers then, the cable may be cut there, and all
     servos after it are blamed.
 
-    Blamed servos are left out of further reads, because every read would wait for their replies; each is asked again on
-    its own, at growing intervals. Of the servos after an assumed cut, the last is asked first: if it answers, there is
-    no cut. A reply with a wrong CRC has no value, but it has arrived: no read waits for another one, and no servo is
-    left out for it.
+    Blamed servos are left out of further reads, because every read would wait for their replies. Each is asked again by
+    a read of its own, at growing intervals. Of the servos after an assumed cut, the last is asked first: if it answers,
+    there is no cut. A reply with a wrong CRC has no value, but it has arrived: no read waits for another one, and no
+    servo is left out for it.
 
     Args:
         bus: an open bus.
-        quarantine_s: time without a new read after one that was not answered in time [s], so that a late reply cannot
-            collide with the answer to the next. It doubles, up to `LONGEST_QUARANTINE_S`, with every further read
+        quarantine_s: wait time [s] before the next read, after a read that was not answered in time, so that a late
+            reply cannot collide with the next answer. It doubles, up to `LONGEST_QUARANTINE_S`, with every further read
             without any answer. An even later reply is recognised by its size, see `TAGGED_SIZES`.
-        paired: further servos, which get the goal current of their axis.
+        paired: further servos of joints; each gets the goal current of its joint's first servo, with its own sign.
 
     Attributes:
         bus: the bus in use.
-        quarantine_s: time without a new read after one that was not answered in time [s].
+        quarantine_s: wait time before the next read, after a read that was not answered in time [s].
         fast_read: whether the fast sync read is used; False until `probe` found that all servos support it.
-        wire_timed: whether the line is as slow as its baud rate implies; a simulated one need not be. If so, a reply
-            that is quicker than the wire allows belongs to an earlier request. Set by `probe`; cleared if replies are
-            too quick again right after a quarantine, in which a late one would have arrived.
-        counters: error counters.
-        ticking: whether replies arrive on the ticks of an adapter, so that two requests may share one tick.
+        wire_timed: whether the line is as slow as its baud rate implies; a simulated line need not be. If it is, a
+            reply that is quicker than the wire allows belongs to an earlier request. `probe` sets it. It is cleared
+            after several consecutive replies that are too quick, because late replies would have arrived in the
+            quarantines between them.
+        counters: error counters of the reads.
+        ticking: whether an adapter delivers replies at regular ticks, so that the replies to two requests may arrive at
+            the same tick.
     """
 
     def __init__(self, bus: ServoBus, *, quarantine_s: float = 0.002, paired: Sequence[WiredServo] = ()) -> None:
@@ -105,17 +108,19 @@ class StateCycle:
         self._fast_failed = False
 
     def _ask(self, asked: NDArray[np.bool_]) -> None:
-        """Select the servos of all following reads by a mask (n,)."""
+        """Select the servos that all following reads request, by a mask (n,)."""
         self._asked, self._asked_count = asked, int(np.count_nonzero(asked))
         ids = [servo_id for servo_id, one in zip(self.bus.servo_ids, asked, strict=True) if one]
         self._last_id = ids[-1]
         self._requests = StateRequests(ids, self.bus.wire_s)
 
     def probe(self) -> bool:
-        """Check whether all servos support the fast sync read, and whether the line keeps the wire's timing.
+        """Check whether all servos support the fast sync read, and whether the line is as slow as its baud rate.
+
+        The results are stored in `fast_read` and `wire_timed`.
 
         Returns:
-            Whether the fast read is used from now on.
+            Whether the fast sync read is used from now on.
 
         Raises:
             SilentLineError: no servo answers within a second.
@@ -139,7 +144,7 @@ class StateCycle:
         return self.fast_read
 
     def _supports_fast_read(self, port: WaitingPortHandler) -> bool:
-        """Return whether a fast read is answered; an attempt that a busy host delayed does not count."""
+        """Return whether all servos answer a fast sync read; an attempt that a busy host delayed does not count."""
         refused = 0
         for _ in range(MOST_FAST_PROBES):
             if self._exchange(port, True):
@@ -150,19 +155,19 @@ class StateCycle:
         return False
 
     def read(self, meanwhile: Callable[[], None] | None = None) -> StateReading:
-        """Return the state of all servos: counts of current, velocity and position, (n,) each.
+        """Return the state of all servos: raw values (counts) of current, velocity and position, (n,) each.
 
-        Waits for the end of the quarantine first, if the previous read was not answered in time. If the quarantine is
+        If the previous read was not answered in time, the end of the quarantine is awaited first. If the quarantine is
         long, the wait stops early; then nothing is requested, and no value is valid. Missing or wrong replies never
-        raise: see `StateReading.valid`. The returned object is overwritten by the next call.
+        raise an error, see `StateReading.valid`. The returned object is overwritten by the next call.
 
         Args:
             meanwhile: called once while the bytes are on the wire.
 
         Raises:
             BusError: the port is lost.
-            Exception: an error of `meanwhile`, raised after the replies are in, so that it does not count as a lost
-                port.
+            Exception: an error of `meanwhile`. It is raised after the replies were received, so that it does not count
+                as a lost port.
         """
         failed: list[Exception] = []
 
@@ -184,7 +189,10 @@ class StateCycle:
         return self._reading
 
     def _read_all(self, port: WaitingPortHandler, meanwhile: Callable[[], None]) -> None:
-        """Read all selected servos, and read again if some were silent."""
+        """Read the servos that were selected by `_ask`, and read again if some were silent.
+
+        `meanwhile` is called once while the bytes are on the wire.
+        """
         fast = self.fast_read and self._plain_reads_left == 0
         before = self._unmatched_counts()
         self._plain_reads_left = max(0, self._plain_reads_left - 1)
@@ -212,16 +220,19 @@ class StateCycle:
         self.counters.missing_by_servo += 1
 
     def schedule_extra_read(self, servo_id: int, address: int, size: int) -> bool:
-        """Schedule an extra request to one servo right before the next read; return False if that is not possible.
+        """Schedule an extra read of one servo's registers right before the next read of states.
 
-        If the adapter delivers replies at ticks, a separate request would cost a whole tick; this reply arrives
-        together with the states. It is not possible with another adapter, for as many bytes as a state or more, or
-        while a late reply may still come.
+        If the adapter delivers replies at regular ticks, a separate request would cost a whole tick; this reply arrives
+        together with the states.
 
         Args:
             servo_id: ID of the servo.
             address: first address.
             size: number of bytes, fewer than those of a state.
+
+        Returns:
+            Whether the read was scheduled. It is not scheduled if the adapter has no ticks, if `size` is too large, or
+                while a late reply may still come.
         """
         if not self.ticking or size >= table.STATE_SIZE or self.bus.clock.monotonic_ns() < self._tagged_until_ns:
             return False
@@ -241,12 +252,12 @@ class StateCycle:
         self.bus.clock.sleep(bytes_s + EXTRA_READ_MARGIN_S)
 
     def take_extra_reply(self) -> bytes | None:
-        """Return and clear the reply to the last extra request of `schedule_extra_read`; None if there was no reply."""
+        """Return and clear the registers read for the last `schedule_extra_read`; None without a reply."""
         reply, self._extra_reply = self._extra_reply, None
         return reply
 
     def _is_extra_reply(self, packet: protocol.Packet) -> bool:
-        """Return whether a packet answers the extra request; keep its bytes unless the servo refuses."""
+        """Return whether a packet answers the extra request; if so, store its bytes unless the servo refuses."""
         refused = bool(packet.error & ~table.ALERT_BIT)
         if self._extra_request is None or packet.packet_id != self._extra_request[0]:
             return False
@@ -263,18 +274,22 @@ class StateCycle:
         return quarantine_s <= longest_s
 
     def _unmatched_counts(self) -> tuple[int, ...]:
-        """Return counts of bytes and replies that answered no request; they rise if replies are late, not missing."""
+        """Return the numbers of skipped bytes, stale replies and duplicate replies so far.
+
+        They rise if replies are late, but not if replies are missing.
+        """
         return (self.bus.parser.skipped_bytes, self.counters.stale, self.counters.duplicates)
 
     def _read_without_silent(self, port: WaitingPortHandler, before: tuple[int, ...]) -> None:
         """Read the servos again without the first silent one, after a plain read in which servos were silent.
 
-        If no servo answers, several may be to blame: the next such read leaves out one more. If replies came late,
-        which a change of the counts since `before` shows, no servo was silent, and no servo is left out.
+        If no servo answered the plain read, several servos may be missing: each further call of this kind leaves out
+        another servo. If replies came late, which a change of the counts since `before` shows, no servo was silent, and
+        no servo is left out of further reads.
 
         Args:
             port: the open port.
-            before: `_unmatched_counts` before the plain read.
+            before: result of `_unmatched_counts` before the plain read.
         """
         asked, empty = self._asked, not self._seen
         silent = np.flatnonzero(asked & ~self._answered())
@@ -303,7 +318,7 @@ class StateCycle:
         return answered
 
     def _leave_out(self, silent: NDArray[np.bool_]) -> None:
-        """Count misses of servos that were silent while others answered, and leave out those with two misses.
+        """Count misses of servos that were silent while others answered; leave servos with two out of further reads.
 
         A fast read that failed just before counts as the first miss.
 
@@ -319,12 +334,18 @@ class StateCycle:
             self._ask(self._asked & ~left_out)
 
     def _schedule_retry(self, silent: NDArray[np.bool_]) -> None:
-        """Schedule the next single request to silent servos (n,); the interval grows fourfold each time."""
+        """Schedule the next single request to each silent servo, given by a mask (n,).
+
+        The interval grows fourfold each time.
+        """
         waits = FIRST_LEFT_OUT_READS * 4 ** np.clip(self._misses[silent] - LEFT_OUT_AFTER, 0, 8)
         self._retry_reads[silent] = self._reads + np.minimum(waits, LONGEST_LEFT_OUT_READS)
 
     def _retry_one(self, port: WaitingPortHandler) -> None:
-        """Ask one left-out servo again, if it is due; if it answers, it is part of the next read."""
+        """Request the state of one servo that is left out of the reads, if its retry is due.
+
+        If the servo answers, the following reads include it again.
+        """
         due = np.flatnonzero(~self._asked & (self._retry_reads <= self._reads))
         if not due.size or self._reads < self._next_retry_read:
             return
@@ -358,7 +379,9 @@ class StateCycle:
         reading.complete = reading.repeated = False
 
     def write(self, goal_current_count: IntArray) -> None:
-        """Write the goal currents of all servos, (n,) counts; the servos do not confirm it.
+        """Write the goal currents of all servos by raw values (n,); the servos do not confirm it.
+
+        A further servo of a joint gets the value of the joint's first servo, with its own sign.
 
         Raises:
             BusError: the port is lost.
@@ -372,7 +395,7 @@ class StateCycle:
 
     @property
     def position_count(self) -> IntArray:
-        """Positions of the last read, (n,) counts."""
+        """Raw position values (counts) of all servos in the last read, (n,)."""
         return self._reading.position_count
 
     def _new_counters(self) -> None:
@@ -385,7 +408,7 @@ class StateCycle:
         meanwhile: Callable[[], None] | None = None,
         margin_s: float | None = None,
     ) -> bool:
-        """Send one request and take its replies into `_reading`; return whether every servo's reply was good.
+        """Send one request of states, and store the replies in `_reading`; return whether all n servos are valid.
 
         Args:
             port: the open port.
@@ -437,12 +460,23 @@ class StateCycle:
         return reading.complete
 
     def _ends_damaged(self, fast: bool, before: dict[int, int]) -> bool:
-        """Return whether the last reply came with a wrong CRC, so that waiting longer would only delay the motors."""
+        """Return whether the last expected reply came with a wrong CRC, so that no other reply can follow.
+
+        Args:
+            fast: whether the read is a fast sync read.
+            before: numbers of CRC errors by ID at the start of the read.
+        """
         last = protocol.BROADCAST_ID if fast else self._last_id
         return self.bus.parser.crc_errors_by_id[last] > before.get(last, 0)
 
     def _all_arrived(self, fast: bool, seen: set[int], before: dict[int, int]) -> bool:
-        """Return whether each servo has replied, even if with a wrong CRC, so that no reply to this read is pending."""
+        """Return whether each requested servo has replied, with a correct or a wrong CRC, so that no reply is pending.
+
+        Args:
+            fast: whether the read is a fast sync read.
+            seen: indices of the servos that replied with a correct CRC.
+            before: numbers of CRC errors by ID at the start of the read.
+        """
         if fast:
             return self._ends_damaged(fast, before)
         damaged, ids = self.bus.parser.crc_errors_by_id, self.bus.servo_ids
@@ -450,7 +484,7 @@ class StateCycle:
         return all(damaged[one] > before.get(one, 0) for one in missing)
 
     def _judge(self, request: StateRequest, fast: bool, seen: set[int], started_ns: int, ended_ns: int) -> None:
-        """Timestamp a read, count its errors, and mark its values as not valid if its timing is that of another read.
+        """Timestamp a read, count its errors, and mark its values as not valid if they came too early or too late.
 
         Args:
             request: the request of this read.
@@ -488,7 +522,10 @@ class StateCycle:
             self.counters.timeouts += self._asked_count < len(self._asked)
 
     def _is_repeated(self, moving: bool) -> bool:
-        """Return whether a complete read equals the previous one bit for bit although the arm moves."""
+        """Return whether a complete read equals the previous complete one bit for bit although the arm moves.
+
+        `moving` is whether the read contains a nonzero velocity.
+        """
         if self._bytes == self._last_complete:
             self.counters.repeated += moving
             return moving
@@ -496,14 +533,20 @@ class StateCycle:
         return False
 
     def _doubt(self, now_ns: int) -> None:
-        """Start a quarantine for a reply that may still come, and give the next requests distinct sizes."""
+        """Start a quarantine at `now_ns` [ns] for a reply that may still come; the next reads get distinct sizes."""
         doubled_s = self.quarantine_s * 2 ** max(0, self._silent_reads - 1)
         duration_s = max(self.quarantine_s, min(doubled_s, LONGEST_QUARANTINE_S))
         self._quarantine_until_ns = now_ns + int(duration_s * 1e9)
         self._tagged_until_ns = now_ns + int(OLDEST_REPLY_S * 1e9)
 
     def _accept(self, packet: protocol.Packet, fast: bool, seen: set[int]) -> bool:
-        """Take the values of a packet if it answers this read; return whether it does."""
+        """Store the states in a packet if it answers this read; return whether it does.
+
+        Args:
+            packet: a received packet.
+            fast: whether the read is a fast sync read.
+            seen: indices of the servos that replied; those in the packet are added.
+        """
         if packet.instruction != protocol.Instruction.STATUS:
             return False  # an echo of the request, which some adapters return
         if packet.packet_id != protocol.BROADCAST_ID:
@@ -517,14 +560,14 @@ class StateCycle:
         return True
 
     def _accept_servo(self, servo_id: int, error: int, data: bytes, seen: set[int], *, alone: bool) -> bool:
-        """Take one servo's values if they answer this read; return whether they do.
+        """Store one servo's state if the reply answers this read; return whether it does.
 
         Args:
             servo_id: ID in the reply.
             error: error byte of the reply.
             data: bytes of the servo's registers.
             seen: indices of the servos that replied; this one is added.
-            alone: whether a separate packet came during a fast read, which can only be a refusal.
+            alone: whether the reply is a separate packet during a fast read; such a packet can only be a refusal.
         """
         index = self.bus.index.get(servo_id)
         if index is None:
@@ -553,7 +596,12 @@ class StateCycle:
         return True
 
     def _count_late(self, index: int, size: int) -> None:
-        """Count a late answer to another read: as stale if it is a state, else as a status error of the servo."""
+        """Count an answer to another read: as stale if it has the size of a state, else as a status error of the servo.
+
+        Args:
+            index: index of the servo.
+            size: number of bytes in the answer.
+        """
         if size == table.STATE_SIZE or size in TAGGED_SIZES:
             self.counters.stale += 1
         else:

@@ -1,4 +1,4 @@
-"""Data of the 1 kHz read of all servos: its request frames, its result, and its error counters."""
+"""Data of the 1 kHz read of all servos: request frames, result and error counters."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ TAGGED_SIZES = range(table.STATE_SIZE + 1, table.STATE_SIZE + 11)
 
 @dataclass(frozen=True)
 class StateRequest:
-    """A (fast) sync read of the same number of bytes from each servo.
+    """Request of the same number of bytes from each servo, by a sync read or a fast sync read.
 
     Attributes:
         frame: the instruction packet.
@@ -36,11 +36,11 @@ class StateRequest:
 
 
 class StateRequests:
-    """Cache of state requests to the same servos, each built when it is first needed.
+    """Cache of requests of the states of the same servos; each is built when it is first needed.
 
     Args:
         servo_ids: IDs of the requested servos, in the order of their replies.
-        wire_s: returns the time of a number of bytes on the wire [s].
+        wire_s: function that returns the time of a number of bytes on the wire [s].
     """
 
     def __init__(self, servo_ids: Sequence[int], wire_s: Callable[[int], float]) -> None:
@@ -48,7 +48,7 @@ class StateRequests:
         self._made: dict[tuple[bool, int], StateRequest] = {}
 
     def get(self, fast: bool, size: int) -> StateRequest:
-        """Return the request for `size` bytes of each servo."""
+        """Return the request of `size` bytes from each servo, as a fast sync read if `fast`, else as a sync read."""
         made = self._made.get((fast, size))
         if made is None:
             made = self._made[fast, size] = self._make(fast, size)
@@ -65,11 +65,20 @@ class StateRequests:
 
 @dataclass
 class CycleCounters:
-    """Error counters of the reads; the arrays are per servo, (n,).
+    """Error counters of the reads of all servos; arrays are (n,), one value per servo.
 
-    A read, of slow values too, that was not fully answered in time is a timeout. A reply is stale if it came sooner
-    than the wire allows, was found much later, or answers another read. A late reply took more than a millisecond
-    beyond its time on the wire. A read is repeated if it equals the previous read bit for bit although the arm moves.
+    Attributes:
+        missing_by_servo: incomplete reads without a valid state of the servo.
+        duplicates_by_servo: second replies of the servo to the same read.
+        status_errors_by_servo: replies of the servo that report an error, or that answer a read of other registers.
+        alerts_by_servo: replies of the servo that report a hardware error.
+        timeouts: reads of states or slow values that were not fully answered in time.
+        stale: replies that came sooner than the wire allows, were read much too late, or answer another read.
+        duplicates: sum of `duplicates_by_servo`.
+        wrong_ids: replies with the ID of none of the arm's servos.
+        status_errors: sum of `status_errors_by_servo`.
+        late: reads that took more than a millisecond beyond their time on the wire.
+        repeated: reads that equal the previous complete read bit for bit although the arm moves.
     """
 
     missing_by_servo: NDArray[np.int64]
@@ -86,25 +95,28 @@ class CycleCounters:
 
     @classmethod
     def of(cls, size: int) -> "CycleCounters":
-        """Return counters of zero for `size` servos."""
+        """Return error counters of `size` servos, all 0."""
         zero = np.zeros(size, dtype=np.int64)
         return cls(zero, zero.copy(), zero.copy(), zero.copy())
 
 
 @dataclass
 class StateReading:
-    """Result of one read, overwritten by the next; arrays are (n,) in the order of the bus' IDs.
+    """Result of one read of all servos' states, overwritten by the next read.
+
+    Arrays are (n,) in the order of the bus' IDs. The counts of a servo are raw register values; if this read does not
+    contain them, they are those of the servo's last valid read.
 
     Attributes:
-        current_count: present currents; where `valid` is False, the value of the last valid read, as for all counts.
+        current_count: present currents.
         velocity_count: present velocities.
         position_count: present positions.
-        errors: status error bytes, alert bit included; 0 without a reply.
+        errors: status error bytes with their alert bits; 0 without a reply.
         valid: whether this read contains the servo's values.
-        complete: whether all servos are valid.
-        repeated: whether the read equals the last complete one bit for bit although the arm moves.
-        stamp_ns: arrival of the last reply, or when it should have arrived if it was late [ns]: monotonic clock plus
-            `ServoBus.realtime_offset_ns`.
+        complete: whether this read contains the values of all servos.
+        repeated: whether this read equals the previous complete read bit for bit although the arm moves.
+        stamp_ns: time at which the last reply arrived, or, if it was late, should have arrived [ns]: monotonic clock
+            plus `ServoBus.realtime_offset_ns`.
     """
 
     current_count: IntArray

@@ -1,6 +1,6 @@
-"""Compiled functions for all servos at once: reply to a fast read, and conversions between counts and SI.
+"""Compiled functions for all servos at once: replies to fast sync reads, and conversions between counts and SI.
 
-The conversions are identical to `ServoUnits` to the bit.
+Counts are raw register values. The results of the conversions equal those of `ServoUnits` bit for bit.
 """
 
 import numba
@@ -16,21 +16,22 @@ from dynid.robot import FloatArray
 FIXED = (*HEADER, BROADCAST_ID)  # first bytes of a reply to a fast read
 STATUS, BLOCKS_AT, CRC_SIZE = int(Instruction.STATUS), INSTRUCTION_AT + 1, 2
 _CRC_TABLE = np.array([crc16(bytes([byte])) for byte in range(256)], dtype=np.uint16)
-# Rows of the conversion constants `units`, (6, n).
+# Rows of the conversion constants `units` (6, n): centre count, units of position, velocity and current per count, zero
+# offset of the joint, and torque constant.
 CENTRE, POSITION, VELOCITY, CURRENT, ZERO, CONSTANT = range(6)
 
 
 @numba.njit(cache=True)
 def states_in_si(position: IntArray, velocity: IntArray, current: IntArray, units: FloatArray) -> FloatArray:
-    """Return q [rad], dq [rad/s], current [A] and torque [N m] as rows (4, n) from counts (n,).
+    """Return joint angles [rad], velocities [rad/s], currents [A] and torques [N m] as the rows of an array (4, n).
 
     Each motor must move one joint only.
 
     Args:
-        position: counts of position, (n,).
-        velocity: counts of velocity, (n,).
-        current: counts of current, (n,).
-        units: constants of the servos by row, (6, n), see `CENTRE` and following.
+        position: raw register values of position, (n,).
+        velocity: raw register values of velocity, (n,).
+        current: raw register values of current, (n,).
+        units: constants of the servos, (6, n), see `ServoUnits.rows`.
     """
     found = np.empty((4, len(position)))
     for j in range(len(position)):
@@ -45,13 +46,15 @@ def states_in_si(position: IntArray, velocity: IntArray, current: IntArray, unit
 def goal_counts(
     wanted: FloatArray, self_held: NDArray[np.bool_], caps: IntArray, units: FloatArray
 ) -> tuple[IntArray, FloatArray]:
-    """Return goal currents as counts (n,), and the currents that these counts represent, (n,) [A].
+    """Return goal currents as raw register values (n,), and the currents that these values represent, (n,) [A].
+
+    Each motor must move one joint only.
 
     Args:
-        wanted: finite currents at the joints, each moved by one motor alone, (n,) [A].
-        self_held: mask of servos that hold their joints themselves and get no current, (n,).
-        caps: largest counts, (n,).
-        units: constants of the servos by row, (6, n), see `CENTRE` and following.
+        wanted: wanted joint currents, all finite, (n,) [A].
+        self_held: mask of servos that hold their joints in position mode and get no current, (n,).
+        caps: largest register values, (n,).
+        units: constants of the servos, (6, n), see `ServoUnits.rows`.
     """
     counts, applied = np.empty(len(wanted), dtype=np.int64), np.empty(len(wanted))
     for j in range(len(wanted)):
@@ -63,10 +66,10 @@ def goal_counts(
 
 @numba.njit(cache=True)
 def take_whole_reply(data: NDArray[np.uint8], servo_ids: NDArray[np.uint8], blocks: NDArray[np.uint8]) -> bool:
-    """Take the register blocks (n, size) from a reply to a fast read; return False if it is anything else.
+    """Copy the register blocks (n, size) from the reply to a fast sync read; return whether that was possible.
 
-    Only one complete packet with a correct CRC is taken, in which every servo is once, in order and without an error.
-    That is the usual case. Any other input is left to the parser.
+    The data must be one complete packet with a correct CRC, which contains every servo once, in order and without an
+    error. This is the usual case. For other data nothing is copied; the caller then uses the packet parser.
 
     Args:
         data: bytes as received.
@@ -101,14 +104,14 @@ def take_whole_reply(data: NDArray[np.uint8], servo_ids: NDArray[np.uint8], bloc
 def take_states(
     blocks: NDArray[np.uint8], valid: NDArray[np.bool_], position: IntArray, velocity: IntArray, current: IntArray
 ) -> bool:
-    """Read counts from the servos' register blocks (n, 10) into arrays; return whether a valid servo moves.
+    """Decode the servos' register blocks (n, 10) into arrays of raw values; return whether a valid servo moves.
 
     Args:
-        blocks: bytes of each servo as received, little-endian: current, velocity, position.
-        valid: mask of the servos whose counts are taken, (n,).
-        position: output, positions, (n,).
-        velocity: output, velocities, (n,).
-        current: output, currents, (n,).
+        blocks: received bytes of each servo, little-endian: current (2), velocity (4), position (4).
+        valid: mask of the servos whose values are decoded, (n,); the outputs of the others are unchanged.
+        position: output, raw positions, (n,).
+        velocity: output, raw velocities, (n,).
+        current: output, raw currents, (n,).
     """
     moves = False
     for j in range(len(blocks)):

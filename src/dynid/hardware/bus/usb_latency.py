@@ -10,22 +10,31 @@ SYSTEM = Path("/sys")
 
 
 def timer_file(port: str, system: Path = SYSTEM) -> Path | None:
-    """Return the file of a port's latency timer; None for ports without one (no FTDI adapter, or no adapter at all)."""
+    """Return the file below `system` (sysfs) that holds the latency timer of a port.
+
+    It is None for a port without a latency timer: one without an FTDI adapter.
+    """
     file = system / "class" / "tty" / Path(os.path.realpath(port)).name / "device" / "latency_timer"
     return file if file.is_file() else None
 
 
 def latency_ms(port: str, system: Path = SYSTEM) -> int | None:
-    """Return a port's latency timer [ms]; None for ports without one."""
+    """Return the latency timer of a port [ms], read from sysfs at `system`; None for a port without one."""
     file = timer_file(port, system)
     return None if file is None else int(file.read_text(encoding="ascii"))
 
 
 def set_latency(port: str, system: Path = SYSTEM) -> str:
-    """Set a port's latency timer to 1 ms, until the adapter is plugged in again, and return a line that says so.
+    """Set the latency timer of a port to 1 ms; return a line with its old and new value.
+
+    The setting lasts until the adapter is unplugged.
+
+    Args:
+        port: path of the serial device.
+        system: root of sysfs.
 
     Raises:
-        BusError: the port has no latency timer, or it may not be written.
+        BusError: the port has no latency timer, or this process may not write it.
     """
     file = timer_file(port, system)
     if file is None:
