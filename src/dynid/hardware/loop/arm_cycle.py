@@ -1,4 +1,4 @@
-"""One control cycle of an arm: read, check, guard, write; the caller paces it."""
+"""One control cycle of an arm: read and check the state, guard it, write currents; the caller paces the cycles."""
 
 from collections import deque
 from collections.abc import Callable
@@ -35,7 +35,7 @@ class ArmCycle:
 
     Args:
         arm: an open arm.
-        guard: decides which currents flow.
+        guard: safety guard, which decides which currents flow.
         meter: counts the cycles.
         on_cycle: called after each write with the sample and the written goal currents, (n,) [A].
         on_waiting: called with the same arguments one cycle later, while the next request is on the wire.
@@ -51,8 +51,8 @@ class ArmCycle:
         last_result: last decision of the guard.
         pending_faults: faults that other threads found, which the next cycle processes.
         watch: detector of faulty servos.
-        answered_ns: time on the arm's monotonic clock when the last sample was answered and passed to `on_cycle` [ns];
-            slow data are requested after that.
+        answered_ns: time on the arm's monotonic clock at which the last cycle had written its currents and called
+            `on_cycle` [ns]; slow data are requested after that.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class ArmCycle:
         return self._last is not None and self._last[0].complete
 
     def set_command(self, tau: FloatArray, given_s: float, held: bool = False) -> None:
-        """Set the commanded torques tau (n,) [N m]; a command given before the present one is refused and counted.
+        """Set the commanded torques; a command that was given earlier than the present one is refused and counted.
 
         If several consecutive states are each answered by two commands with different torques, two publishers command
         the arm. That is a fault, because an arm has one commander.
@@ -127,14 +127,17 @@ class ArmCycle:
         return bool((np.abs(one - other) > DIFFERENT_SHARE * self.arm.robot.torque_limits).any())
 
     def may_complete(self) -> bool:
-        """Return whether the next read may be complete: no sample yet, or a servo was missed only recently."""
+        """Return whether it is worth waiting for a complete read.
+
+        It is before the first sample, and while reads have been incomplete for only a short time.
+        """
         return self._last is None or self.watch.may_complete(self._clock.monotonic_ns())
 
     def run(self, *, behind: bool = False) -> bool:
-        """Run one cycle; return whether its sample was complete.
+        """Run one control cycle; return whether its sample contains all joints.
 
         Args:
-            behind: whether the loop is late, so that slow data are read later.
+            behind: whether the loop is late; the next read of slow data may then be delayed.
 
         Raises:
             BusError: the port is lost.
@@ -183,13 +186,13 @@ class ArmCycle:
         return True
 
     def _slow_ages_s(self) -> FloatArray:
-        """Return the age of each servo's slow values (temperature, errors, settings), (m,) [s]; 0 if never read."""
+        """Return the age of each servo's slow values (temperature, errors, settings), (m,) [s]; 0 without polling."""
         if not self._slow_poll_every:
             return np.zeros(len(self.arm.robot.all_servo_ids))
         return self.arm.slow.age_s(self._clock.monotonic_ns())
 
     def hand_over_previous(self) -> None:
-        """Call `on_waiting` with the sample and currents of the previous cycle, once."""
+        """Call `on_waiting` with the sample and the written currents of the previous cycle, once per cycle."""
         if self._to_hand_over and self._on_waiting is not None and self._last is not None:
             self._to_hand_over = False
             if (sample := self._last[0]).complete:
@@ -197,7 +200,11 @@ class ArmCycle:
             self._on_waiting(*self._last)
 
     def awaits_command(self) -> bool:
-        """Return whether a commander that has answered the states so far is more than one answer behind."""
+        """Return whether the next cycle should wait for a command, because the commander is late.
+
+        The commander is late if its last command lags the newest sample by more than `ANSWERED_CYCLES`. If it lags by
+        more than `LONGEST_ANSWER_CYCLES`, it does not answer every state, and no cycle waits for it.
+        """
         self._take_commands()
         command = self._command
         if command is None or self.guard.state is not GuardState.ENABLED or not self.complete:
@@ -211,7 +218,8 @@ class ArmCycle:
         """Switch torque on, if all servos answer and the joint angles are plausible.
 
         Raises:
-            SafetyError: they are not, or the guard's state does not allow it.
+            SafetyError: a servo does not answer, a joint angle is implausible, slow values are too old, servos of one
+                joint disagree, or the guard's state does not allow it.
             BusError: a servo did not switch its torque on.
         """
         if not self.complete:
@@ -236,7 +244,7 @@ class ArmCycle:
         self._began_ns = self._clock.monotonic_ns()
 
     def switch_off_if_stopped(self) -> None:
-        """Switch torque off once the guard no longer needs it.
+        """Switch torque off if it is on and the safety guard no longer needs it.
 
         Raises:
             BusError: a servo did not confirm that its torque is off.
@@ -248,7 +256,9 @@ class ArmCycle:
                 self.guard.handle(GuardEvent.STOPPED)
 
     def come_to_rest(self, reason: str, period_s: float) -> None:
-        """Stop the arm as after a fault, without callbacks, for a loop that failed; the time is bounded.
+        """Stop the arm as after a fault, but without callbacks, after an error of the control loop.
+
+        The guard bounds the duration of the stop.
 
         Args:
             reason: text of the fault.
@@ -269,7 +279,7 @@ class ArmCycle:
     # -- faults ------------------------------------------------------------------------------------------------
 
     def pass_faults_to_guard(self) -> None:
-        """Pass faults that other threads found to the guard."""
+        """Pass all faults in `pending_faults`, which other threads found, to the guard."""
         while self.pending_faults:
             self.guard.fault(self.pending_faults.popleft())
 
@@ -307,9 +317,10 @@ class ArmCycle:
             )
 
     def _have_unseen_held(self, sample: ArmSample, now_ns: int) -> None:
-        """Make the servos hold their joints themselves if no servo answers, because the driver cannot hold them then.
+        """Make all servos hold their joints in position mode if no servo answers, as the driver cannot hold them then.
 
-        This does not apply to a silent servo among others: it may be booting, and must then stay without current.
+        If only some servos are silent, this is not done: a silent servo may be booting, and must then stay without
+        current.
         """
         if sample.complete or not self.torque_on or self.arm.servo_side_hold.held.any():
             return
@@ -331,7 +342,10 @@ class ArmCycle:
             self.guard.fault(text)
 
     def _notice_stall(self, now_ns: int) -> None:
-        """Check after a stall of this process whether the servos' watchdogs have tripped, which is a fault."""
+        """Check whether the servos' watchdogs have tripped, which is a fault, if this process has stalled.
+
+        `now_ns` is the present time on the arm's monotonic clock [ns].
+        """
         silence_ns = now_ns - self._began_ns
         if not self.torque_on or silence_ns <= self._stalled_ns or self.guard.state is GuardState.FAULT:
             return

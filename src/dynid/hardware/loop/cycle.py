@@ -40,11 +40,11 @@ class ControlLoop:
     """Control loop that runs an arm cycle after cycle.
 
     Args:
-        arm: an open arm; only the loop may use it while it runs.
-        guard: decides which currents flow.
+        arm: an open arm; only the loop may use it while the loop runs.
+        guard: safety guard, which decides which currents flow.
         take_commands: called in the loop's thread before the newest command is used; it may call `set_command`.
-        on_cycle: called in the loop's thread after each write with the sample and the goal currents [A] written in
-            answer to it, (n,); all zero while torque is off. Must be quick; an exception ends the loop.
+        on_cycle: called in the loop's thread after each write, with the sample and the goal currents (n,) [A] written
+            in answer to it; they are zero while torque is off. It must be quick; an exception ends the loop.
         on_waiting: called with the same arguments one cycle later, while the next request is on the wire, so that it
             costs no cycle time.
         on_end: called in the loop's thread when it has ended, with the error that ended it or None.
@@ -52,19 +52,20 @@ class ControlLoop:
         disable_cpu_idle: whether to keep processors out of idle states while the loop runs, if permitted.
         slow_poll_every: number of cycles per read of slow data; 0 never reads them, None uses `SLOW_POLL_S`. A loop
             that is late delays such a read, up to `LONGEST_SLOW_POLL_DELAY` times as long.
-        feedback_timeout_s: time of missing replies from a servo that is a fault while torque is on [s].
+        feedback_timeout_s: time without a reply from a servo after which the silence is a fault while torque is on [s].
         rest_after_failure: whether to bring the arm to rest, as after a fault, when an exception ends the loop.
-        aligned: whether to begin when a reply arrives: with an adapter that delivers replies at ticks, each request
-            then has a whole tick.
+        aligned: whether the first cycle begins when a reply arrives. With an adapter that delivers replies at regular
+            ticks, each request then has a whole tick.
         times_off: number of times that earlier loops of the same driver switched torque off.
 
     Attributes:
         arm: the arm.
         guard: the guard.
         error: error that ended the loop; None while it runs or if it was stopped.
-        torque_off_unconfirmed: error of the last attempt to switch torque off, set before `on_end` is called; the arm
-            may still be under torque. It is then in `error`, too, and names the cause of the loop's end.
-        fifo: whether SCHED_FIFO is in force.
+        torque_off_unconfirmed: error if the servos did not confirm at the loop's end that torque is off, so that the
+            arm may still be under torque; else None. It is set before `on_end` is called, is also in `error`, and names
+            the cause of the loop's end.
+        fifo: whether a real-time policy (SCHED_FIFO or SCHED_RR) is in force.
     """
 
     def __init__(
@@ -116,12 +117,12 @@ class ControlLoop:
 
     @property
     def last_result(self) -> GuardResult:
-        """Last decision of the guard."""
+        """Result of the safety guard in the last cycle: the currents, and why they differ from the command."""
         return self._cycle.last_result
 
     @property
     def times_off(self) -> int:
-        """Number of times that torque was switched off."""
+        """Number of times that torque was switched off, by this loop and earlier loops of the same driver."""
         return self._cycle.times_off
 
     def start(self) -> None:
@@ -136,9 +137,9 @@ class ControlLoop:
         self._thread.start()
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S, meanwhile: Callable[[], None] = nothing) -> None:
-        """Stop the arm, lower it, switch torque off, and end the loop, if it still runs.
+        """Stop and lower the arm, switch torque off, and end the loop, if it still runs.
 
-        An error that ended the loop is in `error`.
+        If an error has ended the loop, it is not raised here, but stored in `error`.
 
         Args:
             timeout_s: timeout in the arm's time [s], see `succeeds_within`.
@@ -174,16 +175,16 @@ class ControlLoop:
         self._cycle.pending_faults.append(text)
 
     def enable(self, timeout_s: float = 5.0) -> None:
-        """Switch torque on and follow commands; return when it is on.
+        """Switch torque on and follow commands from then on; return when torque is on.
 
         Raises:
-            SafetyError: not possible in the present state, or no complete reading of the arm.
+            SafetyError: the guard's state does not allow it, or the arm was not read completely.
             BusError: a servo did not switch its torque on.
         """
         self._ask(GuardEvent.ENABLE, timeout_s)
 
     def disable(self, timeout_s: float = STOP_TIMEOUT_S, meanwhile: Callable[[], None] = nothing) -> None:
-        """Stop the arm, lower it and switch torque off; return when it is off.
+        """Stop and lower the arm, and switch torque off; return when torque is off.
 
         Args:
             timeout_s: timeout in the arm's time [s].
@@ -200,25 +201,27 @@ class ControlLoop:
         self._ask(GuardEvent.CLEAR, timeout_s)
 
     def between_cycles(self, work: Callable[[], None], timeout_s: float) -> None:
-        """Run `work` with the arm in the loop's thread between two cycles; return when it is done.
+        """Call `work` in the loop's thread between two cycles, when it may use the arm; return when it is done.
+
+        Errors of `work` are raised here.
 
         Raises:
-            SafetyError: torque is on, or the loop does not run. Errors of the work itself are raised, too.
+            SafetyError: torque is on, the loop does not run, or `timeout_s` [s] has passed.
         """
         self._ask(work, timeout_s)
 
     def counts(self) -> CycleCounts:
-        """Return the number of cycles so far, and the time of the count."""
+        """Return the numbers of all, incomplete and late cycles so far, and the time of the count."""
         return self._meter.counts(self._clock.monotonic_ns())
 
     @property
     def complaint(self) -> str:
-        """Reason why this machine missed cycles, as a prefix for the message of an aborted run; "" if it did not."""
+        """Reason why this machine missed cycles, as a prefix for an aborted run's message; "" if it missed none."""
         return f"{self.throttling}; " if self.throttling else self._run_watch.complaint
 
     @property
     def throttling(self) -> str:
-        """Message that the kernel stopped real-time programs once per period of its limit; "" if no gaps show it."""
+        """Message that the kernel's real-time limit regularly stopped the loop; "" if its gaps do not show that."""
         return self._holes.text if self.fifo else ""
 
     def statistics(self) -> LoopStatistics:
@@ -226,7 +229,10 @@ class ControlLoop:
         return self._meter.statistics(self._clock.monotonic_ns())
 
     def request(self, event: GuardEvent) -> "Future[None]":
-        """Request ENABLE, DISABLE or CLEAR without waiting; the returned future completes when served, or fails."""
+        """Request ENABLE, DISABLE or CLEAR without waiting.
+
+        The returned future completes when the loop has served the request; it holds the error if that failed.
+        """
         return self._requests.post(event)
 
     def _ask(self, request: Request, timeout_s: float, meanwhile: Callable[[], None] = nothing) -> None:
@@ -238,7 +244,10 @@ class ControlLoop:
     # -- the loop's thread -------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Run the loop until it ends, in this thread; `start` does so in a new thread, lock-step runs in their own."""
+        """Run the loop in the calling thread until it ends.
+
+        `start` calls this in a new thread; a lock-step run calls it in its own thread.
+        """
         try:
             with (
                 disable_garbage_collection(),
@@ -260,12 +269,12 @@ class ControlLoop:
                 self._clock.end_pacing()
 
     def _come_to_rest(self, error: Exception) -> None:
-        """Stop the arm in the usual way after an error of the loop, as long as the bus works."""
+        """Stop the arm as after a fault, because of an error of the loop, if torque is on and the bus works."""
         if self._rest_after_failure and self._cycle.torque_on and self.arm.bus.is_open:
             self._cycle.come_to_rest(f"the control loop failed: {error}", self._period_ns * 1e-9)
 
     def _finish(self) -> None:
-        """Set zero current, switch torque off, and notify all waiting callers, whatever happened before."""
+        """Set zero current, switch torque off, and notify all waiting callers, after any kind of end of the loop."""
         try:
             self.arm.disable()
         except Exception as error:
@@ -311,13 +320,13 @@ class ControlLoop:
                 return
 
     def _awaits_command(self) -> bool:
-        """Return whether to wait for a command; not if the arm needs attention (a stop, a request, a fault)."""
+        """Return whether the next cycle should wait for a late command; not if a stop, request or fault is pending."""
         if self._stop_requested or self._requests.first is not None or self._cycle.pending_faults:
             return False
         return self._cycle.awaits_command()
 
     def _lost_cycles(self, late_ns: int) -> int:
-        """Return the number of planned cycles that a loop with this delay [ns] must skip."""
+        """Return the number of planned cycles that the loop must skip if it is `late_ns` [ns] late."""
         stopping = self._cycle.torque_on and self.guard.state is not GuardState.ENABLED
         longest_ns = (LONGEST_CATCH_UP_STOPPING_S if stopping else LONGEST_CATCH_UP_S) * 1e9
         return int((late_ns - longest_ns) // self._period_ns) + 1 if late_ns > longest_ns else 0

@@ -16,7 +16,14 @@ LATE_FRACTION = 0.5  # a cycle that begins later than this fraction of the perio
 
 
 class CycleCounts(NamedTuple):
-    """Counters of a loop at one moment of its clock [ns]: all cycles, incomplete cycles, late cycles."""
+    """Counters of a control loop at one time of its clock.
+
+    Attributes:
+        now_ns: time of the count [ns].
+        cycles: cycles that ran.
+        incomplete: cycles whose read missed at least one servo.
+        late: cycles that began more than half a period late.
+    """
 
     now_ns: int
     cycles: int
@@ -26,7 +33,7 @@ class CycleCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class LoopStatistics:
-    """Statistics of a loop since its start.
+    """Statistics of a control loop since its start.
 
     Attributes:
         seconds: time since the start [s].
@@ -40,7 +47,7 @@ class LoopStatistics:
         cycle_p50_us: median duration of the last 4096 cycles (read, guard, write, callback; without reads of slow
             data).
         cycle_p99_us: 99th percentile of the same durations.
-        late_p99_us: 99th percentile of the delay with which a cycle began, over the last 4096.
+        late_p99_us: 99th percentile of the delay with which a cycle began, over the last 4096 cycles.
         run_p50_us: median duration of all cycles since the start, with a resolution of 2 us.
         run_p99_us: 99th percentile of the durations of all cycles since the start.
         run_p999_us: 99.9th percentile of the durations of all cycles since the start.
@@ -112,11 +119,11 @@ class CycleMeter:
                 self._guard[reason] += 1
 
     def counts(self, now_ns: int) -> CycleCounts:
-        """Return the counters at a time on the monotonic clock [ns]; unlike `statistics`, this is cheap."""
+        """Return the present counters with `now_ns`, the time of the count [ns]; unlike `statistics`, this is cheap."""
         return CycleCounts(now_ns, self.cycles, self.incomplete, self.late)
 
     def statistics(self, now_ns: int) -> LoopStatistics:
-        """Return the statistics up to a time on the monotonic clock [ns]."""
+        """Return the statistics from the start of the loop to `now_ns`, a time on the monotonic clock [ns]."""
         seconds = (now_ns - self.started_ns) * 1e-9 if self.started_ns else 0.0
         filled = min(self.cycles, WINDOW)
         p50 = p99 = late_p99 = 0.0
@@ -145,5 +152,10 @@ class CycleMeter:
 
 
 def _percentile(cumulative: NDArray[np.int64], share: float) -> float:
-    """Return the upper edge of the histogram bin that holds this share of all cycles' durations [us]."""
+    """Return a percentile of all cycles' durations as the upper edge of its histogram bin [us]; 0 without cycles.
+
+    Args:
+        cumulative: number of durations up to and including each bin, (BINS,).
+        share: the percentile as a fraction, such as 0.99.
+    """
     return float(np.searchsorted(cumulative, share * cumulative[-1]) + 1) * BIN_NS * 1e-3 if cumulative[-1] else 0.0

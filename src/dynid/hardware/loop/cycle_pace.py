@@ -1,4 +1,4 @@
-"""Cycle rate of a driver before torque comes on: limited by the line, and kept or lowered by a trial on the machine."""
+"""Cycle rate of a driver before torque comes on: the line limits it, and a trial on the machine keeps or lowers it."""
 
 from dataclasses import replace
 
@@ -13,13 +13,13 @@ class CyclePace:
     """Trial of a cycle rate on the running loop while torque is off.
 
     Args:
-        rate: rate that the line allows, or that a user has fixed.
+        rate: cycle rate that the line allows, or that a user has fixed.
         held: whether the arm's clock waits for this machine, so that every rate is kept.
 
     Attributes:
-        rate: present rate.
-        lowered: one line with the reason of the last lowering.
-        warning: text if a rate that a user has fixed is not kept; else "".
+        rate: present cycle rate.
+        lowered: one line with the reason why the rate was lowered last; "" before that.
+        warning: warning that a rate that a user has fixed is not kept; "" if there is none.
     """
 
     def __init__(self, rate: CycleRate, *, held: bool) -> None:
@@ -37,7 +37,7 @@ class CyclePace:
         self._window_start = None
 
     def evaluate(self, loop: ControlLoop) -> None:
-        """Judge the cycle rate over the last time window once that is complete; call it often while torque is off."""
+        """Judge the cycle rate if the present time window is complete; call it often while torque is off."""
         now = loop.counts()
         if self._window_start is None or now.cycles < self._window_start.cycles:
             self._window_start = now if now.cycles else None
@@ -46,10 +46,10 @@ class CyclePace:
             self._window_start = now
 
     def lower(self, *, unasked: bool) -> bool:
-        """Choose the next lower rate if this one is not kept; return whether it was lowered.
+        """Choose the next lower cycle rate if the present one is not kept; return whether it was lowered.
 
         Args:
-            unasked: whether torque has not been requested; then more windows must fail first.
+            unasked: whether torque has not been requested; then more time windows must fail before the rate is lowered.
         """
         before, last = self.rate.rate_hz, self._trial.last
         if not self._trial.lower(SETTLING_WINDOWS if unasked else DECIDING_WINDOWS):
@@ -61,7 +61,7 @@ class CyclePace:
         return True
 
     def may_enable(self) -> bool:
-        """Return whether torque may come on: a user has fixed the rate, or the last time windows kept it.
+        """Return whether torque may come on: a user has fixed the cycle rate, or it was kept in the last time windows.
 
         Raises:
             SafetyError: not even the lowest rate is kept.

@@ -1,4 +1,7 @@
-"""Diagnostics of a driver as statuses of name, level, text and values: the loop, the line, the servos."""
+"""Diagnostics of a driver: status messages of the control loop, the serial line and the servos.
+
+Each has a name, a level (OK, WARN or ERROR), a text, and values by key.
+"""
 
 import dataclasses
 
@@ -68,7 +71,7 @@ def driver_settings(
 
 
 def state_text(loop: ControlLoop) -> str:
-    """Return one line with the driver's state, or its error."""
+    """Return one line with the state of the driver's control loop, or with its error, fault or reason of a stop."""
     guard = loop.guard
     if loop.torque_off_unconfirmed:
         return f"{loop.complaint}{loop.error}; {FOUND_AGAIN}"
@@ -82,12 +85,12 @@ def state_text(loop: ControlLoop) -> str:
 
 
 def loop_status(loop: ControlLoop, published: int, last_stamp_ns: int, commanders: int) -> DiagnosticStatus:
-    """Return the status of the loop: rates, jitter, missed cycles and the guard's interventions.
+    """Return the diagnostic status of the control loop: rates, jitter, missed cycles and the guard's interventions.
 
     Args:
         loop: the control loop.
         published: number of published states.
-        last_stamp_ns: timestamp of the last of them [ns].
+        last_stamp_ns: timestamp of the last published state [ns].
         commanders: number of known nodes that publish commands.
     """
     # counters stay integers, because they decide whether a bag is complete
@@ -112,7 +115,7 @@ def loop_status(loop: ControlLoop, published: int, last_stamp_ns: int, commander
 
 
 def line_status(loop: ControlLoop, rate: str = "") -> DiagnosticStatus:
-    """Return the status of the line: rate, errors by kind and servo, stale replies, and real-time settings.
+    """Return the diagnostic status of the serial line: errors by kind and servo, cycle rate, and real-time settings.
 
     Args:
         loop: the control loop.
@@ -151,7 +154,7 @@ def line_status(loop: ControlLoop, rate: str = "") -> DiagnosticStatus:
 
 
 def servo_status(arm: DynamixelArm, guard: SafetyGuard) -> DiagnosticStatus:
-    """Return the status of the servos: temperature, voltage, errors, torque, watchdog, and the age of these values."""
+    """Return the diagnostic status of the servos: temperature, voltage, errors, torque, watchdog, and their age."""
     slow, settings, values = arm.slow, guard.settings, {}
     old_s = settings.slow_data_old_s
     ages_s = slow.age_s(arm.bus.clock.monotonic_ns())

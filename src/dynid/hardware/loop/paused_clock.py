@@ -3,12 +3,13 @@
 A shared host may not run a process, or all of them, for tens of milliseconds and at times for seconds. A real arm moves
 on meanwhile; a simulated one need not. The driver's `PausedClock` divides time into cycles. Within a cycle the arm's
 time (`held_ns`) follows the system's monotonic clock, but at most for the length of a cycle. The next cycle begins when
-everything that it needs has arrived. The simulated arm reads the same time from a page of memory that both processes
-have mapped, so that neither moves while the other, or the commander, is late.
+everything that it needs has arrived. The simulated arm reads the same time from a file that both processes have mapped
+into memory (the clock page), so that neither moves while the other, or the commander, is late.
 
-The arm's time continues without a process that is gone. A missing reply or command counts as lost after a timeout that
-includes only the time in which the driver was running and looking for it, not a stall of the host. A missing driver is
-recognised by its lock on the page. A driver that exists and does nothing holds the arm for as long as it exists.
+The arm's time continues without a process that has ended. A missing reply or command counts as lost after a timeout
+that includes only the time in which the driver was running and looking for it, not a stall of the host. The clock page
+of a driver that has ended is not locked any more. A driver that exists and does nothing stops the arm's time for as
+long as it exists.
 """
 
 import fcntl
@@ -48,22 +49,23 @@ LAST_NUMBER = 254  # even, so that its successor, 1, is odd
 
 
 class ClockPage:
-    """Memory page with the time of a simulated arm: several processes read it; the driver, which locks it, sets it.
+    """Memory-mapped file with the time of a simulated arm, shared between processes.
 
-    Until the first cycle has begun it gives the system's monotonic clock. Without a driver the time continues from its
-    last value.
+    Several processes read the time; the driver, which locks the file, sets it. Until the first control cycle has begun,
+    the time is that of the system's monotonic clock. After the driver has ended, the time continues from its last
+    value.
 
     Args:
-        path: file of the page.
+        path: path of the file.
         create: whether to create the file, for this user alone; if not, it must exist.
 
     Attributes:
-        path: file of the page.
+        path: path of the file.
 
     Raises:
         OutputExistsError: the file to create exists.
         InputNotFoundError: the file to open does not exist.
-        ConfigurationError: the file is not such a page.
+        ConfigurationError: the file is not the clock of a simulated arm.
     """
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
@@ -86,10 +88,12 @@ class ClockPage:
             raise
 
     def take(self) -> None:
-        """Lock the page so that this process sets the arm's time; the lock ends with the process, however it ends.
+        """Lock the clock's file for this process, which then sets the arm's time.
+
+        The system releases the lock when the process ends, even if it is killed.
 
         Raises:
-            ConfigurationError: another driver has locked the page.
+            ConfigurationError: another driver has locked the file.
         """
         deadline_ns = time.monotonic_ns() + int(LOCK_TIMEOUT_S * 1e9)
         while not self._try_lock():  # a check for a driver holds the lock briefly
@@ -102,9 +106,10 @@ class ClockPage:
         return self.read_times()[0]
 
     def read_times(self) -> tuple[int, int, bool]:
-        """Return the arm's time [ns], the system's time [ns], and whether the arm's time stands still.
+        """Return the simulated arm's time [ns], the system's time [ns], and whether the arm's time is paused.
 
-        If it stands still without a driver, the process that created the page lets it continue.
+        If the driver has ended while the arm's time was paused, the process that created the file makes the time
+        continue.
         """
         cycle = self._read()
         now_ns = time.monotonic_ns()  # after reading: a cycle that begins in between cannot be ahead of this time
@@ -120,20 +125,24 @@ class ClockPage:
         return held_ns + cap_ns, now_ns, True
 
     def arm_ticks(self, tick_ns: int) -> None:
-        """Announce that the arm's adapter delivers replies at ticks of `tick_ns` [ns]; called by the arm.
+        """Announce that the simulated arm's adapter delivers replies at ticks every `tick_ns` [ns]; called by the arm.
 
-        A cycle then ends early, and time continues for as long as the arm allows (`leave_time_until`). So a driver that
-        its host delays misses no tick, but a driver whose requests do not fit between two ticks does.
+        A control cycle then pauses early, and time continues until the moment that the arm sets with
+        `leave_time_until`. So a driver that its host delays misses no tick, but a driver whose requests do not fit
+        between two ticks does.
         """
         _ARM.pack_into(self._memory, _TICK_AT, tick_ns)
 
     def leave_time_until(self, held_ns: int) -> None:
-        """Let the arm's time continue to `held_ns` [ns], whatever the driver does; called by the arm."""
+        """Allow the arm's time to continue up to `held_ns` [ns] in the present cycle without the driver.
+
+        Called by the simulated arm.
+        """
         _ARM.pack_into(self._memory, _UNTIL_AT, held_ns)
 
     @property
     def tick_ns(self) -> int:
-        """Length of the arm's adapter ticks [ns], see `arm_ticks`; 0 for a direct line."""
+        """Interval of the ticks at which the simulated arm's adapter delivers replies [ns]; 0 without ticks."""
         return self._arm_value(_TICK_AT)
 
     @property
@@ -148,31 +157,36 @@ class ClockPage:
         return (now_ns - held_ns) * 1e-9
 
     def wall_ns(self, held_ns: int) -> int:
-        """Return the system's time at a moment of the arm's time [ns], if no pause follows."""
+        """Convert a moment of the arm's time, `held_ns` [ns], to the system's time [ns], if no pause precedes it."""
         cycle = self._read()
         return held_ns if cycle is None else cycle[0] + held_ns - cycle[1]
 
     def begin(self, wall_ns: int, held_ns: int, cap_ns: int) -> None:
-        """Begin a control cycle.
+        """Begin a control cycle of the simulated arm.
 
         Args:
-            wall_ns: system's time at its start [ns].
-            held_ns: arm's time at its start [ns].
-            cap_ns: longest time for which the arm's time continues in this cycle [ns].
+            wall_ns: system's time at the start of the cycle [ns].
+            held_ns: arm's time at the start of the cycle [ns].
+            cap_ns: time for which the arm's time continues in this cycle before it pauses [ns].
         """
         number = self._memory[0] % LAST_NUMBER + 1
         _CYCLE.pack_into(self._memory, self._offset(number), wall_ns, held_ns, cap_ns)
         self._memory[0] = number  # readers used the other slot until here
 
     def close(self) -> None:
-        """Unmap and unlock the page; the process that created the file removes it."""
+        """Unmap and unlock the clock's file; the process that created the file also removes it."""
         self._memory.close()
         self._file.close()
         if self._owned:
             self.path.unlink(missing_ok=True)
 
     def _continue_without_driver(self, now_ns: int, held_ns: int) -> None:
-        """Let the arm's time continue after its driver was killed, so that the watchdogs of the servos trip."""
+        """Make the arm's time continue if its driver has ended, so that the watchdogs of the servos trip.
+
+        Args:
+            now_ns: system's time [ns].
+            held_ns: arm's time, at which it is paused [ns].
+        """
         if self._try_lock():
             self.begin(now_ns, held_ns, NEVER_PAUSES_NS)
             fcntl.flock(self._file, fcntl.LOCK_UN)
@@ -185,7 +199,10 @@ class ClockPage:
         return True
 
     def _read(self) -> tuple[int, int, int] | None:
-        """Return a consistent copy of the present cycle's data; None before the first cycle."""
+        """Return the present cycle's start by the system's and by the arm's time, and its longest advance [ns].
+
+        The values belong to the same cycle. The result is None before the first cycle.
+        """
         while number := self._memory[0]:
             cycle: tuple[int, int, int] = _CYCLE.unpack_from(self._memory, self._offset(number))
             if self._memory[0] == number:
@@ -201,7 +218,7 @@ class ClockPage:
 
 
 class _AdaptiveTimeout:
-    """Timeout of a wait; it is shorter for some time after an earlier wait has timed out.
+    """Timeout of a wait in a control cycle; for `KEPT_UP_CYCLES` after a wait has timed out, a shorter one applies.
 
     Only time during which the process regularly calls `exhausted` counts, so a stall of the host does not.
     """
@@ -215,7 +232,10 @@ class _AdaptiveTimeout:
         self._kept_up_cycles += 1
 
     def exhausted(self, now_ns: int) -> bool:
-        """Add the time since the last call, by the system's `now_ns` [ns]; return whether the wait has timed out."""
+        """Add the time since the previous call to the waited time; return whether the wait has timed out.
+
+        `now_ns` is the present system time [ns].
+        """
         if self._last_call_ns >= 0:
             self._watched_ns += min(now_ns - self._last_call_ns, int(LONGEST_CHECK_INTERVAL_S * 1e9))
         self._last_call_ns = now_ns
@@ -227,14 +247,14 @@ class _AdaptiveTimeout:
 
 
 class PausedClock(Clock):
-    """Clock of a driver that sets the time of a simulated arm.
+    """Clock with which a driver sets the time of a simulated arm; this time pauses while a control cycle is delayed.
 
     Args:
-        page: page shared with the simulated arm; it is locked, see `ClockPage.take`, and closed by `close`.
-        period_s: control cycle [s], until `pace` changes it.
+        page: clock file shared with the simulated arm; it is locked, see `ClockPage.take`, and closed by `close`.
+        period_s: period of the control cycle [s], until `pace` changes it.
 
     Raises:
-        ConfigurationError: another driver has locked the page.
+        ConfigurationError: another driver has locked the clock file.
     """
 
     def __init__(self, page: ClockPage, period_s: float) -> None:
@@ -246,7 +266,7 @@ class PausedClock(Clock):
         page.take()
 
     def monotonic_ns(self) -> int:
-        """Return the arm's time [ns], which never steps and pauses while a control cycle is stalled."""
+        """Return the arm's time [ns], which never steps, and which pauses while a control cycle is delayed."""
         with self._mutex:
             held_ns, now_ns, paused = self._page.read_times()
             if paused and self._reply_timeout.exhausted(now_ns):
@@ -254,21 +274,24 @@ class PausedClock(Clock):
             return held_ns
 
     def line_ns(self) -> int:
-        """Return the system's time [ns], which the wire of a simulated line follows, so that no reply looks early."""
+        """Return the system's time [ns], by which transfers on the line are measured.
+
+        A simulated line follows the system's time. By the arm's time, which pauses, its replies would look too early.
+        """
         return time.monotonic_ns()
 
     def sleep(self, seconds: float) -> None:
-        """Sleep for `seconds` without pausing the arm's time."""
+        """Sleep for `seconds` [s]; the arm's time advances by as much."""
         held, awake_ns = self._page.pausing, self.monotonic_ns() + round(seconds * 1e9)
         time.sleep(max(0.0, seconds))
         if held:
             self._begin_at(time.monotonic_ns(), awake_ns, self._cap_ns)
 
     def wait_until(self, deadline_ns: int, awaits: Callable[[], bool]) -> None:
-        """Wait until a moment of the arm's time and begin a control cycle.
+        """Wait until a moment of the arm's time, and begin a control cycle.
 
         Args:
-            deadline_ns: start of the cycle [ns].
+            deadline_ns: start of the cycle in the arm's time [ns].
             awaits: returns whether an input that the cycle needs is still missing; the arm's time pauses until it
                 arrives.
         """
@@ -285,17 +308,17 @@ class PausedClock(Clock):
         self._begin_at(due_ns if in_time else now_ns, deadline_ns, self._cap_ns)
 
     def pace(self, period_ns: int) -> None:
-        """Set the length of the following control cycles [ns]."""
+        """Set the period of the following control cycles [ns]."""
         self._cap_ns, self._tolerated_delay_ns = (
             round(share * period_ns) for share in (LONGEST_SHARE, TOLERATED_SHARE)
         )
 
     def end_pacing(self) -> None:
-        """Let the arm's time continue without further control cycles."""
+        """Make the arm's time continue without pauses, because no further control cycles follow."""
         self._begin_at(time.monotonic_ns(), 0, NEVER_PAUSES_NS)
 
     def close(self) -> None:
-        """Close the page; the arm's time continues for the other processes."""
+        """Close the clock file; the arm's time continues for the other processes."""
         self._page.close()
 
     def _begin_at(self, wall_ns: int, earliest_ns: int, cap_ns: int) -> None:
@@ -304,7 +327,7 @@ class PausedClock(Clock):
         Args:
             wall_ns: system's time at the start of the cycle [ns].
             earliest_ns: arm's time at the start of the cycle [ns].
-            cap_ns: longest time for which the arm's time continues in this cycle [ns].
+            cap_ns: time for which the arm's time continues in this cycle before it pauses [ns].
         """
         tick_ns = self._page.tick_ns
         if tick_ns and cap_ns == self._cap_ns:
@@ -315,17 +338,17 @@ class PausedClock(Clock):
 
 
 def open_paused_clock(path: Path, port: str, period_s: float) -> PausedClock:
-    """Return the paused clock of the simulated arm behind a port, for control cycles of `period_s` [s].
+    """Return the clock of the simulated arm behind a port; it pauses while a control cycle is delayed.
 
     Args:
-        path: file of the page that the simulated arm has created.
+        path: clock file that the simulated arm has created, see `ClockPage`.
         port: path of the serial device.
-        period_s: control cycle [s].
+        period_s: period of the control cycle [s].
 
     Raises:
-        SafetyError: the port is not that of a simulated arm; a real one does not wait.
-        InputNotFoundError: there is no such page.
-        ConfigurationError: the file is not such a page, or another driver has locked it.
+        SafetyError: the port is not that of a simulated arm; a real arm does not wait.
+        InputNotFoundError: the clock file does not exist.
+        ConfigurationError: the file is not the clock of a simulated arm, or another driver has locked it.
     """
     if not is_simulated_port(port):
         raise SafetyError(

@@ -1,8 +1,9 @@
-"""Trial whether a machine keeps the rate of its control cycle, judged by real cycles before torque comes on.
+"""Trial of whether a machine keeps the rate of its control cycle, judged by real cycles before torque comes on.
 
 A measurement of the line shows how fast a cycle can be. The machine's other load appears only in paced, published
-cycles while all nodes run. Each time window of such cycles is kept or not, and a rate that is not kept is replaced by
-the next lower one. A simulated arm whose clock is paused waits for the machine, so it needs no trial.
+cycles while all nodes run. Each time window of such cycles is judged: the rate is kept if few cycles are missing or
+late. A rate that is not kept is replaced by the next lower one. A simulated arm whose clock pauses waits for the
+machine, so it needs no trial.
 """
 
 from dataclasses import dataclass
@@ -24,14 +25,14 @@ MARK_NS = 200_000_000  # time between two readings of a running loop's counters
 
 @dataclass(frozen=True)
 class Window:
-    """Cycles of a time window in which a rate was tried.
+    """Numbers of cycles in a time window in which a cycle rate was tried.
 
     Attributes:
-        rate_hz: the rate.
-        planned: number of cycles that fit into the window.
-        missing: cycles without a complete sample.
-        incomplete: cycles that ran, but lack a servo's reply.
-        late: cycles that began more than half a period late.
+        rate_hz: cycle rate [Hz].
+        planned: number of cycles that fit into the window at this rate.
+        missing: number of cycles without a complete sample: those that did not run, and incomplete ones.
+        incomplete: number of cycles that ran, but lack a servo's reply.
+        late: number of cycles that began more than half a period late.
     """
 
     rate_hz: int
@@ -42,7 +43,7 @@ class Window:
 
     @classmethod
     def between(cls, rate_hz: int, first: CycleCounts, last: CycleCounts) -> "Window":
-        """Return the window between two readings of the loop's counters."""
+        """Return the time window between two readings of the loop's counters, `first` and `last`."""
         planned = round((last.now_ns - first.now_ns) * 1e-9 * rate_hz)
         incomplete = last.incomplete - first.incomplete
         missing = max(0, planned - (last.cycles - first.cycles)) + incomplete
@@ -50,12 +51,15 @@ class Window:
 
     @property
     def kept(self) -> bool:
-        """Whether the rate was kept in this window; one cycle in progress does not count as missing."""
+        """Whether the cycle rate was kept in this time window: few cycles were missing or late.
+
+        One cycle that is still in progress does not count as missing.
+        """
         return self.missing <= MISSING_SHARE * self.planned + 1 and self.late <= LATE_SHARE * self.planned
 
     @property
     def caused_by_servos(self) -> bool:
-        """Whether servos cause the missing cycles: most of these lack a reply, and cycles begin in time."""
+        """Whether servos cause the missing cycles: most of these lack a servo's reply, and few cycles begin late."""
         return self.late <= LATE_SHARE * self.planned and 2 * self.incomplete > self.missing
 
     @property
@@ -64,7 +68,10 @@ class Window:
         return "servos do not reply in time" if self.caused_by_servos else "this machine is too busy or too slow"
 
     def describe(self, since: str = "") -> str:
-        """Return the figures and their cause as text; `since` names the start, such as "since torque came on"."""
+        """Return text with the numbers of missing and late cycles, and their cause if the rate was not kept.
+
+        `since` names the start of the window, such as "since torque came on".
+        """
         late = f" and {self.late} late" if self.late else ""
         span = f" {since}" if since else ""
         figures = f"of {self.planned} cycles at {self.rate_hz} Hz{span}, {self.missing} were missing{late}"
@@ -75,15 +82,15 @@ class RateTrial:
     """Decision about the rate of the control cycle, made anew after each time window.
 
     Args:
-        rate_hz: first rate to try: the highest that the line allows, or one that a user has fixed.
+        rate_hz: first rate to try [Hz]: the highest that the line allows, or one that a user has fixed.
         fixed: whether a user has fixed the rate: it is judged, but not lowered.
-        needed: whether the machine matters; if not, every rate counts as kept.
+        needed: whether a trial is needed; if not, because the arm's clock waits, every rate counts as kept.
 
     Attributes:
-        rate_hz: present rate.
+        rate_hz: present rate [Hz].
         fixed: whether a user has fixed the rate.
-        needed: whether the machine matters.
-        last: last window at this rate; None before the first.
+        needed: whether a trial is needed.
+        last: last time window at this rate; None before the first.
     """
 
     def __init__(self, rate_hz: int, *, fixed: bool = False, needed: bool = True) -> None:
@@ -103,7 +110,13 @@ class RateTrial:
         self._failures = 0 if self.kept else self._failures + (not window.kept)
 
     def lower(self, after: int) -> bool:
-        """Lower the rate if it was not kept in at least `after` windows; return whether it was lowered."""
+        """Choose the next lower cycle rate if the present one has failed in `after` time windows or more.
+
+        Windows in which the rate was not kept count since it was last judged as kept. A fixed rate is never lowered.
+
+        Returns:
+            Whether the rate was lowered.
+        """
         lower_rates = [rate for rate in RATES_HZ if rate < self.rate_hz]
         if self.kept or self.fixed or self._failures < after or not lower_rates:
             return False
@@ -111,12 +124,12 @@ class RateTrial:
         return True
 
     def exhausted(self, after: int) -> bool:
-        """Return whether not even the lowest cycle rate was kept, in at least `after` time windows."""
+        """Return whether the lowest cycle rate has failed in `after` time windows or more, so that no rate is kept."""
         return self.needed and not self.fixed and self.rate_hz == RATES_HZ[-1] and self._failures >= after
 
     @property
     def text(self) -> str:
-        """Short text on whether the rate is kept; begins with `ON_TRIAL` until that is decided."""
+        """Short text on whether the cycle rate is kept; it begins with `ON_TRIAL` until that is decided."""
         if not self.needed:
             return "kept: the simulated arm waits for the machine"
         figures = self.last.describe() if self.last is not None else "no cycles yet"
@@ -126,9 +139,9 @@ class RateTrial:
 
 
 class RunWatch:
-    """Record of cycles missed while torque is on, which may explain why a run was aborted.
+    """Record of cycles that a loop missed while torque is on, which may explain why a run was aborted.
 
-    The newest cycles do not count: a servo that falls silent lengthens them before its silence is a fault.
+    The newest cycles do not count, because a servo that falls silent lengthens them before its silence is a fault.
 
     Args:
         period_ns: cycle time [ns].
@@ -144,13 +157,16 @@ class RunWatch:
         self._first, self._marks = counts, (counts, counts)
 
     def note(self, now_ns: int, meter: CycleMeter) -> None:
-        """Record the loop's counters at a time of its clock [ns]; call it in each cycle that follows commands."""
+        """Record the loop's counters at the time `now_ns` of its clock [ns]; call it in each cycle while enabled."""
         if self._marks is not None and now_ns - self._marks[1].now_ns >= MARK_NS:
             self._marks = self._marks[1], meter.counts(now_ns)
 
     @property
     def complaint(self) -> str:
-        """Text on the cycles that this machine missed since torque came on; "" if they are within the limits."""
+        """Text on the cycles that this machine missed since torque came on.
+
+        It is "" if the rate was kept, or if the servos caused the missing cycles.
+        """
         if self._first is None or self._marks is None:
             return ""
         window = Window.between(self._rate_hz, self._first, self._marks[0])

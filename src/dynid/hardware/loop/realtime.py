@@ -22,15 +22,15 @@ _in_force: dict[str, bool] = {}
 
 
 def settings_in_effect() -> dict[str, bool]:
-    """Return the settings that this process requested, and whether each took effect."""
+    """Return the operating-system settings that this process requested, by name, and whether each took effect."""
     return dict(_in_force)
 
 
 @contextlib.contextmanager
 def bounded_timer_slack(nanoseconds: int = 1) -> Iterator[bool]:
-    """Let this thread's sleeps end within `nanoseconds` of their time instead of the kernel's 50 us (Linux).
+    """Limit the delay with which this thread's sleeps end to `nanoseconds` [ns], instead of the kernel's 50 us (Linux).
 
-    Yields whether the kernel accepted it.
+    Yields whether the kernel accepted the limit.
     """
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is None:
@@ -66,10 +66,11 @@ def _nice() -> int:
 
 
 def prefer_latency() -> bool:
-    """Request short time slices for this thread and those it starts; return whether the kernel accepted them.
+    """Request short scheduler time slices for this thread and those it starts; return whether the kernel accepted them.
 
-    With them, a waking thread runs before others' long slices. This needs no privilege; Linux 6.12 or newer honours it.
-    A thread under a real-time policy keeps that policy. Memory is locked, too, if that is permitted.
+    A thread with short slices that wakes up runs before threads with long slices. This needs no privilege; Linux 6.12
+    or newer honours it. A thread under a real-time policy keeps that policy, and the result is False. Memory is locked,
+    too, if that is permitted.
     """
     lock_memory()
     if _runs_in_real_time():
@@ -79,7 +80,7 @@ def prefer_latency() -> bool:
 
 
 def lock_memory() -> bool:
-    """Keep this process' pages in memory, so that no cycle waits for a disk; return whether it was permitted."""
+    """Lock this process' memory (mlockall), so that no cycle waits for a disk; return whether that was permitted."""
     lock_all = getattr(ctypes.CDLL(None), "mlockall", None)
     locked = bool(lock_all is not None and lock_all(_MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT) == 0)
     _in_force["locked memory"] = locked
@@ -87,16 +88,19 @@ def lock_memory() -> bool:
 
 
 def prefer_throughput() -> bool:
-    """Give this thread and those it starts low priority (SCHED_BATCH, niceness +5); return whether accepted.
+    """Give low priority (SCHED_BATCH, niceness +5) to this thread and those it starts; return whether that succeeded.
 
-    This applies under a real-time policy, too: long computations must not take a processor from urgent threads.
+    A real-time policy is replaced, too: long computations must not take a processor from urgent threads.
     """
     return _set_scheduling(_SCHED_BATCH, 0, min(_nice() + 5, 19))
 
 
 @contextlib.contextmanager
 def disable_garbage_collection() -> Iterator[None]:
-    """Disable cyclic garbage collection and switch threads quickly, in the whole process, while the block runs."""
+    """Disable cyclic garbage collection, and shorten the interpreter's thread switch interval, while the block runs.
+
+    Both settings apply to the whole process.
+    """
     was_enabled, interval = gc.isenabled(), sys.getswitchinterval()
     gc.collect()
     gc.freeze()
@@ -115,8 +119,8 @@ def disable_garbage_collection() -> Iterator[None]:
 def disable_cpu_idle(asked: bool) -> Iterator[bool]:
     """Keep all processors out of their idle states while the block runs, if `asked` and permitted (Linux).
 
-    Waking an idle processor costs time in every cycle, once per process that takes part; a processor that never idles
-    costs power. Yields whether the setting is in force.
+    Otherwise processors must wake up in every cycle, which costs time; processors that never idle cost power. Yields
+    whether the setting is in force.
     """
     if not asked:
         yield False
@@ -139,9 +143,9 @@ def leave_realtime() -> None:
 
 @contextlib.contextmanager
 def fifo_scheduling(priority: int | None) -> Iterator[bool]:
-    """Run this thread under SCHED_FIFO at `priority`, if requested (not None) and permitted.
+    """Run this thread under SCHED_FIFO at `priority` while the block runs, if `priority` is not None and permitted.
 
-    Yields whether it, or another real-time policy that the process was started with, is in force.
+    Yields whether a real-time policy is in force: this one, or one with which the process was started.
     """
     if priority is None or not hasattr(os, "sched_setscheduler"):
         yield _runs_in_real_time()

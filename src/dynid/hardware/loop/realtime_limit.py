@@ -1,4 +1,4 @@
-"""Kernel limit of real-time programs: whether it leaves room for a control loop, and whether it has stopped one."""
+"""Kernel limit of real-time programs' processor time: whether it suffices for a control loop, or has stopped it."""
 
 import time
 from collections import deque
@@ -12,12 +12,15 @@ MOST_WITH_OTHERS, MOST_ALONE = 0.55, 0.9
 
 
 def room_warning(share: float, processors: int, limit: RealtimeLimit | None) -> str:
-    """Return a warning that a driver leaves too little time for other real-time programs; "" if it leaves enough.
+    """Return a warning that a driver uses too much of the processor time that the kernel allows real-time programs.
 
     Args:
-        share: share of a processor that the driver uses under a real-time policy.
-        processors: number of usable processors; with one, the executor may have to share it.
-        limit: limit of real-time programs; None if there is none.
+        share: fraction of one processor's time that the driver uses under a real-time policy.
+        processors: number of usable processors; if it is 1, the executor of motions runs on the same processor.
+        limit: kernel limit of real-time programs; None if there is none.
+
+    Returns:
+        The warning, or "" if the driver uses less.
     """
     if limit is None or share <= (MOST_WITH_OTHERS if processors == 1 else MOST_ALONE) * limit.share:
         return ""
@@ -30,10 +33,10 @@ def room_warning(share: float, processors: int, limit: RealtimeLimit | None) -> 
 
 
 class ShareMeter:
-    """Meter of this process' share of a processor between two readings.
+    """Meter of the processor time of this process, as a fraction of elapsed time.
 
     Attributes:
-        share: last measured share; 0 before the first.
+        share: last measured fraction of one processor's time; 0 before the first measurement.
     """
 
     def __init__(self) -> None:
@@ -41,11 +44,11 @@ class ShareMeter:
         self._before: tuple[int, int] | None = None
 
     def restart(self) -> None:
-        """Start a new measurement of the processor share."""
+        """Start a new measurement of the used processor time with the next call of `note`."""
         self._before = None
 
     def note(self, longest_s: float = 1.0) -> None:
-        """Read the clocks, and update the share if the last update is at least `longest_s` ago [s]."""
+        """Update the used fraction of processor time, if the last update was at least `longest_s` [s] ago."""
         now = time.monotonic_ns(), time.process_time_ns()
         if self._before is None:
             self._before = now
@@ -55,11 +58,11 @@ class ShareMeter:
 
 
 class GapWatch:
-    """Record of the last gaps in which a control loop stood still.
+    """Record of the last gaps in which a control loop did not run although a cycle was due.
 
     Args:
         period_ns: cycle time [ns].
-        limit: limit of real-time programs; None if there is none.
+        limit: kernel limit of real-time programs; None if there is none.
     """
 
     def __init__(self, period_ns: int, limit: RealtimeLimit | None) -> None:
@@ -67,7 +70,7 @@ class GapWatch:
         self._holes = deque[tuple[int, int]](maxlen=KEPT_GAPS)
 
     def note(self, began_ns: int) -> None:
-        """Record the start time of a cycle [ns]."""
+        """Record `began_ns`, the start time of a cycle [ns], and a gap before it, if there was one."""
         gap_ns = began_ns - self._before_ns - self._period_ns
         if gap_ns > SHORTEST_GAP_NS and self._before_ns:
             self._holes.append((began_ns, gap_ns))
@@ -75,7 +78,7 @@ class GapWatch:
 
     @property
     def text(self) -> str:
-        """Explanation of the gaps if they recur with the period of the kernel's limit; "" if they do not."""
+        """Message that the kernel's real-time limit causes the gaps; "" if they do not recur with its period."""
         if self._limit is None or len(self._holes) <= 1:
             return ""
         holes = tuple(self._holes)

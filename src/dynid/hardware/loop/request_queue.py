@@ -1,4 +1,4 @@
-"""Requests of other threads to the control loop: each is served once, or dropped once its caller has given up."""
+"""Requests of other threads to the control loop: each is served once, or dropped after its caller has given up."""
 
 from collections import deque
 from collections.abc import Callable
@@ -20,10 +20,10 @@ def nothing() -> None:
 
 
 class RequestQueue:
-    """First-in, first-out queue: any thread posts requests, the loop's thread takes them.
+    """First-in, first-out queue: any thread posts requests, the control loop's thread takes them.
 
     Args:
-        clock: clock by which callers wait.
+        clock: clock of the callers' timeouts.
     """
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -40,7 +40,7 @@ class RequestQueue:
         return done
 
     def ask(self, event: Request, timeout_s: float, meanwhile: Callable[[], None] = nothing) -> None:
-        """Post a request and wait until the loop has served it; an error in serving it is raised here.
+        """Post a request, and wait until the control loop has served it; an error in serving it is raised here.
 
         Args:
             event: the request.
