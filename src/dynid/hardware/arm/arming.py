@@ -1,4 +1,7 @@
-"""Arming of the servos before torque comes on: sync writes are not confirmed, so their values are read back."""
+"""Arming of the servos before torque comes on.
+
+Goal currents and bus watchdogs are written by sync writes, which servos do not confirm, and are therefore read back.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +18,7 @@ REMEDY = "configure the driver again; if it comes back, check the cable to that 
 
 
 class Arming:
-    """Arming of the servos of one arm while their torque is off.
+    """Arming of the servos of one arm while their torque is off: goal current 0, bus watchdog on, settings checked.
 
     Args:
         bus: the open bus.
@@ -58,7 +61,7 @@ class Arming:
         raise BusError(f"torque stays off: {'; '.join(wrong)}: {REMEDY}")
 
     def _read_back(self) -> list[str]:
-        """Read the goal currents and all settings; return one line for each wrong value."""
+        """Read back the goal currents and all settings that a servo needs to drive; return one line per wrong value."""
         wrong = self._compared(table.GOAL_CURRENT, np.zeros(len(self._labels), dtype=np.int64))[0]
         for column, register in enumerate(ARMED):
             found, values = self._compared(register, self._needed[:, column])
@@ -67,13 +70,16 @@ class Arming:
         return wrong
 
     def _compared(self, register: table.Register, needed: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
-        """Return the differences of one register from its needed values as text, and its raw values (m,).
+        """Compare one register of all m servos with its needed values.
 
         A current limit above the needed value is not a difference.
 
         Args:
             register: register to read from all servos.
             needed: needed raw values, (m,).
+
+        Returns:
+            One line per servo with a wrong or unread value, and the raw values of all servos, (m,).
         """
         values, valid = self._bus.sync_read(register, self._ids)
         for _ in range(ATTEMPTS - 1):

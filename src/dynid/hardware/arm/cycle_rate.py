@@ -69,7 +69,10 @@ def period_s(rate_hz: int) -> float:
 
 
 def choose_rate(round_trip_s: float, slow_s: float) -> int:
-    """Return the highest rate [Hz] whose cycle fits a round trip, a share of slow data and a margin; 0 if none does.
+    """Return the highest of `RATES_HZ` [Hz] that the line allows; 0 if it allows none.
+
+    The period must have room for a read and a write of all servos, for the mean time of slow data per cycle, and for a
+    margin.
 
     Args:
         round_trip_s: time of a read of all servos and the write of their goal currents [s].
@@ -90,11 +93,11 @@ def shortest_mean_s(durations_ns: Sequence[float], run: int) -> float:
 
 
 def find_rate(arm: DynamixelArm, fixed_hz: int = 0) -> CycleRate:
-    """Measure real cycles of an open arm without torque, set the arm's cycle, and return its rate.
+    """Measure real cycles of an open arm without torque, set the arm's cycle time accordingly, and return its rate.
 
     Args:
         arm: an open arm; its goal currents are written as zero during the measurement.
-        fixed_hz: rate to use whatever the measurement says; 0 chooses the highest that it allows.
+        fixed_hz: rate to use regardless of the measurement [Hz]; 0 chooses the highest rate that the line allows.
 
     Raises:
         ConfigurationError: the fixed rate is not in `RATES_HZ`.
@@ -124,7 +127,9 @@ def find_rate(arm: DynamixelArm, fixed_hz: int = 0) -> CycleRate:
 
 
 def _round_trip_s(arm: DynamixelArm) -> float:
-    """Return the shortest mean of consecutive cycles: a read of all servos and the write of zero currents [s].
+    """Return the time of a cycle without torque [s]: a read of all servos and the write of zero currents.
+
+    It is the smallest mean of `RUN` consecutive cycles.
 
     Raises:
         BusError: the port is lost, or no read is complete.
@@ -147,7 +152,9 @@ def _round_trip_s(arm: DynamixelArm) -> float:
 
 
 def _slow_data_s(arm: DynamixelArm) -> float:
-    """Return the shortest mean time of consecutive reads of slow data (temperature, errors, settings) [s].
+    """Return the time of a read of slow data (temperature, errors, settings) [s].
+
+    It is the smallest mean of `SLOW_RUN` consecutive reads.
 
     Raises:
         BusError: the port is lost.

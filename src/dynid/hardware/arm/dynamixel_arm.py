@@ -43,14 +43,15 @@ class ArmSample(NamedTuple):
     Attributes:
         stamp_ns: arrival of the replies [ns since the epoch]: the monotonic clock plus its offset from the wall clock
             when the port was opened, so that setting the clock does not distort the motion.
-        q: joint angles [rad]; where `valid` is False, the last valid values, as for all arrays.
+        q: joint angles [rad]; a joint that was not read keeps its last valid value here and in the next three arrays.
         dq: joint velocities [rad/s].
-        current_a: present currents [A], as counted at the joints (`dynid.model.transmission`).
-        tau_present: torque from the present current and the robot's torque constants [N m].
+        current_a: present joint currents [A]: joint torques divided by `Robot.joint_constants`. If each motor moves one
+            joint, they are the motor currents, with the sign of the gear ratio.
+        tau_present: joint torques from the present currents and the robot's torque constants [N m].
         valid: whether this read contains the joint's values; a coupled joint needs all of its motors.
-        answered: whether the servo answered.
-        alert: whether the servo reports a hardware error.
-        complete: whether all joints are valid.
+        answered: whether the joint's first servo answered.
+        alert: whether the joint's first servo reports a hardware error.
+        complete: whether this read contains the values of all joints.
         repeated: whether a complete read equals the previous one bit for bit although the arm moves.
     """
 
@@ -70,7 +71,7 @@ class DynamixelArm:
     """Robot arm of DYNAMIXEL servos on one bus, driven by motor currents.
 
     Args:
-        robot: IDs, models, limits, centre counts, torque constants.
+        robot: servo IDs and models, limits, centre counts and torque constants.
         port: path of the serial device.
         allow_real_port: must be True for any port that does not prove to be a simulated line.
         baudrate: baud rate [bit/s]; None for the robot's.
@@ -86,12 +87,12 @@ class DynamixelArm:
         bus: the line, for requests outside the cycle.
         start: additional actions that `open` may take.
         changed: lasting changes that `open` made in the servos, one line each.
-        cycle: the exchange of states and currents.
-        slow: newest slow values.
-        simulated: whether the line is simulated; known while it is open, and afterwards the last value.
+        cycle: the exchange of states and goal currents with all servos.
+        slow: newest slow values (torque enable, errors, settings, voltage, temperature) of all servos.
+        simulated: whether the line is simulated; determined by `open`, False before that.
         watchdog_s: silence of the bus after which a servo stops by itself [s].
-        watchdog_count: the same time in counts.
-        servo_side_hold: servos that hold their joints themselves.
+        watchdog_count: the same time as a value of the bus watchdog register.
+        servo_side_hold: hold of joints by their own servos in position mode, while these do not answer the driver.
 
     Raises:
         SafetyError: a real port without `allow_real_port`.
@@ -146,13 +147,14 @@ class DynamixelArm:
     def open(self) -> None:
         """Open the port, check every servo, and set them up: current mode, goal current 0, torque off.
 
-        This also works after the port was lost; torque that this arm had switched on itself is then taken over. The
-        device behind the port may have changed meanwhile, so the consent to a real port is checked again after opening.
+        This also works after the port was lost: torque that this object had switched on before is then accepted and
+        switched off. The device behind the port may have changed meanwhile, so the consent to a real port is checked
+        again after opening.
 
         Raises:
             SafetyError: a real line without `allow_real_port`; nothing was sent.
-            BusError: the port cannot be used, or the servos are not the robot's or not fit; one message with all
-                findings and their remedies.
+            BusError: the port cannot be used, or servos are missing, unexpected or not fit to be driven; one message
+                with all findings and their remedies.
         """
         self.bus.open()
         try:
@@ -170,14 +172,14 @@ class DynamixelArm:
             raise
 
     def enable(self) -> None:
-        """Arm the watchdogs, and switch torque on with goal current 0; switch it off again on failure.
+        """Set the bus watchdogs, and switch torque on with goal current 0.
 
-        Every servo must confirm that its torque is on.
+        Every servo must confirm that its torque is on; otherwise torque is switched off again.
 
         Raises:
-            BusError: a servo did not switch its torque on, by name; the message also says if torque off was not
-                confirmed. Or a servo that held its joint itself did not confirm current mode, or a servo is not armed
-                (see `Arming.arm`).
+            BusError: a servo did not switch its torque on, or did not accept its settings (see `Arming.arm`), or a
+                servo that held its joint in position mode did not confirm current mode. The message names the servos,
+                and also says if they did not confirm that torque is off again.
         """
         self.servo_side_hold.end()
         self._torque_is_ours = True
@@ -194,13 +196,15 @@ class DynamixelArm:
             raise BusError(text)
 
     def disable(self) -> None:
-        """Set goal current 0, switch torque off and the watchdogs off, confirmed by every servo.
+        """Set goal current 0, and switch off the torque and the bus watchdogs of all servos.
 
-        Servos that hold their joints themselves, and still do not answer, are left braking, because it is unknown
-        whether the arm is at rest.
+        Every servo must confirm that its torque is off. There is one exception: while servos do not answer, they may
+        have been made to hold their joints in position mode (`servo_side_hold`). Such a servo that still does not
+        answer keeps its torque and brakes its joint without current, because it is unknown whether the arm is at rest.
 
         Raises:
-            BusError: a servo did not confirm, by name; its armed watchdog stops it when the bus falls silent.
+            BusError: a servo did not confirm that its torque is off, which includes a servo that was left braking; the
+                message names it. Its bus watchdog stops it when the bus falls silent, unless it was left braking.
         """
         ids, size = self._all_ids, len(self._all_ids)
         unconfirmed: list[str] = []
@@ -221,7 +225,11 @@ class DynamixelArm:
         raise BusError(f"torque off was not confirmed by {names}; {consequence}: switch the arm's power off")
 
     def _brake_unseen(self) -> list[bool]:
-        """Make self-holding servos brake without current; return a mask (n,) of those that still do not answer."""
+        """Make servos that hold their joints in position mode brake them without current instead.
+
+        Returns:
+            A mask (n,) of these servos that still do not answer.
+        """
         if not self.servo_side_hold.held.any():
             return [False] * self.robot.size
         _, answers = self.bus.sync_read(table.TORQUE_ENABLE)
@@ -234,8 +242,8 @@ class DynamixelArm:
         `dynid.hardware.startup.position_mode` explains why position mode is set.
 
         Raises:
-            BusError: torque off or the mode was not confirmed; the port is closed nevertheless, and every servo that
-                answers is in position mode.
+            BusError: a servo did not confirm that its torque is off, or did not confirm position mode. The port is
+                closed nevertheless, and every servo that answers is in position mode.
         """
         if not self.bus.is_open:
             return
@@ -259,7 +267,7 @@ class DynamixelArm:
         self.close()
 
     def read(self, meanwhile: Callable[[], None] | None = None) -> ArmSample:
-        """Read the present state of all joints; `ArmSample.valid` marks joints whose servos did not answer.
+        """Read the present state of all joints; `ArmSample.valid` is False for joints whose servos did not answer.
 
         Args:
             meanwhile: called once while the bytes are on the wire.
@@ -278,7 +286,10 @@ class DynamixelArm:
         return ArmSample(stamp_ns, q, dq, current_a, tau_present, valid, answered, alert, complete, repeated)
 
     def _in_si(self, reading: StateReading) -> Iterable[FloatArray]:
-        """Return q [rad], dq [rad/s], currents [A] and torques [N m] of the joints, (n,) each, from counts."""
+        """Convert raw register values to joint angles [rad], velocities [rad/s], currents [A] and torques [N m].
+
+        Each of the four returned arrays is (n,).
+        """
         if self._transmission.direct:
             counts = reading.position_count, reading.velocity_count, reading.current_count
             rows: FloatArray = states_in_si(*counts, self._unit_rows)
@@ -293,10 +304,13 @@ class DynamixelArm:
         )
 
     def write_currents(self, current_a: FloatArray) -> FloatArray:
-        """Write goal currents, (n,) [A] at the joints, rounded to counts and clipped to the robot's current limits.
+        """Write the servos' goal currents, rounded to counts and clipped to the robot's current limits.
+
+        Args:
+            current_a: wanted joint currents (torque divided by `Robot.joint_constants`), (n,) [A].
 
         Returns:
-            The currents that were written, (n,) [A] at the joints.
+            The joint currents that were written, (n,) [A].
 
         Raises:
             SafetyError: the values are not n finite numbers.
@@ -318,11 +332,11 @@ class DynamixelArm:
         return self._transmission.joint_currents(self._units.currents(counts))
 
     def motor_currents(self, current_a: FloatArray) -> FloatArray:
-        """Return the currents of the servos, (n,) [A], for currents counted at the joints, (n,) [A]."""
+        """Convert joint currents (torque divided by `Robot.joint_constants`), (n,) [A], to motor currents (n,) [A]."""
         return self._transmission.motor_currents(current_a)
 
     def by_joint(self, values: FloatArray) -> FloatArray:
-        """Return the largest value among the servos of each joint, (n,), from values of all servos, (m,)."""
+        """Return for each joint the largest value among its servos, (n,), from values of all servos, (m,)."""
         size = self.robot.size
         if len(values) == size:
             return values
@@ -332,14 +346,14 @@ class DynamixelArm:
         return found
 
     def begin_slow_polls(self) -> None:
-        """Start the polling of slow values (temperature, errors, settings); before that, none is overdue."""
+        """Start the polling of slow values (temperature, errors, settings); their ages count from now."""
         self._slow.begin()
 
     def slow_poll(self) -> bool:
         """Read one block of slow values (temperature, errors, settings) from one servo.
 
-        A round over all m servos takes 3 m + 1 calls, twice as many if joints have further servos. If a servo does not
-        answer, its old values stay.
+        A round over all m servos takes 3 m + 1 calls, or twice as many if joints have further servos. If a servo does
+        not answer, its old values stay.
 
         Returns:
             Whether a servo's temperature was read.
@@ -352,7 +366,7 @@ class DynamixelArm:
         return temperature
 
     def poll_torque(self, axes: NDArray[np.bool_]) -> None:
-        """Read torque enable, hardware error and watchdog of some servos out of turn.
+        """Read torque enable, hardware error and bus watchdog of some servos at once, outside the regular polling.
 
         Args:
             axes: mask of the servos, (m,).
@@ -374,13 +388,13 @@ class DynamixelArm:
         return np.asarray(valid) & np.equal(values, table.WATCHDOG_TRIPPED)
 
     def reboot_servos(self) -> list[str]:
-        """Reboot the servos that report a hardware error, and check and set up all servos again; torque must be off.
+        """Reboot the servos that report a hardware error, then check and set up all servos again; torque must be off.
 
         Returns:
             One line for each servo that was rebooted.
 
         Raises:
-            BusError: a servo did not come back, still reports an error, or has changed.
+            BusError: a servo does not answer after its reboot, still reports an error, or is not fit to be driven.
         """
         with self.bus.patiently():
             snapshots = [read_snapshot(self.bus, servo_id) for servo_id in self.robot.all_servo_ids]
@@ -391,7 +405,7 @@ class DynamixelArm:
         return lines
 
     def _unconfirmed(self, torque_enable: int) -> list[str]:
-        """Return labels (ID, joint) of the servos whose torque enable differs from the given value, after retries."""
+        """Return labels (ID, joint) of the servos that do not report this value of torque enable, after retries."""
         unconfirmed: list[str] = []
         for _ in range(CONFIRM_ATTEMPTS):
             values, valid = self.bus.sync_read(table.TORQUE_ENABLE, self._all_ids)

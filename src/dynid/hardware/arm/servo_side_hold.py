@@ -1,6 +1,7 @@
 """Hold of joints by their own servos, in position mode, while these servos do not answer the driver.
 
-Instructions may still reach a servo whose answers are lost. No servo confirms an instruction, so each is sent twice.
+Instructions may still reach a servo whose answers are lost. They are sync writes, which servos do not confirm, so each
+is sent twice.
 Only a few instructions are sent per control cycle, because the other motors need their currents meanwhile. The goal
 current is set to 0 as well, although position mode does not use it: a servo that boots in between stays in current
 mode, and a nonzero goal current would make it run away when torque comes on.
@@ -28,15 +29,16 @@ Instruction = tuple[Register, list[int], list[int]]  # register, raw values, IDs
 
 
 class ServoSideHold:
-    """The servos of a bus that hold their joints themselves.
+    """Hold of joints by their own servos in position mode, while these servos do not answer the driver.
 
     Args:
-        bus: the bus.
-        robot: limits of current and torque; `motors.yaml`, or else the models' published stall currents, give the
-            voltage that drives them. A model of which neither is known only brakes.
+        bus: the servo bus.
+        robot: limits of current and torque. The fraction of the supply voltage that drives the limit current follows
+            from `motors.yaml`, or else from the models' published stall currents. A servo whose model has neither only
+            brakes its joint.
 
     Attributes:
-        held: mask of the servos that hold their joints, (n,).
+        held: mask of the joints that their servos hold in position mode, (n,).
     """
 
     def __init__(self, bus: ServoBus, robot: Robot) -> None:
@@ -50,14 +52,14 @@ class ServoSideHold:
         self._instructions: deque[list[Instruction]] = deque()  # one list per control cycle
 
     def begin(self, axes: NDArray[np.bool_], q: FloatArray) -> None:
-        """Make servos hold their joints, in the following control cycles; see `step`.
+        """Prepare the instructions that make servos hold their joints in position mode; `step` sends them.
 
         The watchdogs of these servos are switched off, so that they continue to hold when this process ends.
 
         Args:
-            axes: mask of the servos, (n,).
-            q: estimated joint angles, (n,) [rad], as goals for servos that do not take their present position as goal
-                when torque comes on.
+            axes: mask of the joints to hold, (n,).
+            q: estimated joint angles, (n,) [rad]. They are goals for servos that do not take their present position as
+                goal when torque comes on.
         """
         self.held |= axes
         chosen = [wired for wired in self._wired if axes[wired.axis]]
@@ -83,8 +85,7 @@ class ServoSideHold:
         """Send the next instructions of the hold to the servos; must be called once per control cycle.
 
         Args:
-            strength: share of the voltage for the current limit that the servos may use, 1 to 0; at 0 a motor only
-                brakes.
+            strength: usable fraction, 1 to 0, of the voltage that drives the current limit; at 0 a motor only brakes.
             step_s: time since the previous cycle [s].
 
         Raises:
@@ -99,7 +100,7 @@ class ServoSideHold:
             self._send_strength(self._strength)
 
     def brake(self) -> None:
-        """Make servos that hold their joints only brake them from now on; pending instructions are dropped.
+        """Make servos that hold their joints in position mode only brake them from now on; drop pending instructions.
 
         Raises:
             BusError: the port is lost.
@@ -115,7 +116,7 @@ class ServoSideHold:
         self._sent_strength = strength
 
     def end(self) -> None:
-        """Switch torque off and restore current mode of the servos that held their joints.
+        """Switch torque off and restore current mode at the servos that held their joints in position mode.
 
         Raises:
             BusError: a servo did not confirm it.
@@ -128,7 +129,7 @@ class ServoSideHold:
         self.forget()
 
     def forget(self) -> None:
-        """Clear the record of servos that hold their joints, because all servos were set up again."""
+        """Clear the record of servos that hold their joints in position mode, because all servos were set up again."""
         self._instructions.clear()
         self.held[:] = False
 
@@ -136,12 +137,16 @@ class ServoSideHold:
         return (wired.servo_id for wired in self._wired if self.held[wired.axis])
 
     def _centre(self, servo: WiredServo) -> int:
-        """Return the centre count of the first servo of a servo's joint."""
+        """Return the centre count (position register at angle zero) of the first servo of a servo's joint."""
         return self._wired[servo.axis].centre_count
 
 
 def _stall_currents(robot: Robot) -> FloatArray:
-    """Return the current of each joint's servos at full voltage and standstill, (n,) [A]; infinity if not known."""
+    """Return the stall current of each joint's first servo at full voltage, (n,) [A].
+
+    It is supply voltage over winding resistance from motors.yaml, else the largest published stall current, else
+    infinity.
+    """
     motors = load_motors(robot)
     if motors is not None:
         return np.array([one.winding.supply_v / one.winding.resistance_ohm for one in motors])
