@@ -1,8 +1,8 @@
 """Check of a commander's claim that it holds the arm: a joint that moves far meanwhile is a fault.
 
-The commander of the arm watches it as well, and brakes or stops it. That watch may fail with the commander itself: a
-torque that outlives its motion, a model of another arm, a hold that restarts again and again. So the driver checks
-independently. Without such a claim nothing is checked here.
+The commander of the arm checks this as well, and brakes or stops the arm. But its check may fail with the commander
+itself: a torque that outlives its motion, a model of another arm, a hold that restarts again and again. So the driver
+checks independently. Without such a claim nothing is checked here.
 """
 
 import numpy as np
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from dynid.hardware.safety.limit_kernels import farthest
 from dynid.robot import FloatArray
 
-DISPLACEMENT_LIMIT_RAD = 0.7  # displacement that is a fault: an executor yields to a push by half of it, then holds
+DISPLACEMENT_LIMIT_RAD = 0.7  # displacement that is a fault; an executor yields to a push by at most half of it
 WINDOW_S = 1.5  # the displacement counts over one to two windows, so that slow hand guiding is no fault
 
 
 class ClaimWatch:
-    """Detector of a joint that moves far although the commander claims to hold the arm; one instance per driver."""
+    """Detector of a joint that moves far although the commander claims to hold the arm, which has `size` joints."""
 
     def __init__(self, size: int) -> None:
         # angles two windows and one window ago, or at the start of the claim, (2, n) [rad]
@@ -24,10 +24,10 @@ class ClaimWatch:
         self._since_s, self._claimed = 0.0, False
 
     def moved(self, claimed: bool, q: FloatArray, valid: NDArray[np.bool_], now_s: float) -> int | None:
-        """Return the index of the joint that moved too far while the arm was claimed to be held; None if there is none.
+        """Return the index of the joint that moved too far while the commander claims to hold the arm, or None.
 
         Args:
-            claimed: whether the command in force claims that it holds the arm.
+            claimed: whether the present command claims that it holds the arm.
             q: joint angles, (n,) [rad].
             valid: mask of the joints that were read in this cycle, (n,).
             now_s: time [s].

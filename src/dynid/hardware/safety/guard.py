@@ -1,4 +1,4 @@
-"""Safety guard between the commanded torque and the motors: pure decisions, without I/O or clock.
+"""Safety guard between the commanded torque and the motors; it only makes decisions, without I/O or clock.
 
 `SafetyGuard.filter` is called once per control cycle and returns the permitted motor currents, with the reasons for
 every change. The states and the table of transitions decide whether any current flows at all.
@@ -40,11 +40,11 @@ LONGEST_WAIT_SHARE = 0.3  # longest wait for a silent servo that counts in advan
 
 
 class GuardResult(NamedTuple):
-    """Currents that may flow in one cycle.
+    """Currents that may flow in one control cycle.
 
     Attributes:
-        current_a: currents, (n,) [A], as counted at the joints (`dynid.model.transmission`).
-        reasons: reasons for each change of the command, each at most once; empty if it passed unchanged.
+        current_a: joint currents (torque divided by `Robot.joint_constants`), (n,) [A].
+        reasons: reasons why the currents differ from the command, each at most once; empty if they do not differ.
     """
 
     current_a: FloatArray
@@ -52,7 +52,7 @@ class GuardResult(NamedTuple):
 
 
 class SafetyGuard:
-    """Guard that decides, cycle by cycle, which currents may flow.
+    """Safety guard that decides, cycle by cycle, which currents may flow.
 
     Without a good command, and in a stop, the arm is braked and then held where it came to rest. A stop then lowers the
     arm until it stays in place without current; its duration is bounded.
@@ -64,10 +64,12 @@ class SafetyGuard:
 
     Attributes:
         settings: thresholds in use.
-        state: present state; changed by `handle` and `fault` only.
-        fault_text: description of the latched fault, empty without one.
-        load: share of each servo's overload capacity that is used up, (n,); zero if the capacity is unknown.
-        stop_text: reason why the guard itself began the last stop, empty if it did not; cleared by the next enable.
+        state: present state.
+        fault_text: description of the latched fault; empty without a fault.
+        load: used fraction of each servo's overload capacity (see `OverloadModel`), (n,); 1 trips the servo. It is 0 if
+            the capacity is unknown.
+        stop_text: reason why the guard itself began the last stop, or why torque went off while the arm still moved;
+            empty if neither happened. The next enable clears it.
     """
 
     def __init__(self, robot: Robot, settings: SafetySettings | None = None, mount: str | None = None) -> None:
@@ -98,7 +100,7 @@ class SafetyGuard:
         self._decay_exponents, self._unseen = np.zeros(self._size), False  # exponents of the velocities' assumed decay
 
     def _limits_by_row(self, robot: Robot) -> FloatArray:
-        """Return the constants of the joints that `limit_currents` needs, (6, n), in SI units."""
+        """Return the joints' constants (6, n) that `limit_currents` needs as `limits`, in SI units."""
         settings, rows = self.settings, np.empty((6, self._size))
         rows[SOFT_LOWER], rows[SOFT_UPPER] = robot.lower + settings.soft_zone_rad, robot.upper - settings.soft_zone_rad
         rows[VELOCITY] = robot.velocity_limits
@@ -113,20 +115,26 @@ class SafetyGuard:
 
     @property
     def strength(self) -> float:
-        """Share of the voltage with which unread servos hold their joints themselves; 1, falling to 0 in a stop."""
+        """Usable fraction of the voltage with which servos that do not answer hold their joints in position mode.
+
+        It is 1, and falls to 0 in a stop.
+        """
         return 1.0 if self._stop.done else self._stop.strength
 
     @property
     def current_limits(self) -> FloatArray:
-        """Present limits of the motor currents, (n,) [A]: lower for servos that are warm, loaded or not read."""
+        """Present limits of the currents, (n,) [A]; they are lowered for servos that are warm, loaded or not read."""
         return self._caps
 
     def allow_servo_side_hold(self) -> None:
-        """Record that, in this stop, unread servos hold their joints themselves and lower them slowly."""
+        """Allow a longer stop while no joint is read, because the servos hold and slowly lower their joints themselves.
+
+        Call this during the stop in which the servos were set to hold their joints in position mode.
+        """
         self._stop.allow_servo_side_hold()
 
     def handle(self, event: GuardEvent) -> GuardState:
-        """Move the guard to its next state after an event, and return that state.
+        """Change the guard's state according to an event, and return the new state.
 
         Raises:
             SafetyError: the event is not possible in the present state, which is kept.
@@ -152,7 +160,7 @@ class SafetyGuard:
         return following
 
     def fault(self, text: str, hold_s: float | None = None) -> None:
-        """Latch a fault, from any state; the text of the first fault stays until it is cleared.
+        """Latch a fault in any state, and stop the arm if it is enabled; the first fault's text stays until cleared.
 
         Args:
             text: description of the fault.
@@ -168,7 +176,7 @@ class SafetyGuard:
         self._stop.end()
 
     def set_temperatures(self, deg_c: FloatArray) -> None:
-        """Lower the current limits of warm servos; temperatures are (n,) [deg C], NaN if unknown."""
+        """Adapt the current limits to the servos' temperatures (n,) [deg C], NaN if unknown: warm servos get less."""
         settings = self.settings
         warmth = (deg_c - settings.derate_from_deg_c) / (settings.derate_to_deg_c - settings.derate_from_deg_c)
         factor = 1.0 - (1.0 - settings.derated_fraction) * np.clip(np.nan_to_num(warmth), 0.0, 1.0)
@@ -176,7 +184,10 @@ class SafetyGuard:
         self._lower_caps()
 
     def set_slow_ages(self, age_s: FloatArray) -> None:
-        """Lower the current limits of servos whose slow values (temperature, errors) are old; ages are (n,) [s]."""
+        """Adapt the current limits to the age (n,) [s] of the servos' slow values (temperature, errors, settings).
+
+        Servos whose values are old get lower limits.
+        """
         settings = self.settings
         late = (age_s - settings.slow_data_old_s) / (settings.slow_data_lost_s - settings.slow_data_old_s)
         unread = 1.0 - (1.0 - settings.derated_fraction) * np.clip(late, 0.0, 1.0)
@@ -185,17 +196,17 @@ class SafetyGuard:
             self._lower_caps()
 
     def restore_load(self, load: FloatArray) -> None:
-        """Set the share of each servo's overload capacity that is used up already, (n,), if the capacity is known."""
+        """Set the fraction of each servo's overload capacity that is already used, (n,), if the capacity is known."""
         if self._overload is not None:
             self.load = np.array(load, dtype=np.float64)
             self._lower_caps()
 
     def set_load(self, current_a: FloatArray, step_s: float) -> None:
-        """Update the used share of each servo's overload capacity.
+        """Update the used fraction of each servo's overload capacity, and the current limits that depend on it.
 
         Args:
-            current_a: currents at the joints, (n,) [A].
-            step_s: time for which they flowed [s].
+            current_a: joint currents, (n,) [A].
+            step_s: time for which these currents flowed [s].
         """
         if self._overload is not None:
             limits = self.settings.overload_limits
@@ -213,14 +224,18 @@ class SafetyGuard:
         self._caps = caps if self._derated else self._full_caps
 
     def overloaded(self) -> NDArray[np.bool_]:
-        """Return a mask (n,) of the servos that were near tripping for so long that the arm must be stopped."""
+        """Return a mask (n,) of the servos whose current was limited near overload for longer than `LIMITED_S`.
+
+        The arm must then be stopped.
+        """
         return np.asarray(self._limited_s > LIMITED_S)
 
     def check_posture(self, q: FloatArray) -> None:
-        """Raise an error for joint angles, (n,) [rad], far outside the joint limits: a servo's zero may be wrong.
+        """Raise an error if joint angles, (n,) [rad], are far outside the joint limits: a servo's zero may be wrong.
 
         Raises:
-            SafetyError: joints outside their limits by more than `enable_tolerance_rad`, or not finite, by name.
+            SafetyError: joint angles exceed their limits by more than `enable_tolerance_rad`, or are not finite; the
+                message names the joints.
         """
         lower, upper = self._robot.lower, self._robot.upper
         tolerance = self.settings.enable_tolerance_rad
@@ -252,9 +267,9 @@ class SafetyGuard:
             command_age_s: time since the command was given [s].
             q: joint angles, (n,), finite [rad].
             dq: joint velocities, (n,), finite [rad/s].
-            valid: mask of the joints whose q and dq are of this cycle, (n,); None for all. The others hold their last
-                reading.
-            feedback_age_s: time for which readings have missed a servo [s].
+            valid: mask of the joints that were read in this cycle, (n,); None for all. For the other joints, q and dq
+                are their last readings.
+            feedback_age_s: time for which the readings of the arm have been incomplete [s].
             step_s: time since the previous cycle [s]; None for the planned cycle time.
         """
         step_s = self._cycle_s if step_s is None else step_s
@@ -295,7 +310,13 @@ class SafetyGuard:
         return GuardResult(current, tuple(reasons))
 
     def _known_velocity(self, dq: FloatArray, valid: NDArray[np.bool_] | None, step_s: float) -> FloatArray:
-        """Return velocities (n,) [rad/s]; unread joints get their last one, decayed by the assumed braking."""
+        """Return joint velocities (n,) [rad/s]; for an unread joint, its last velocity reduced by assumed braking.
+
+        Args:
+            dq: velocities, (n,) [rad/s]; those of unread joints are their last readings.
+            valid: mask of the joints that were read in this cycle, (n,); None for all.
+            step_s: time since the previous cycle [s].
+        """
         if valid is None or all_set(valid):
             if self._unseen:
                 self._decay_exponents[:], self._unseen = 0.0, False
@@ -316,10 +337,19 @@ class SafetyGuard:
         step_s: float,
         reasons: list[Reason],
     ) -> tuple[FloatArray, float]:
-        """Return the drive current (n,) [A] and the share of the brake while the command takes over from the hold.
+        """Return the drive current (n,) [A] for a command, and the fraction, 0 to 1, of the hold that stays active.
 
-        The hold stays active with the remaining share. With a constant current the arm would sag, most of all after
-        torque on, when that current is zero.
+        After torque on, and after a pause of the commands, the command takes over from the hold gradually: the drive
+        current is a weighted sum of both. If the hold's current stayed constant meanwhile, the arm would sag, most of
+        all after torque on, when that current is zero.
+
+        Args:
+            tau: commanded torques, (n,) [N m].
+            q: joint angles, (n,) [rad].
+            dq: joint velocities, (n,) [rad/s].
+            valid: mask of the joints that were read in this cycle, (n,); None for all.
+            step_s: time since the previous cycle [s].
+            reasons: list to which `CURRENT_RAMP` is appended while the hold is active.
         """
         self._holding = False
         self._share = min(1.0, self._share + self._ramp_step)
@@ -354,7 +384,15 @@ class SafetyGuard:
     def _carry(
         self, phase: Phase, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None, step_s: float
     ) -> FloatArray:
-        """Return the current (n,) [A] of a stop: of holding without damping, or of lowering with damping."""
+        """Return the current (n,) [A] that holds the arm, without damping, or that lowers the arm, with damping.
+
+        Args:
+            phase: phase of the stop; `HOLD` holds the arm, `LOWER` and `LEAN` lower it.
+            q: joint angles, (n,) [rad].
+            dq: joint velocities, (n,) [rad/s].
+            valid: mask of the joints that were read in this cycle, (n,); None for all.
+            step_s: time since the previous cycle [s].
+        """
         if phase is Phase.HOLD:
             return self._hold.drive(q, dq, valid, self._caps, step_s)
         self._posture.place(q)
@@ -362,7 +400,10 @@ class SafetyGuard:
         return self._hold.lower(q, dq, valid, self._caps, lean, step_s, self._within)
 
     def _within(self, rates: FloatArray) -> float:
-        """Return the factor that keeps joint velocities, (n,) [rad/s], within the allowed speeds of lowering."""
+        """Return the factor, at most 1, that scales joint velocities (n,) [rad/s] to the speeds allowed for lowering.
+
+        It is computed for the posture of the last `Posture.place`.
+        """
         settings = self.settings
         return self._posture.pace(rates, settings.lower_tool_m_s, settings.table_tool_m_s, settings.table_near_m)
 
@@ -373,9 +414,9 @@ class SafetyGuard:
 
         Args:
             drive: drive current, (n,) [A].
-            braking: share of the brake, 0 to 1.
-            commanded: share of the spring that keeps joints out of their soft zones, 0 to 1; a stop lays joints onto
-                their mechanical stops instead.
+            braking: factor of the damping current, 0 to 1.
+            commanded: factor, 0 to 1, of the spring that pushes joints out of the soft zones near their limits. It is 0
+                in a stop, which lays joints onto their mechanical stops instead.
             q: joint angles, (n,) [rad].
             dq: joint velocities, (n,) [rad/s].
             reasons: list to which the reasons are appended.
@@ -395,7 +436,13 @@ class SafetyGuard:
         return current
 
     def _refusal(self, tau: FloatArray | None, age_s: float, feedback_age_s: float) -> Reason | None:
-        """Return the reason why a command tau (n,) [N m] is not followed; None for a good command."""
+        """Return the reason why a command tau (n,) [N m] is not followed; None for a good command.
+
+        Args:
+            tau: commanded torques; None before the first command.
+            age_s: time since the command was given [s].
+            feedback_age_s: time for which the readings of the arm have been incomplete [s].
+        """
         if tau is None:
             return Reason.NO_COMMAND
         if tau.shape != (self._size,):
@@ -407,14 +454,25 @@ class SafetyGuard:
         return Reason.NO_FEEDBACK if feedback_age_s > self.settings.command_timeout_s else None
 
     def _watch_tool(self, limit_m_s: float, q: FloatArray, dq: FloatArray) -> None:
-        """Latch a fault if the tool, or another link's end, is faster than `limit_m_s` [m/s] in any mode."""
+        """Latch a fault if the tool, or another link's end, is faster than `limit_m_s` [m/s].
+
+        Args:
+            limit_m_s: largest allowed speed [m/s].
+            q: joint angles, (n,) [rad].
+            dq: joint velocities, (n,) [rad/s].
+        """
         self._posture.place(q)
         speed = self._posture.speed(dq)
         if not speed <= limit_m_s:
             self.fault(f"the tool or a link moved at {speed:.2f} m/s, tool_limit_m_s allows {limit_m_s:g} m/s")
 
     def _watch_commands(self, refusal: Reason | None, step_s: float) -> None:
-        """Stop an enabled arm that has received no usable command for too long."""
+        """Stop an enabled arm that has received no usable command for too long.
+
+        Args:
+            refusal: reason why the present command is not usable; None if it is usable.
+            step_s: time since the previous cycle [s].
+        """
         if refusal is None:
             self._commanded, self._idle_s = True, 0.0
             return

@@ -6,7 +6,8 @@ from enum import Enum
 class GuardState(Enum):
     """State of the safety guard.
 
-    DISABLED: no torque. ENABLED: commands pass. STOPPING: damped stop. FAULT: damped stop, latched until cleared.
+    DISABLED: torque is off. ENABLED: commands are followed. STOPPING: the arm is stopped and lowered. FAULT: the arm is
+    stopped and lowered, and the state stays until the fault is cleared.
     """
 
     DISABLED = "disabled"
@@ -16,7 +17,7 @@ class GuardState(Enum):
 
 
 class GuardEvent(Enum):
-    """Event that moves the safety guard from one state to the next."""
+    """Event that changes the state of the safety guard, see `TRANSITIONS`."""
 
     ENABLE = "enable"
     DISABLE = "disable"
@@ -44,7 +45,7 @@ TRANSITIONS: dict[tuple[GuardState, GuardEvent], GuardState] = {
 
 
 class Reason(Enum):
-    """Reason for which the currents differ from commanded torque over torque constant."""
+    """Reason why the currents that flow differ from the commanded torques divided by the torque constants."""
 
     DISABLED = "disabled"
     STOPPING = "stopping"

@@ -1,4 +1,4 @@
-"""Braking, holding and lowering without a model of the arm: pure decisions, once per control cycle."""
+"""Holding and lowering of an arm without a model of it: computation of the current, once per control cycle."""
 
 from collections.abc import Callable
 
@@ -27,10 +27,11 @@ SLOW_DAMPING = 0.1  # share of damping on velocity within the allowed speed; exc
 
 
 class DriveEstimate:
-    """Estimate of the load current of a moving arm: the measured current less acceleration and friction.
+    """Estimator of the load current of a moving arm, that is, the current that carries its weight.
 
-    It uses means over `load_average_s`: the mean acceleration is the change of velocity over that time. Inertia and
-    friction are rough figures from the settings; without them all current counts as load.
+    It is the mean current less the currents for acceleration and friction. Means are taken over `load_average_s`; the
+    mean acceleration is the change of velocity over that time. Inertia and friction are rough values from the settings;
+    without them all current counts as load.
     """
 
     def __init__(self, robot: Robot, settings: SafetySettings) -> None:
@@ -68,9 +69,10 @@ class DriveEstimate:
         self._weight += self._step * (1.0 - self._weight)
 
     def load(self, dq: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        """Return the load current and its uncertainty, (n,) [A] each; None while too few cycles are known.
+        """Return the load current and its uncertainty, (n,) [A] each; None until enough cycles were tracked.
 
-        The uncertainty is twice the accelerating current, because the acceleration of other joints also loads this one.
+        The uncertainty of a joint is twice its accelerating current, because the acceleration of other joints also
+        loads it.
 
         Args:
             dq: present joint velocities, (n,) [rad/s].
@@ -83,21 +85,22 @@ class DriveEstimate:
 
 
 class Hold:
-    """Controller that holds every joint where it came to rest, by a spring and an integral that learns the load.
+    """Controller that holds every joint where it came to rest, by a virtual spring and an integral of its stretch.
 
-    The brake is not part of it: the guard applies one damping in all states. A joint is captured, that is, held at its
-    present position, once it is slow, or after a fixed time. If it then stands away from that position, it is held
-    where it stands. All arrays are (n,), in joint order; currents in A.
+    The integral estimates the current that carries the load. Damping is not part of the hold, because the safety guard
+    applies the same damping in all states. A joint is captured, that is, held at its present position, once it is slow,
+    or after a fixed time. If it then stands still away from that position, it is held where it stands. All arrays are
+    (n,), in joint order; currents are joint currents in A.
 
     Args:
         robot: limits, torque constants, cycle time.
         settings: gains and times.
 
     Attributes:
-        damping: current per velocity [A s/rad].
-        stiffness: current per displacement [A/rad] of the spring that holds a joint.
-        load: current that carries the load, as far as it is known; learned by `begin` and `drive`.
-        held: last holding current of `drive` or `lower`: the load plus the spring's current.
+        damping: damping current per velocity [A s/rad].
+        stiffness: current of the virtual spring per displacement [A/rad].
+        load: estimated current that carries the load; `begin` and `drive` update it.
+        held: last holding current of `drive` or `lower`, without damping.
     """
 
     def __init__(self, robot: Robot, settings: SafetySettings) -> None:
@@ -121,14 +124,14 @@ class Hold:
         self._relief = Relief.of(robot, RELIEF_RATE_A_S)
 
     def reset(self) -> None:
-        """Clear all learned loads, before the torque of an arm is switched on."""
+        """Reset all estimated loads and held positions, before the torque of an arm is switched on."""
         self._drive.reset()
         self.load[:] = self._load_uncertainty[:] = self.held[:] = 0.0
         self._captured[:] = False
         self._age_s = 0.0
 
     def begin(self, dq: FloatArray) -> None:
-        """Release the held positions, so that each joint is captured again.
+        """Start to hold a moving arm: estimate its load, and release all held positions until joints are captured.
 
         Args:
             dq: joint velocities, (n,) [rad/s].
@@ -142,7 +145,7 @@ class Hold:
             self._relief.reset()
 
     def track(self, current: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None = None) -> None:
-        """Learn the load from one cycle.
+        """Include one control cycle in the running means from which `begin` estimates the load.
 
         Args:
             current: currents that flow in this cycle, (n,) [A].
@@ -159,14 +162,14 @@ class Hold:
         caps: FloatArray,
         step_s: float | None = None,
     ) -> FloatArray:
-        """Return the holding current of this cycle, (n,) [A], without damping.
+        """Return the current of this cycle, (n,) [A], that holds the joints, without damping.
 
         Args:
             q: joint angles, (n,) [rad].
             dq: joint velocities, (n,) [rad/s].
-            valid: mask of the joints whose q and dq are of this cycle, (n,); None for all. The others keep their load,
-                less its uncertainty: their motion is not measured, and too much current would drive a joint faster than
-                it would fall.
+            valid: mask of the joints that were read in this cycle, (n,); None for all. Unread joints get only their
+                estimated load, less its uncertainty if they are not captured: too much current could drive a joint
+                faster than it would fall.
             caps: current limits, (n,) [A].
             step_s: time since the previous cycle [s]; None for the planned cycle time.
         """
@@ -209,19 +212,20 @@ class Hold:
     ) -> FloatArray:
         """Return the current of this cycle, (n,) [A], that lowers the arm slowly, with damping.
 
-        The current that held a joint becomes the stretch of its spring. The spring's end then yields towards the joint,
-        and towards the side to which the joint is leaned, at most at an allowed speed. So a joint that falls faster is
-        held back, and the current of a joint that stands fades to zero, or to its leaning current.
+        A virtual spring produces the current that held a joint before. The end of the spring then moves towards the
+        joint, or to where the spring produces the current `lean`, at most at an allowed speed. So a joint that falls
+        faster is held back, and the current of a joint that stands still fades to `lean`.
 
         Args:
             q: joint angles, (n,) [rad].
             dq: joint velocities, (n,) [rad/s].
-            valid: mask of the joints whose q and dq are of this cycle, (n,); None for all. The current of the others
+            valid: mask of the joints that were read in this cycle, (n,); None for all. The current of unread joints
                 fades within `lower_s`.
             caps: current limits, (n,) [A].
-            lean: currents that push joints out of a balance, (n,) [A]; 0 pushes none.
+            lean: currents that push joints out of an unstable balance, (n,) [A]; 0 for joints that are not pushed.
             step_s: time since the previous cycle [s]; None for the planned cycle time.
-            within: returns the factor that brings joint velocities (n,) [rad/s] within the allowed speed of the links.
+            within: function of joint velocities (n,) [rad/s] that returns the factor by which they must be scaled to
+                keep the links within their allowed speed.
         """
         step_s = self._bounded(step_s)
         read = np.ones_like(self._captured) if valid is None else valid
@@ -244,29 +248,35 @@ class Hold:
         return self.held - self.damping * (dq - (1.0 - SLOW_DAMPING) * np.where(read, allowed, 0.0))
 
     def begin_lowering(self, *, free: bool = False) -> None:
-        """Start lowering the arm from its present holding current, or from zero current if it was `free`."""
+        """Start lowering the arm from its present holding current, or from zero if it was without current (`free`)."""
         self._followed[:] = False
         if free:
             self.held[:] = 0.0
 
     def _bounded(self, step_s: float | None) -> float:
-        """Return a time step of at most a few cycles [s]; the planned cycle time for None."""
+        """Return the time step `step_s` [s], reduced to at most `LONGEST_STEP_CYCLES` cycles.
+
+        None stands for the planned cycle time.
+        """
         return self._cycle_s if step_s is None else min(step_s, LONGEST_STEP_CYCLES * self._cycle_s)
 
     def _certain_load(self, valid: NDArray[np.bool_] | None) -> FloatArray:
-        """Return the load, (n,) [A], reduced by its uncertainty at joints that are neither read nor captured."""
+        """Return the load current, (n,) [A], reduced by its uncertainty at joints that are neither read nor captured.
+
+        `valid` is the mask of the joints that were read, (n,); None for all.
+        """
         if valid is None:
             return self.load
         missing = np.where(valid | self._captured, 0.0, self._load_uncertainty)
         return np.asarray(np.sign(self.load) * np.maximum(np.abs(self.load) - missing, 0.0))
 
     def _capture_standing(self, q: FloatArray, stretch: FloatArray, held: NDArray[np.bool_]) -> None:
-        """Hold joints that stand away from their held positions at their present positions, with the same current.
+        """Hold joints that stand still away from their held positions where they are, with the same current.
 
         Args:
             q: joint angles, (n,) [rad].
-            stretch: stretch of the springs, (n,) [rad]; set to zero for these joints.
-            held: mask of the joints that are read, captured and outside of their soft zones, (n,).
+            stretch: stretch of the virtual springs, (n,) [rad]; set to zero for these joints.
+            held: mask of the joints that were read, are captured, and are not held in a soft zone, (n,).
         """
         standing = held & (self._stood_s > STANDS_S) & (np.abs(stretch) > RESTS_WITHIN_RAD)
         if standing.any():
@@ -277,7 +287,13 @@ class Hold:
             stretch[standing] = 0.0
 
     def _capture(self, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None) -> None:
-        """Capture the joints that have become slow enough: hold them at their present positions."""
+        """Capture the joints that have become slow enough, or all after `capture_s`: hold them at their positions.
+
+        Args:
+            q: joint angles, (n,) [rad].
+            dq: joint velocities, (n,) [rad/s].
+            valid: mask of the joints that were read, (n,); None for all. Unread joints are not captured.
+        """
         now = ~self._captured
         if self._age_s < self._settings.capture_s:
             now &= np.abs(dq) < self._settings.capture_velocity_rad_s

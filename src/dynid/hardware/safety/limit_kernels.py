@@ -1,6 +1,6 @@
-"""Compiled functions that apply the guard's limits, each to all joints at once.
+"""Compiled functions that apply the safety guard's limits to all joints at once.
 
-A numpy call on eight numbers takes some microseconds, whatever it computes, and a control cycle would need dozens.
+They replace numpy calls: each takes some microseconds even on eight numbers, and a control cycle would need dozens.
 """
 
 import numba
@@ -11,13 +11,14 @@ from dynid.robot import FloatArray
 
 # Bits of the result of `limit_currents`: the limits that acted.
 SOFT_ZONE, WITHIN_ZONES, TOO_FAST, CAPPED, TOO_SUDDEN = 1, 2, 4, 8, 16
-# Rows of the joints' constants in `limits`, (6, n).
+# Rows of the joints' constants in `limits`, (6, n): inner ends of the soft zones [rad], velocity limit [rad/s], largest
+# change of the current in a cycle [A], damping [A s/rad], and stiffness of the hold [A/rad].
 SOFT_LOWER, SOFT_UPPER, VELOCITY, RATE_STEP, DAMPING, STIFFNESS = range(6)
 
 
 @numba.njit(cache=True)
 def _clipped(value: float, limit: float) -> float:
-    """Return a value clipped to +- limit, in any unit; NaN stays NaN."""
+    """Return a value clipped to the range from -limit to limit, in any unit; NaN stays NaN."""
     return -limit if value < -limit else limit if value > limit else value
 
 
@@ -43,13 +44,13 @@ def all_finite(values: FloatArray) -> bool:
 def used_capacity(
     share: FloatArray, current_a: FloatArray, nominal: FloatArray, trips: FloatArray, step_s: float
 ) -> FloatArray:
-    """Return the used share of overload capacity, (n,), after one step, see `OverloadModel.step`.
+    """Return the used fraction of each servo's overload capacity, (n,), after one step; see `OverloadModel.step`.
 
     Args:
-        share: used share before the step, (n,).
+        share: used fraction before the step, (n,).
         current_a: motor currents during the step, (n,) [A].
         nominal: squared nominal currents, (n,) [A^2].
-        trips: excess of squared current times time that uses the whole capacity, (n,) [A^2 s].
+        trips: integral over time of squared current minus `nominal` at which each servo trips, (n,) [A^2 s].
         step_s: duration of the step [s].
     """
     found = np.empty(len(share))
@@ -61,11 +62,11 @@ def used_capacity(
 
 @numba.njit(cache=True)
 def farthest(q: FloatArray, places: FloatArray, valid: NDArray[np.bool_]) -> tuple[int, float]:
-    """Return the valid joint that moved farthest from either of two earlier positions, and its distance [rad].
+    """Return the index of the joint that is farthest from one of its two earlier positions, and that distance [rad].
 
     Args:
         q: joint angles, (n,) [rad].
-        places: two earlier joint positions, (2, n) [rad].
+        places: joint angles at two earlier times, (2, n) [rad].
         valid: mask of the joints to consider, (n,).
     """
     joint, distance = 0, 0.0
@@ -79,16 +80,16 @@ def farthest(q: FloatArray, places: FloatArray, valid: NDArray[np.bool_]) -> tup
 
 @numba.njit(cache=True)
 def _zones(q: FloatArray, reach: FloatArray, limits: FloatArray, low: FloatArray, high: FloatArray) -> int:
-    """Mark joints that are in a soft zone or would come to rest there, and return the bits `SOFT_ZONE`, `WITHIN_ZONES`.
+    """Mark joints that are in a soft zone near a limit, or would come to rest there; return bits about all joints.
 
-    `WITHIN_ZONES` means that no joint is in a soft zone now.
+    The bit `SOFT_ZONE` is set if a joint is marked. The bit `WITHIN_ZONES` is set if no joint is in a soft zone now.
 
     Args:
         q: joint angles, (n,) [rad].
-        reach: angles at which the joints would come to rest, (n,) [rad].
+        reach: angles at which the joints would come to rest if they were braked now, (n,) [rad].
         limits: constants of the joints by row, (6, n), see `SOFT_LOWER` and following.
-        low: set to 1 for joints at the lower soft zone, else 0, (n,).
-        high: set to 1 for joints at the upper soft zone, else 0, (n,).
+        low: output, 1 for joints that are marked for the lower soft zone, else 0, (n,).
+        high: output, 1 for joints that are marked for the upper soft zone, else 0, (n,).
     """
     bits, inside = 0, WITHIN_ZONES
     for j in range(len(q)):
@@ -103,7 +104,17 @@ def _zones(q: FloatArray, reach: FloatArray, limits: FloatArray, low: FloatArray
 
 @numba.njit(cache=True)
 def _cap(drive: FloatArray, last: FloatArray, caps: FloatArray, steps: FloatArray) -> int:
-    """Clip currents (n,) [A] to their limits and rates in place, NaN to 0; return the bits `CAPPED`, `TOO_SUDDEN`."""
+    """Clip currents to their limits and rates of change, in place; NaN becomes 0.
+
+    Args:
+        drive: currents, (n,) [A]; changed in place.
+        last: currents of the previous cycle, (n,) [A].
+        caps: limits of the currents, (n,) [A].
+        steps: largest changes of the currents in a cycle, (n,) [A].
+
+    Returns:
+        The bits `CAPPED`, if a limit acted, and `TOO_SUDDEN`, if a rate acted.
+    """
     bits = 0
     for j in range(len(drive)):
         if not abs(drive[j]) <= caps[j]:
@@ -133,16 +144,17 @@ def limit_currents(
     limits: FloatArray,
     stopping_distance: float,
 ) -> tuple[FloatArray, int]:
-    """Return the limited drive current, (n,) [A], and bits that name the limits that acted on it.
+    """Return the limited drive current, (n,) [A], and the limits that acted on it, as bits (`SOFT_ZONE` and following).
 
-    Near the joint limits no current leads outwards, and motion that does is braked. Above the velocity limit no current
-    acts in the direction of motion, and the motion is braked. The brake is added after both: it only opposes motion, so
-    neither limit may remove it. Then every current is clipped to its limit and its rate.
+    Near the joint limits, current that drives a joint outwards is removed, and outward motion is braked. Above the
+    velocity limit, current in the direction of motion is removed, and the motion is braked. The damping current is
+    added after both: it only opposes motion, so neither limit may remove it. Then every current is clipped to its limit
+    and its rate of change.
 
     Args:
         driving: drive current, (n,) [A].
-        braking: share of the brake, 0 to 1.
-        commanded: share of the spring that keeps joints out of their soft zones, 0 to 1.
+        braking: factor of the damping current, 0 to 1; it is 1 for joints that are braked at a limit.
+        commanded: factor of the spring that pushes joints out of the soft zones near their limits, 0 to 1.
         q: joint angles, (n,) [rad].
         dq: joint velocities, (n,) [rad/s].
         last: currents of the previous cycle, (n,) [A].

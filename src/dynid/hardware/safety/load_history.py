@@ -1,8 +1,9 @@
-"""Record of the servos' used overload capacity while no guard runs: over deactivation, reopening and restarts.
+"""Record of the servos' used overload capacity, which lasts while no safety guard runs, and over driver restarts.
 
 A new guard starts its count from zero. A servo that was near its overload would then get its full current again after
-the driver was stopped for a moment. So the load is kept, and decays as it does at rest. Time is counted since the
-machine's boot, because no user can set that clock; after a reboot, the elapsed time is at least the time since boot.
+the driver was stopped for a moment. So the used capacity is stored, and decays as it does at rest. Time is counted
+since the machine's boot, because no user can set that clock; after a reboot, the elapsed time is at least the time
+since boot.
 """
 
 import os
@@ -33,10 +34,10 @@ def since_start() -> Moment:
 
 
 def history_file(robot: Robot, port: str, names: Path = STABLE_NAMES) -> Path:
-    """Return the path of the file that keeps the load of the arm at a port.
+    """Return the path of the file that stores the used overload capacity of the servos of the arm at a port.
 
-    It is in $XDG_STATE_HOME/dynid, else ~/.local/state/dynid. Two arms have two files, named after the serial numbers
-    of their adapters, or after their ports if the adapters have none.
+    The file is in $XDG_STATE_HOME/dynid, else in ~/.local/state/dynid. Two arms have two files, named after the serial
+    numbers of their adapters, or after their ports if the adapters have none.
 
     Args:
         robot: robot whose name is part of the file name.
@@ -51,7 +52,14 @@ def history_file(robot: Robot, port: str, names: Path = STABLE_NAMES) -> Path:
 
 
 class KeptLoad(Strict):
-    """Schema of a `LoadHistory` file: used share of overload capacity by servo ID, and the time of that state."""
+    """Schema of a `LoadHistory` file.
+
+    Attributes:
+        schema_version: version of the schema.
+        boot_id: ID of the machine's boot during which the file was written.
+        since_start_s: time from that boot to the writing of the file [s].
+        load: used fraction of overload capacity, 0 to 1, by servo ID.
+    """
 
     schema_version: Literal[1] = 1
     boot_id: str
@@ -60,16 +68,16 @@ class KeptLoad(Strict):
 
 
 class LoadHistory:
-    """Record of the used overload capacity of one arm's servos.
+    """Record of the used overload capacity of one arm's servos, in memory and in a file.
 
     Args:
-        robot: servo IDs and overload figures.
-        path: file that survives restarts; None keeps the load in this object only.
-        moment: returns the present moment as (boot ID, time since boot [s]).
+        robot: robot with servo IDs, and overload data in motors.yaml.
+        path: file that lasts over restarts; None stores the capacity in this object only.
+        moment: function that returns the present moment as (boot ID, time since boot [s]).
 
     Attributes:
-        path: file that survives restarts, or None.
-        problem: reason why the file could not be used, '' if it could.
+        path: file that lasts over restarts, or None.
+        problem: reason why the file could not be read or written; '' if it could.
     """
 
     def __init__(self, robot: Robot, path: Path | None = None, moment: Callable[[], Moment] = since_start) -> None:
@@ -82,7 +90,7 @@ class LoadHistory:
             self._read(path)
 
     def _read(self, path: Path) -> None:
-        """Read the kept load from a file; if that fails, assume that all servos are near their overload."""
+        """Read the used overload capacity from a file; if that fails, assume that all servos are near overload."""
         try:
             found = load_validated(path, KeptLoad)
         except ConfigurationError as error:
@@ -93,7 +101,10 @@ class LoadHistory:
         self._stored = load, (found.boot_id, found.since_start_s)
 
     def now(self) -> FloatArray:
-        """Return the share of overload capacity that is still used at this moment, (n,): unloaded servos recover."""
+        """Return the fraction of each servo's overload capacity that is still used now, (n,).
+
+        It has decayed since it was stored, because servos without current recover.
+        """
         if self._stored is None or self._overload is None:
             return np.zeros(len(self._ids))
         load, (boot_id, stored_s) = self._stored
@@ -105,7 +116,10 @@ class LoadHistory:
         return self._overload.step(load, np.zeros(len(load)), max(0.0, passed_s))
 
     def keep(self, load: FloatArray) -> None:
-        """Store the used share of overload capacity (n,) of this moment; `problem` says why a file was not written."""
+        """Store the fraction of each servo's overload capacity that is used now, (n,).
+
+        If the file cannot be written, `problem` contains the reason.
+        """
         self._stored = np.array(load, dtype=np.float64), self._moment()
         if self.path is None or not (self._on_disk or load.max(initial=0.0) >= WRITTEN_FROM):
             return

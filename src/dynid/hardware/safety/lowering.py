@@ -1,4 +1,4 @@
-"""Sequence of a stop: hold the arm, lower it, push it out of balances, and switch torque off once it stays in place."""
+"""Sequence of a stop: hold the arm, lower it, push it out of balance, and switch torque off once it stays in place."""
 
 from enum import Enum
 
@@ -23,7 +23,11 @@ LONGEST_LEAN_S = 1.5  # after this time a moving joint continues by gravity
 
 
 class Phase(Enum):
-    """Phase of a stop: brake and hold, lower the arm, push joints out of balance, or wait without current."""
+    """Phase of a stop.
+
+    HOLD: brake and hold the arm. LOWER: lower it slowly. LEAN: push joints out of an unstable balance. RELEASED: wait
+    without current.
+    """
 
     HOLD = "hold"
     LOWER = "lower"
@@ -34,10 +38,10 @@ class Phase(Enum):
 class StopSequence:
     """Sequence of phases that stops and lowers an arm, bounded in time.
 
-    The arm is held until it stands, then lowered until no current holds it. Joints that carry their links above their
-    axis may stand there in balance, so a small current pushes them to either side; a joint that moves is lowered
-    further. At last the arm is left without any current and damping. Torque may go off only if the arm stays in place
-    for `lower_dwell_s`; otherwise it is caught, and lowered again.
+    The arm is held until it stands still, then lowered until no current holds it. A joint that carries its links above
+    its axis may stand there in unstable balance, so a small current pushes it to one side, then to the other; a joint
+    that moves is lowered further. At last the arm is left without any current and damping. Torque may go off only if
+    the arm stays in place for `lower_dwell_s`; otherwise it is caught, and lowered again.
 
     Args:
         settings: times and thresholds.
@@ -45,10 +49,11 @@ class StopSequence:
 
     Attributes:
         done: whether torque may go off.
-        rested: whether the arm stayed in place without current before that.
-        phase: present phase.
-        strength: share of the voltage with which unread servos hold their joints themselves, 1 to 0.
-        sides: side to which each joint is pushed now, (n,): -1, 0 or 1.
+        rested: whether the stop ended because the arm stayed in place without current, not because its time was over.
+        phase: present phase of the stop.
+        strength: usable fraction, 1 to 0, of the voltage with which servos that do not answer hold their joints in
+            position mode.
+        sides: direction in which each joint is pushed out of balance now, (n,): -1, 1, or 0 if it is not pushed.
     """
 
     def __init__(self, settings: SafetySettings, posture: Posture) -> None:
@@ -69,7 +74,7 @@ class StopSequence:
         self._enter(Phase.HOLD)
 
     def allow_servo_side_hold(self) -> None:
-        """Allow the longest stop time for unread joints, too, because their servos lower them slowly by themselves."""
+        """Allow the longest stop time also while no joint is read, as the servos hold and slowly lower their joints."""
         self._unseen_s = self._settings.longest_stop_s
 
     def end(self) -> None:
@@ -84,7 +89,7 @@ class StopSequence:
         Args:
             q: joint angles, (n,) [rad].
             dq: joint velocities, (n,) [rad/s].
-            held: current that holds each joint, as a fraction of its limit, (n,) [-].
+            held: current that holds each joint, as a fraction of its current limit, (n,) [-].
             step_s: time since the previous cycle [s].
             valid: mask of the joints that were read, (n,); None for all.
         """
@@ -101,7 +106,14 @@ class StopSequence:
         self.done = self.rested or self._elapsed_s >= longest_s - ROUNDING_S
 
     def _take_step(self, q: FloatArray, dq: FloatArray, held: FloatArray, step_s: float) -> None:
-        """Advance the present phase of the stop by one cycle, and enter the next phase if this one is over."""
+        """Advance the present phase of the stop by one cycle, and enter the next phase if this one is over.
+
+        Args:
+            q: joint angles, (n,) [rad].
+            dq: joint velocities, (n,) [rad/s].
+            held: current that holds each joint, as a fraction of its current limit, (n,) [-].
+            step_s: time since the previous cycle [s].
+        """
         settings = self._settings
         still = bool((np.abs(dq) < settings.stop_velocity_rad_s).all())
         if self.phase is not Phase.HOLD and np.abs(q - self._anchor).max() > STANDSTILL_RAD:
@@ -126,9 +138,9 @@ class StopSequence:
             self._watch_released(q, dq)
 
     def _leave_balances(self, q: FloatArray) -> None:
-        """Start the next sideways push of joints that may stand in balance; after the last, wait without current.
+        """Push joints that may stand in unstable balance to one side; after the last push, wait without current.
 
-        Called once the arm stands and no current holds it.
+        This is called once the arm stands still and no current holds it. `q` are joint angles, (n,) [rad].
         """
         self._posture.place(q)
         balanced = self._posture.height > BALANCE_HEIGHT_M
@@ -150,7 +162,12 @@ class StopSequence:
         self._anchor = q.copy()
 
     def _watch_released(self, q: FloatArray, dq: FloatArray) -> None:
-        """Catch an arm that moves without current, or end the stop once it has stayed in place."""
+        """Lower an arm again that moves without current, or end the stop once the arm has stayed in place.
+
+        Args:
+            q: joint angles, (n,) [rad].
+            dq: joint velocities, (n,) [rad/s].
+        """
         moved = q - self._start_q
         self._posture.place(q)
         fast = np.abs(dq).max() > self._settings.lower_rad_s or self._posture.pace(dq, CATCH_M_S, CATCH_M_S, 1.0) < 1.0

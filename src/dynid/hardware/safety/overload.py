@@ -1,7 +1,8 @@
 """Model of the servos' overload protection: the integral of squared current above a nominal current.
 
-y' = I^2 - I_nominal^2 with y >= 0, as drives count it. The servo trips when y reaches the value that the published trip
-current reaches in the published time. The robot's motors.yaml has the figures of each servo model.
+The integral is y' = I^2 - I_nominal^2 with y >= 0, as in motor drives. The servo trips (switches its torque off) when y
+reaches the value that the published trip current reaches in the published time. The robot's motors.yaml contains these
+data of each servo model. The used fraction of overload capacity is y divided by the value at which the servo trips.
 """
 
 from dataclasses import dataclass
@@ -24,7 +25,13 @@ LIMITED_S = 5.0  # an arm that needs more than its limit for this long is stoppe
 
 
 class OverloadLimit(Strict):
-    """Current that trips a servo after a given time, and nominal current that never trips it."""
+    """Published overload data of a servo model.
+
+    Attributes:
+        current_a: current that trips the servo after `trips_after_s` [A].
+        trips_after_s: time after which `current_a` trips the servo [s].
+        nominal_a: nominal current, which never trips the servo [A].
+    """
 
     current_a: Positive
     trips_after_s: Positive
@@ -38,7 +45,13 @@ class OverloadLimit(Strict):
 
 
 class Winding(Strict):
-    """Supply voltage, winding resistance and back EMF of a motor, the latter as seen at the servo's shaft."""
+    """Electrical data of a motor.
+
+    Attributes:
+        supply_v: supply voltage [V].
+        resistance_ohm: resistance of the winding [ohm].
+        back_emf_v_s_rad: back EMF per speed of the servo's shaft [V s/rad].
+    """
 
     supply_v: Positive
     resistance_ohm: Positive
@@ -46,14 +59,25 @@ class Winding(Strict):
 
 
 class CurrentLoop(Strict):
-    """First-order lag of the current, and its droop with speed."""
+    """Errors of a servo's current control.
+
+    Attributes:
+        lag_s: time constant of the first-order lag of the current [s].
+        droop_a_s_rad: decrease of the current per speed of the servo's shaft [A s/rad].
+    """
 
     lag_s: Positive
     droop_a_s_rad: NonNegative
 
 
 class Sensing(Strict):
-    """Largest offset and standard deviation of the present current, and lag of the velocity register."""
+    """Errors of a servo's measurements.
+
+    Attributes:
+        offset_a: largest offset of the measured current [A].
+        noise_a: standard deviation of the measured current [A].
+        velocity_lag_s: time constant of the lag of the measured velocity [s].
+    """
 
     offset_a: NonNegative
     noise_a: NonNegative
@@ -61,7 +85,7 @@ class Sensing(Strict):
 
 
 class Heat(Strict):
-    """Temperature rise per power in the winding, its time constant, and the ambient temperature."""
+    """Thermal data of a motor: temperature rise per winding power, its time constant, and the ambient temperature."""
 
     kelvin_per_watt: Positive
     time_constant_s: Positive
@@ -69,7 +93,7 @@ class Heat(Strict):
 
 
 class Motor(Strict):
-    """Motor data of one servo model; the driver uses its overload figures, the simulated arm also the rest."""
+    """Motor data of one servo model; the driver uses only some of them, the simulated arm all."""
 
     overload: OverloadLimit
     winding: Winding
@@ -79,14 +103,14 @@ class Motor(Strict):
 
 
 class MotorFile(Strict):
-    """Schema of motors.yaml."""
+    """Schema of motors.yaml: motor data by name of the servo model, as in robot.yaml."""
 
     schema_version: Literal[1]
     models: dict[str, Motor]
 
 
 def load_motors(robot: Robot) -> tuple[Motor, ...] | None:
-    """Return the motor data of all axes in order; None if the robot has no motors.yaml.
+    """Return the motor data of the servos of all joints, in joint order; None if the robot has no motors.yaml.
 
     Raises:
         ConfigurationError: the file is not valid, or a servo model is missing.
@@ -111,7 +135,11 @@ def reachable_speed(robot: Robot) -> FloatArray:
 
 
 def known_droop(robot: Robot) -> FloatArray | None:
-    """Return the apparent viscous friction (n,) [N m s/rad] of the current droop; None without motors.yaml."""
+    """Return an upper bound for the apparent viscous friction of the joints, (n,) [N m s/rad], due to current droop.
+
+    Servos whose current decreases with speed seem to have additional viscous friction. The result is None without
+    motors.yaml.
+    """
     motors = load_motors(robot)
     if motors is None:
         return None
@@ -125,7 +153,7 @@ class OverloadModel:
 
     Attributes:
         nominal: squared nominal currents, (n,) [A^2].
-        trips: value of the integral at which each servo trips, (n,) [A^2 s].
+        trips: integral over time of squared current minus `nominal` at which each servo trips, (n,) [A^2 s].
     """
 
     nominal: FloatArray
@@ -142,10 +170,10 @@ class OverloadModel:
         return cls(read_only([one.nominal_a**2 for one in limits]), read_only(trips))
 
     def step(self, share: FloatArray, current_a: FloatArray, step_s: float) -> FloatArray:
-        """Return the used share of overload capacity, (n,), after one step.
+        """Return the used fraction of each servo's overload capacity, (n,), after one step.
 
         Args:
-            share: used share before the step, (n,).
+            share: used fraction before the step, (n,).
             current_a: motor currents during the step, (n,) [A].
             step_s: duration of the step [s].
         """
@@ -153,27 +181,28 @@ class OverloadModel:
         return found
 
     def along(self, share: FloatArray, current_a: FloatArray, step_s: float | FloatArray) -> FloatArray:
-        """Return the used share of overload capacity after each of N steps, (N, n).
+        """Return the used fraction of each servo's overload capacity after each of N steps, (N, n).
 
-        A running sum that is kept at or above zero equals the plain sum minus its lowest value so far (Lindley's
-        recursion).
+        A running sum that is kept at or above zero equals the plain sum minus its lowest value so far, or minus zero if
+        that value is positive (Lindley's recursion).
 
         Args:
-            share: used share before the first step, (n,).
-            current_a: motor currents of the steps, (N, n) [A].
-            step_s: duration of all steps, or of each, (N, 1) [s].
+            share: used fraction before the first step, (n,).
+            current_a: motor currents in the steps, (N, n) [A].
+            step_s: common duration of the steps, or the duration of each step, (N, 1) [s].
         """
         rises = (current_a * current_a - self.nominal) * (step_s / self.trips)
         free = np.cumsum(np.vstack([share, rises]), axis=0)
         return np.asarray(free - np.minimum(0.0, np.minimum.accumulate(free, axis=0)))[1:]
 
     def cap(self, share: FloatArray, full_a: FloatArray) -> FloatArray:
-        """Return current limits (n,) [A] with which no servo trips.
+        """Return motor current limits (n,) [A] with which no servo trips.
 
-        Above a share of `LIMITED` the limits fall linearly from full to slightly below the nominal currents.
+        If a servo has used more than the fraction `LIMITED` of its overload capacity, its limit falls linearly from the
+        full limit to slightly below the nominal current.
 
         Args:
-            share: used share of overload capacity, (n,).
+            share: used fraction of each servo's overload capacity, (n,).
             full_a: full current limits, (n,) [A].
         """
         lowered = np.clip((share - LIMITED) / (FULLY_DERATED - LIMITED), 0.0, 1.0)

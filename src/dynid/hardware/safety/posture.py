@@ -1,8 +1,8 @@
 """Kinematics of an arm under gravity, from its URDF and the direction of gravity, without masses.
 
-The guard uses it to lower an arm: it shows which joints carry links above their axis, so that these can at best be in
-balance, and how fast the tool and the elbows move. All arrays are (n,) in the order of the axes; a decoupled axis, such
-as a gripper's, counts as carrying nothing.
+The safety guard uses it to lower an arm: it shows how fast the tool and the elbows move, and which joints carry links
+above their axis. Such a joint can stand without current in unstable balance. All arrays are (n,) in the order of the
+axes; a decoupled axis, such as a gripper's, counts as carrying nothing.
 """
 
 import numba
@@ -31,9 +31,9 @@ def place_chain(
 
     Args:
         q: joint positions, (n,) [rad or m].
-        turns: orientation of each joint frame in the previous one at zero, (n, 3, 3).
-        steps: origin of each joint frame in the previous one at zero, (n, 3) [m].
-        local_axes: joint axes in their own frames, (n, 3).
+        turns: orientation of each joint frame in the previous joint frame at q = 0, (n, 3, 3).
+        steps: origin of each joint frame in the previous joint frame at q = 0, (n, 3) [m].
+        local_axes: unit vectors of the joint axes in their own frames, (n, 3).
         slides: 1 for a prismatic joint, else 0, (n,).
         tool: far end of the last link in its frame, (3,) [m].
         axes: output, joint axes, (n, 3) [-].
@@ -71,20 +71,20 @@ def balance_of(
     height: FloatArray,
     slope: FloatArray,
 ) -> None:
-    """Write each joint's mean height of its links above its axis (n,) [m], and the slope of that height (n,) [m/rad].
+    """Write, for each joint, the mean height of the links that it carries above its axis, and the slope of that height.
 
-    All links count equally, each at its middle. A joint with a positive height turns its links further away from
-    upright once they lean. The slope is the first derivative of the mean height by the joint angle, the height is the
+    All links count equally, each at its middle. If the height is positive, gravity turns the links further away from
+    upright once they lean. The slope is the derivative of the mean height by the joint angle; the height equals the
     negative second derivative.
 
     Args:
-        axes: joint axes in the base, (n, 3).
-        origins: origins of the joints in the base, (n, 3) [m].
-        ends: far ends of the links in the base, (n, 3) [m].
+        axes: unit vectors of the joint axes in the base frame, (n, 3).
+        origins: origins of the joints in the base frame, (n, 3) [m].
+        ends: far ends of the links in the base frame, (n, 3) [m].
         slides: 1 for a prismatic joint, else 0, (n,).
         up: unit vector against gravity, (3,).
-        height: output, mean height of the links above the joint's axis, (n,) [m].
-        slope: output, change of the mean height with the joint, (n,) [m/rad].
+        height: output, mean height of the links above the joint's axis, (n,) [m]; 0 for a prismatic joint.
+        slope: output, change of the mean height per joint motion, (n,) [m/rad].
     """
     n = axes.shape[0]
     for j in range(n):
@@ -111,17 +111,17 @@ def pace_of(
     table: float,
     near: float,
 ) -> float:
-    """Return the factor, at most 1, by which joint velocities must be scaled to keep every link's end within its speed.
+    """Return the factor, at most 1, by which joint velocities must be scaled to keep the links' ends at allowed speeds.
 
     Args:
         rates: joint velocities, (n,) [rad/s].
-        axes: joint axes in the base, (n, 3).
-        origins: origins of the joints in the base, (n, 3) [m].
-        ends: far ends of the links in the base, (n, 3) [m].
+        axes: unit vectors of the joint axes in the base frame, (n, 3).
+        origins: origins of the joints in the base frame, (n, 3) [m].
+        ends: far ends of the links in the base frame, (n, 3) [m].
         slides: 1 for a prismatic joint, else 0, (n,).
         up: unit vector against gravity, (3,).
-        fastest: allowed speed [m/s].
-        slow: allowed speed of an end that moves down at the table [m/s].
+        fastest: allowed speed of the links' ends [m/s].
+        slow: allowed speed of an end that moves down at the height of the table [m/s].
         table: height of the table [m]; NaN if it is unknown.
         near: height above the table below which the allowed speed falls to `slow` [m].
     """
@@ -144,7 +144,15 @@ def pace_of(
 
 @numba.njit(cache=True)
 def speed_of(rates: FloatArray, axes: FloatArray, origins: FloatArray, ends: FloatArray, slides: FloatArray) -> float:
-    """Return the speed of the fastest link's end, the tool included [m/s], at joint velocities (n,) [rad/s]."""
+    """Return the largest speed of all links' ends and the tool [m/s] at joint velocities `rates` (n,) [rad/s].
+
+    Args:
+        rates: joint velocities, (n,) [rad/s].
+        axes: unit vectors of the joint axes in the base frame, (n, 3).
+        origins: origins of the joints in the base frame, (n, 3) [m].
+        ends: far ends of the links in the base frame, (n, 3) [m].
+        slides: 1 for a prismatic joint, else 0, (n,).
+    """
     fastest = 0.0
     for k in range(ends.shape[0]):
         velocity = np.zeros(3)
@@ -161,7 +169,15 @@ def speed_of(rates: FloatArray, axes: FloatArray, origins: FloatArray, ends: Flo
 def tool_jacobian(
     axes: FloatArray, origins: FloatArray, ends: FloatArray, slides: FloatArray, jacobian: FloatArray
 ) -> None:
-    """Write the tool's velocity in the base per joint velocity, (3, n) [m/rad]."""
+    """Write the Jacobian of the tool's position in the base frame, (3, n) [m/rad], to `jacobian`.
+
+    Args:
+        axes: unit vectors of the joint axes in the base frame, (n, 3).
+        origins: origins of the joints in the base frame, (n, 3) [m].
+        ends: far ends of the links in the base frame, (n, 3) [m]; the last one is the tool.
+        slides: 1 for a prismatic joint, else 0, (n,).
+        jacobian: output, velocity of the tool per joint velocity, (3, n) [m/rad].
+    """
     n = axes.shape[0]
     for j in range(n):
         jacobian[:, j] = axes[j] if slides[j] > 0.0 else np.cross(axes[j], ends[n - 1] - origins[j])
@@ -176,8 +192,8 @@ class Posture:
         table_m: height of the table above the base link's origin, against gravity [m]; None if it is not known.
 
     Attributes:
-        height: mean height of the links above their joint's axis, (n,) [m]; see `balance_of`.
-        slope: derivative of `height` by the joint position, (n,) [m/rad].
+        height: mean height of the links that a joint carries above its axis, (n,) [m]; see `balance_of`.
+        slope: change of the links' mean height per joint motion, (n,) [m/rad].
     """
 
     def __init__(self, robot: Robot, mount: str | None = None, table_m: float | None = None) -> None:
@@ -202,11 +218,11 @@ class Posture:
 
     @property
     def tool(self) -> FloatArray:
-        """Position of the tool in the base, (3,) [m]."""
+        """Position of the tool in the base frame, (3,) [m]."""
         return np.array(self._ends[-1])
 
     def place(self, q: FloatArray) -> None:
-        """Update the kinematics for joint positions q, (n,) [rad]."""
+        """Update the kinematics to joint positions q, (n,) [rad]."""
         n = self._count
         fixed = (self._turns, self._steps, self._local, self._slides, self._tool)
         place_chain(q[:n], *fixed, self._axes, self._origins, self._ends)
@@ -214,12 +230,12 @@ class Posture:
         balance_of(*links, self._up, self.height[:n], self.slope[:n])
 
     def pace(self, rates: FloatArray, fastest_m_s: float, slow_m_s: float, near_m: float) -> float:
-        """Return the factor that keeps joint velocities (n,) [rad/s] within the links' speeds; see `pace_of`.
+        """Return the factor, at most 1, by which joint velocities must be scaled to keep links' ends at allowed speeds.
 
         Args:
             rates: joint velocities, (n,) [rad/s].
             fastest_m_s: allowed speed of the links' ends [m/s].
-            slow_m_s: allowed speed of an end that moves down at the table [m/s].
+            slow_m_s: allowed speed of an end that moves down at the height of the table [m/s].
             near_m: height above the table below which the allowed speed falls to `slow_m_s` [m].
         """
         links = (self._axes, self._origins, self._ends, self._slides)
@@ -227,16 +243,16 @@ class Posture:
         return float(pace_of(rates[: self._count], *links, self._up, *limits))
 
     def speed(self, rates: FloatArray) -> float:
-        """Return the speed [m/s] of the fastest link's end, the tool included, at joint velocities (n,) [rad/s]."""
+        """Return the largest speed of all links' ends and the tool [m/s] at joint velocities `rates` (n,) [rad/s]."""
         return float(speed_of(rates[: self._count], self._axes, self._origins, self._ends, self._slides))
 
     def jacobian(self) -> FloatArray:
-        """Return the tool's velocity in the base per joint velocity, (3, n) [m/rad]; a buffer until the next call."""
+        """Return the Jacobian of the tool's position in the base frame, (3, n) [m/rad]; the next call overwrites it."""
         tool_jacobian(self._axes, self._origins, self._ends, self._slides, self._jacobian[:, : self._count])
         return self._jacobian
 
     def reach(self) -> FloatArray:
-        """Return the top speed of a link's end per velocity of each joint, in any posture, (n,) [m/rad].
+        """Return the largest speed of any link's end per velocity of each joint, over all postures, (n,) [m/rad].
 
         It is 0 for decoupled joints, which move no link of the chain.
         """
@@ -251,5 +267,5 @@ class Posture:
 
     @property
     def up(self) -> FloatArray:
-        """Direction against gravity in the base, (3,)."""
+        """Unit vector against gravity in the base frame, (3,)."""
         return self._up

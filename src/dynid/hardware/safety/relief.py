@@ -1,7 +1,7 @@
-"""Relief of held joints that push against their own friction, before that overloads their servos.
+"""Relief of held joints whose motors push against friction: their current is reduced before their servos overload.
 
-After lifting, the motor carries the load and still pushes against friction: joint 4 of CRANE-X7 with 1.15 A, of which
-the forearm needs 0.61 A. The holding current then decreases slowly until it is low, and friction carries the
+After lifting, the motor carries the load and still pushes against friction. Joint 4 of CRANE-X7 then has 1.15 A, of
+which the forearm needs 0.61 A. The holding current then decreases slowly until it is low, and friction carries the
 difference. A joint that slips is held at its present position.
 """
 
@@ -17,14 +17,14 @@ SLIP_RAD = 0.004  # movement that counts as slipping: two and a half encoder cou
 
 
 class Relief:
-    """Relief of held joints that push against their own friction: the holding current or position yields slowly.
+    """Relief of held joints whose motors push against friction, by slowly changing their holding current or position.
 
     Args:
-        overload: nominal currents, which never trip the servos.
-        pace: rate at which the holding current or position yields, (n,) [A/s or rad/s].
+        overload: overload model of the servos, with the nominal currents that never trip them.
+        pace: rate of change of the holding current or of the held position, (n,) [A/s or rad/s].
 
     Attributes:
-        yielding: mask of the joints that yielded in the last cycle, (n,); joints that have slipped are excluded.
+        yielding: mask of the joints that are being relieved in this cycle, (n,); joints that have slipped are excluded.
     """
 
     def __init__(self, overload: OverloadModel, pace: FloatArray) -> None:
@@ -35,19 +35,22 @@ class Relief:
 
     @classmethod
     def of(cls, robot: Robot, pace: float) -> "Relief | None":
-        """Return the relief of a robot's joints with one rate [rad/s or A/s]; None if their overload is not known."""
+        """Return the relief of a robot's joints with the same rate `pace` [A/s or rad/s] for all.
+
+        It is None if the overload data of the servos are not known.
+        """
         overload = OverloadModel.of(robot)
         return None if overload is None else cls(overload, np.full(robot.size, pace))
 
     def reset(self) -> None:
-        """Restart the relief with the next step, because joints are no longer held, or are held at another position."""
+        """Restart the relief of all joints with the next step, because they are not held or have new held positions."""
         self._restarting = True
 
     def step(self, dt: float, q: FloatArray, current_a: FloatArray) -> FloatArray:
-        """Return the change of held currents or positions in this cycle, (n,) [A or rad], against the current's sign.
+        """Return the change of holding currents or held positions in this cycle, (n,) [A or rad].
 
-        A joint that slips gets back the part of the change that it has not followed yet, and does not yield again
-        until `reset`.
+        Its sign is opposite to that of the holding current. A joint that slips gets back the part of the earlier
+        changes that it has not followed yet, and is not relieved again until `reset`.
 
         Args:
             dt: cycle time [s].

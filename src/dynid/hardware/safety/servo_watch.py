@@ -1,4 +1,4 @@
-"""Detection of faulty servos from samples and slow data, reported as sentences, without I/O."""
+"""Detection of faulty servos from samples and slow data (temperature, errors, settings), with messages, without I/O."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ class ServoWatch:
     Args:
         robot: names and servo IDs.
         feedback_timeout_s: time without a reply after which the silence is a fault [s].
-        fault_deg_c: temperature from which on it is a fault [deg C].
+        fault_deg_c: servo temperature from which on it is a fault [deg C].
         slow_lost_s: age of slow values (temperature, errors, settings) above which it is a fault [s].
     """
 
@@ -51,13 +51,14 @@ class ServoWatch:
             self._incomplete_since_ns = began_ns
 
     def missing_s(self, now_ns: int) -> float:
-        """Return the time for which reads have been incomplete [s]; 0 if the last read was complete."""
+        """Return the time up to `now_ns` for which reads have been incomplete [s]; 0 if the last read was complete."""
         return (now_ns - self._incomplete_since_ns) * 1e-9 if self._incomplete_since_ns else 0.0
 
     def may_complete(self, now_ns: int) -> bool:
         """Return whether reads have been incomplete for only a short time, so that they may soon be complete again.
 
-        One lost reply, or one stalled cycle, is not a reason to refuse a request.
+        One lost reply, or one stalled cycle, is not a reason to refuse a request. The result is False if the last read
+        was complete.
         """
         missed_lately = self.missing_s(now_ns) <= self._timeout_s or self._incomplete_reads < MIN_INCOMPLETE_READS
         return self._incomplete_reads > 0 and missed_lately
@@ -75,15 +76,15 @@ class ServoWatch:
         return f"no reply for {self._timeout_s} s from {self.names(silent)}"
 
     def silent(self, now_ns: int) -> NDArray[np.bool_]:
-        """Return a mask (n,) of the servos that have not replied for too long."""
+        """Return a mask (n,) of the servos that have not replied for longer than the timeout at `now_ns` [ns]."""
         return now_ns - self._answered_ns > self._timeout_s * 1e9
 
     def alerts(self, alert: NDArray[np.bool_], slow: SlowState) -> str:
         """Return a fault message about servos that report a hardware error; '' if there are none.
 
         Args:
-            alert: mask of the servos that report an error, (n,).
-            slow: slow data with the kind of error, if it was read.
+            alert: mask of the servos that report an error, (n,) or (m,).
+            slow: slow values of the servos, with the kind of error if it was read.
         """
         if not alert.any():
             return ""
@@ -91,7 +92,7 @@ class ServoWatch:
         return f"hardware error at {', '.join(found)}"
 
     def slow_fault(self, slow: SlowState) -> str:
-        """Return a message about the first fault that the slow data show; '' if there is none."""
+        """Return a message about the first fault in the slow values (temperature, errors, settings); '' if none."""
         error = slow.hardware_error > 0
         if error.any():
             return self.alerts(error, slow)
@@ -129,7 +130,14 @@ class ServoWatch:
         )
 
     def disagreement(self, slow: SlowState, now_ns: int) -> str:
-        """Return a fault message about servos of one joint that disagree in position or do not reply; '' if none do."""
+        """Return a fault message about joints with several servos; '' if there is no fault.
+
+        It is a fault if servos of one joint disagree in position, or if a further servo of a joint does not reply.
+
+        Args:
+            slow: slow values of the servos, with their positions relative to the first servo of their joint.
+            now_ns: present time on the bus' monotonic clock [ns].
+        """
         apart = np.abs(slow.mismatch_deg) > PAIR_DIFFERENCE_DEG
         if apart.any():
             at = int(np.flatnonzero(apart)[0])
@@ -143,18 +151,18 @@ class ServoWatch:
         return f"no reply for {FOLLOWER_LOST_S} s from {self.names(silent)}: its joint has lost part of its torque"
 
     def tripped(self, slow: SlowState) -> NDArray[np.bool_]:
-        """Return a mask (m,) of the servos whose bus watchdog has tripped."""
+        """Return a mask (m,) of the servos whose bus watchdog has tripped, by their slow values."""
         return np.asarray(slow.watchdog == table.WATCHDOG_TRIPPED)
 
     def undriven(self, goal_a: FloatArray, sample_a: FloatArray) -> NDArray[np.bool_] | None:
-        """Return a mask (n,) of servos that repeatedly did not carry their goal current; None if there is none.
+        """Return a mask (n,) of servos that repeatedly had far less than their goal current; None if there are none.
 
         This is not a fault yet, but a reason to read at once whether the servo's torque is on and its watchdog has
         tripped.
 
         Args:
-            goal_a: goal currents that were written last, (n,) [A].
-            sample_a: currents that were read since, (n,) [A].
+            goal_a: motor goal currents that were written last, (n,) [A].
+            sample_a: motor currents that were read after that, (n,) [A].
         """
         wanted = np.abs(goal_a)
         idle = (wanted > DRIVEN_A) & (np.abs(sample_a) < UNDRIVEN_SHARE * wanted)
@@ -166,7 +174,10 @@ class ServoWatch:
         return long
 
     def names(self, axes: NDArray[np.bool_]) -> str:
-        """Return the servos of a mask by ID and joint; a mask (n,) is for the joints' first servos, (m,) for all."""
+        """Return the servos in a mask as text, by ID and joint.
+
+        A mask (n,) contains the first servo of each joint, a mask (m,) all servos.
+        """
         return ", ".join(label for label, one in zip(self._labels, axes, strict=False) if one)
 
 

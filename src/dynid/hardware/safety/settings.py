@@ -16,45 +16,47 @@ PER_JOINT = ("hold_damping_nm_s_rad", "inertia_kg_m2", "viscous_friction_nm_s_ra
 
 
 class SafetySettings(Strict):
-    """Settings of the safety guard.
+    """Settings of the safety guard, in SI units; temperatures are in deg C.
 
     Attributes:
         schema_version: version of the file's schema.
-        command_timeout_s: a command, or a complete reading of the arm, older than this is not followed: the arm is
-            braked and held. While a servo is silent, the wait of the next cycle counts in advance.
+        command_timeout_s: largest age of a command, and of the last complete reading of the arm, with which the command
+            is followed; otherwise the arm is braked and held. While a servo is silent, the wait of the next cycle
+            counts in advance.
         refused_above: ratio of a command to the joint's torque limit above which the command counts as an error and is
             refused; between the limit and this ratio it is clipped to the limit.
-        commands_ended_s: an enabled arm that has had a good command is stopped after this time without another one.
-        first_command_s: an enabled arm is stopped if it gets no good command within this time.
-        current_ramp_s: time in which the command takes over from the hold, counted from the first good command after
-            enable, while the hold keeps the remaining share; 0 switches at once. Without a good command the command's
-            share falls with time constant `release_s`, so that one late command costs little and a pause restarts the
+        commands_ended_s: time after the last good command at which an enabled arm is stopped.
+        first_command_s: time after enable at which an arm is stopped that has received no good command.
+        current_ramp_s: time after the first good command in which the weight of the command in the current rises from 0
+            to 1, while the weight of the hold falls; 0 switches at once. Without a good command, the weight of the
+            command falls with time constant `release_s`. So one late command costs little, and a pause restarts the
             fade-in.
-        release_s: time constant with which the command's share falls while there is no good command.
+        release_s: time constant with which the weight of the command falls while there is no good command.
         current_rate_1_s: largest rate of change of a current, in current limits per second.
-        soft_zone_rad: within this distance of a joint limit only current that leads back inside passes.
+        soft_zone_rad: width of the soft zones inside the joint limits. In a soft zone, only current that drives the
+            joint back inside is permitted.
         approach_deceleration_rad_s2: a joint is braked if it could not stop before its soft zone with this
             deceleration.
         hold_damping_nm_s_rad: damping of braking and holding, (n,); None derives it from `damping_fraction`.
         damping_fraction: damping current at the joint's velocity limit, as a fraction of its current limit; used if
             `hold_damping_nm_s_rad` is None.
         hold_stiffness_1_s: stiffness of the hold over its damping, which sets how fast a joint returns.
-        hold_integral_1_s: rate at which the hold's integral learns the load.
+        hold_integral_1_s: integral gain of the hold over its stiffness; the integral estimates the load.
         load_average_s: averaging time of the currents from which the initial load of a hold is estimated.
         inertia_kg_m2: rough inertia at each joint, (n,), which separates the load from accelerating current; None is
             zero.
         viscous_friction_nm_s_rad: rough viscous friction of each joint, (n,); None is zero.
         coulomb_friction_nm: rough Coulomb friction of each joint, (n,); None is zero.
-        hold_slip_rad: largest distance of a held joint from its held position; if it is pushed farther, that position
-            follows.
-        capture_velocity_rad_s: a braked joint is held where it is once its velocity is below this.
-        capture_s: time after the start of braking at which all joints are held, whatever their velocity.
-        blind_brake_s: assumed time constant with which the velocity of an unread joint falls.
+        hold_slip_rad: largest distance of a held joint from its held position; if the joint is pushed farther, the held
+            position follows.
+        capture_velocity_rad_s: velocity below which a braked joint is held where it is.
+        capture_s: time after the start of braking at which all joints are held, regardless of their velocity.
+        blind_brake_s: assumed time constant with which the velocity of an unread joint falls while it is braked.
         blind_alone_s: the same time constant while no joint is read. Braking current then lasts for long cycles and may
-            meet a small inertia: with `blind_brake_s` it reversed joints (CRANE-X7, docs/faults.md).
+            act on a small inertia: with `blind_brake_s` it reversed joints (CRANE-X7, docs/faults.md).
         blind_travel_s: time for which a joint that is no longer read is assumed to continue at its last velocity.
-        hold_s: time for which a stop that the operator did not request holds the arm before it lowers it.
-        lower_s: time in which the current that holds an unread joint fades.
+        hold_s: shortest time for which a stop that the operator did not request holds the arm before it lowers it.
+        lower_s: time in which the current that holds an unread joint fades while the arm is lowered.
         stop_velocity_rad_s: below this velocity a joint stands still.
         stop_dwell_s: time for which all joints must stand still before a stop enters its next phase.
         lower_from_s: time after the start of a stop from which the arm is lowered even if joints still move.
@@ -65,8 +67,9 @@ class SafetySettings(Strict):
         table_tool_m_s: largest speed at the table, in place of `lower_tool_m_s`.
         table_near_m: height above the table below which the largest speed falls from `lower_tool_m_s` to
             `table_tool_m_s`.
-        lean_fraction: current, as a fraction of its limit, that pushes a joint out of a balance before torque goes off.
-        lean_s: time for which all joints must stand still under that current.
+        lean_fraction: current, as a fraction of its limit, that pushes a joint out of an unstable balance before torque
+            goes off.
+        lean_s: time for which all joints must stand still under that current before the push ends.
         lower_dwell_s: time for which the arm must stay in place without current before torque goes off.
         stop_time_s: longest duration of a stop while no joint is read.
         longest_stop_s: longest duration of a stop while joints are read: then torque goes off even if the arm still
@@ -78,18 +81,19 @@ class SafetySettings(Strict):
         guiding_stop_rad_s: speed of a joint at which a guided arm is braked and held.
         guiding_stop_m_s: speed of the tool, or of another link's end, at which a guided arm is braked and held.
         guiding_load_n: smallest force along gravity at the tool that counts as a load which appeared or vanished [N].
-        guiding_load_m: distance over which such a force must move the tool before the arm is held; more than 0.015 m.
-        guiding_alone_s: time for which the arm must stand by itself, after a law without a reference has taken over,
-            before hand guiding is permitted.
+        guiding_load_m: distance over which such a force must move the tool before the arm is held; at least 0.02 m.
+        guiding_alone_s: time for which the arm must stand by itself, after a control law without a reference has taken
+            over, before hand guiding is permitted.
         guiding_alone_rad: movement of a joint within that time at which the arm is held.
-        enable_tolerance_rad: enable is refused while a joint reads farther than this outside its limits. At most 6 deg:
-            encoders that may start a turn off are permitted only if such a reading is farther out.
+        enable_tolerance_rad: distance of a joint angle outside its limits above which enable is refused. It is at most
+            6 deg: an encoder that may start with an error of a whole turn is permitted only if its reading is then
+            farther outside.
         derate_from_deg_c: servo temperature above which the current limit falls linearly.
         derate_to_deg_c: servo temperature at which the current limit has fallen to `derated_fraction`.
         derated_fraction: fraction of the current limit that remains for a hot servo, or one whose slow values are lost.
         overload_limits: whether to lower the current limit of a servo that is near its overload, and to stop the arm if
             it needs more for long, see `dynid.hardware.safety.overload`; if not, the diagnostics only warn.
-        fault_deg_c: servo temperature that is a fault; below the temperature at which the servo shuts down by itself.
+        fault_deg_c: servo temperature that is a fault; it must be below that at which the servo shuts down by itself.
         slow_data_old_s: age of a servo's slow values (temperature, errors, settings) above which its current limit
             falls linearly. Reading them all once takes half a second, or two seconds in a loop with late cycles.
         slow_data_lost_s: age at which the limit has fallen to `derated_fraction`, and the arm is stopped by a fault.
@@ -156,10 +160,11 @@ class SafetySettings(Strict):
 def load_safety(robot: Robot) -> SafetySettings:
     """Return the safety settings of a robot: those of its safety.yaml, or the defaults if it has none.
 
-    Temperatures that the file does not give are lower for servos that switch themselves off below 80 deg C.
+    Default temperatures are lowered for servos that switch themselves off below 80 deg C.
 
     Raises:
-        ConfigurationError: the file is not valid, not one value per joint, or its temperatures are not in order.
+        ConfigurationError: the file is not valid, a setting per joint has another number of values, or thresholds are
+            not in ascending order.
     """
     path = robot.folder / "safety.yaml"
     settings = load_validated(path, SafetySettings) if path.is_file() else SafetySettings()
