@@ -18,7 +18,7 @@ RAD_S_PER_RPM = 2.0 * math.pi / 60.0
 
 @dataclass(frozen=True)
 class StallPoint:
-    """Torque [N m] and current [A] of a stalled servo at one supply voltage [V]."""
+    """Published torque [N m] and current [A] of a stalled servo at one supply voltage [V]."""
 
     supply_v: float
     torque_nm: float
@@ -27,15 +27,15 @@ class StallPoint:
 
 @dataclass(frozen=True)
 class ServoLimits:
-    """Factory values of the limit registers of a model with current control, in raw counts.
+    """Factory values of the limit registers of a servo model with current control, as raw register values.
 
     Attributes:
-        current: current limit.
-        velocity: velocity limit.
+        current: current limit, in the model's unit of current.
+        velocity: velocity limit, in the unit of the velocity registers.
         temperature: temperature limit [deg C].
         least_voltage: min voltage limit [0.1 V].
         most_voltage: max voltage limit [0.1 V].
-        voltage_range: smallest and largest value that either voltage limit accepts [0.1 V].
+        voltage_range: smallest and largest value that the two voltage limits accept [0.1 V].
         shutdown: bits of the errors after which the servo switches its torque off.
     """
 
@@ -58,14 +58,14 @@ class Dynamixel:
         series: series of models that share a control table.
         current_unit_a: size of one count of goal, present and limit current [A]; None without current control.
         limits: factory limits; None without current control.
-        gains: velocity I and P, position D, I and P gains after power-on, raw.
+        gains: raw values after power-on of velocity I and P gains, then of position D, I and P gains.
         supply_v: recommended supply voltage [V].
         gear_ratio: motor angle over shaft angle; None if not published.
-        stall: stall points, one per voltage; () if not published.
-        no_load_rad_s: fastest speed without load by voltage, (supply [V], speed [rad/s]).
+        stall: torque and current at stall, one point per supply voltage; () if not published.
+        no_load_rad_s: speeds without load, as (supply voltage [V], speed [rad/s]).
         watchdog_firmware: first firmware version with a bus watchdog.
         fast_read_firmware: first firmware version with the fast sync read; None if not known (the driver tries it).
-        assumed: names of the values that are taken from a sibling model.
+        assumed: names of the values that are not published for this model and are taken from a similar one.
     """
 
     name: str
@@ -89,25 +89,32 @@ class Dynamixel:
 
     @property
     def current_limit_a(self) -> float | None:
-        """Largest value of the model's current limit [A]; None without current control."""
+        """Highest current limit that the model accepts [A]; None without current control."""
         if self.limits is None or self.current_unit_a is None:
             return None
         return self.limits.current * self.current_unit_a
 
     @property
     def torque_constant_nm_per_a(self) -> float | None:
-        """Proposed torque constant [N m/A], from the stall point at the recommended voltage; None if not published."""
+        """Proposed torque constant [N m/A]: stall torque over stall current at the recommended supply voltage.
+
+        It is None if these are not published.
+        """
         points = [point for point in self.stall if math.isclose(point.supply_v, self.supply_v)]
         return round(points[0].torque_nm / points[0].current_a, 3) if points else None
 
     @property
     def indirect(self) -> tuple[Indirect, ...]:
-        """Blocks of indirect data of this model."""
+        """Address blocks of the model's indirect data, registers that mirror other registers by pointers."""
         return indirect_of(self.series)
 
     @cached_property
     def entries(self) -> dict[int, Entry]:
-        """Control table by address; a model without current control gets the current registers of its series, too."""
+        """Control table of the model, by register address.
+
+        It contains all registers of the model's series: for a model without current control, the registers of current
+        as well.
+        """
         gains = ("velocity I gain", "velocity P gain", "position D gain", "position I gain", "position P gain")
         defaults = {"model number": self.number, "present input voltage": round(10 * self.supply_v)}
         defaults |= dict(zip(gains, self.gains, strict=False))
@@ -129,7 +136,7 @@ class Dynamixel:
 
     @cached_property
     def listed(self) -> frozenset[int]:
-        """Addresses of all bytes that the model's control table lists."""
+        """Addresses of all bytes that belong to a register of the model's control table."""
         return frozenset(at for one in self.entries.values() for at in range(one.register.address, one.register.end))
 
     def __str__(self) -> str:

@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Register:
-    """One register of the control table, little-endian.
+    """One register of a DYNAMIXEL servo's control table, little-endian.
 
     Attributes:
         name: name as in ROBOTIS' e-manual, in lower case.
@@ -24,9 +24,9 @@ class Register:
         size: number of bytes.
         signed: whether the value is signed.
         writable: whether the register can be written.
-        unit: unit of one count; "current" if it depends on the model.
-        limit: name of the register that bounds this register's magnitude; '' if there is none.
-        series: the series that have the register; () for all.
+        unit: unit of one count; "current" for currents, whose unit depends on the model.
+        limit: name of the register that bounds the magnitude of this register's value; '' if there is none.
+        series: the series of servo models that have the register; () for all.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Register:
         return self.address + self.size
 
     def to_bytes(self, count: int) -> bytes:
-        """Return the register's bytes for a raw value.
+        """Return a raw value as the register's bytes.
 
         Raises:
             OverflowError: the value does not fit into the register.
@@ -63,7 +63,13 @@ class Register:
 
 @dataclass(frozen=True)
 class Entry:
-    """A register in one model, with its raw value after delivery or power-on, and the values that may be written."""
+    """A register in the control table of one servo model.
+
+    Attributes:
+        register: the register.
+        default: raw value after delivery (EEPROM) or power-on (RAM).
+        allowed: raw values that may be written.
+    """
 
     register: Register
     default: int
@@ -72,7 +78,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class Indirect:
-    """A block of indirect data: its first address, the address after its end, and the start of its 2-byte pointers."""
+    """A block of indirect data: bytes that mirror the bytes to which 2-byte pointers in the control table point.
+
+    Attributes:
+        first: first address of the block.
+        end: address after the block's last byte.
+        pointers: address of the first pointer.
+    """
 
     first: int
     end: int
@@ -93,16 +105,17 @@ _RANGES = {
 
 
 def indirect_of(series: str) -> tuple[Indirect, ...]:
-    """Return the blocks of indirect data that servos of a series have."""
+    """Return the blocks of indirect data of the servo models of a series, such as "X330"."""
     return _INDIRECT.get(series, _USUAL_INDIRECT)
 
 
 def allowed(register: Register, text: str) -> Container[int]:
-    """Return the values that may be written to a register.
+    """Return the raw values that may be written to a register.
 
     Args:
         register: the register.
-        text: `least..greatest`, values separated by |, or '' for all values that fit.
+        text: range in the notation of `registers.csv`: `least..greatest`, values separated by |, or '' for all values
+            that fit into the register.
     """
     if not text:
         half = 1 << 8 * register.size - 1
@@ -114,7 +127,7 @@ def allowed(register: Register, text: str) -> Container[int]:
 
 
 def _read_rows() -> list[tuple[Register, int, str]]:
-    """Return (register, default, range) of each row of registers.csv."""
+    """Return (register, raw default value, range of writable values as text) of each row of registers.csv."""
     with (FOLDER / "registers.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     found = []
@@ -141,7 +154,7 @@ def _indirect_entries(series: str) -> Iterator[Entry]:
 
 
 def entries_of(series: str, defaults: dict[str, int], ranges: dict[str, str]) -> dict[int, Entry]:
-    """Return the control table of one model by address.
+    """Return the control table of one servo model, by register address.
 
     Args:
         series: the model's series, as in `models.csv`.
