@@ -1,4 +1,4 @@
-"""Set-up of an arm's servos before the 1 kHz cycle may start: checked, in current mode, without torque.
+"""Check and set-up of an arm's servos before the 1 kHz cycle may start; they are then in current mode, torque off.
 
 Nothing is written before everything was checked, and one message reports all faults.
 """
@@ -30,13 +30,14 @@ REBOOT_POLL_S = 0.05
 
 @dataclass(frozen=True)
 class StartOptions:
-    """Additional actions that a start may take.
+    """Additional actions that the start of a driver may take.
 
     Attributes:
-        write_eeprom: write differing settings into the servos' EEPROM; None does so on a simulated line only. The
-            operating mode is written in any case: the driver needs current mode, and leaves servos in position mode.
-        take_over: start although torque is on; it is switched off, and an unsupported arm drops.
-        reboot_servos: reboot servos that report a hardware error.
+        write_eeprom: whether to correct wrong settings in the servos' EEPROM; None does so on a simulated line only.
+            The change from position mode to current mode is always written: the driver needs current mode, and leaves
+            servos in position mode.
+        take_over: whether to start although torque is on; it is switched off, and an unsupported arm drops.
+        reboot_servos: whether to reboot servos that report a hardware error.
     """
 
     write_eeprom: bool | None = False
@@ -44,11 +45,11 @@ class StartOptions:
     reboot_servos: bool = False
 
     def on(self, *, simulated: bool) -> "StartOptions":
-        """Return these options with `write_eeprom` decided: if None, it is allowed on a simulated line only."""
+        """Return these options with `write_eeprom` set to `simulated` if it is None."""
         return replace(self, write_eeprom=simulated) if self.write_eeprom is None else self
 
     def allow(self, finding: Finding) -> bool:
-        """Return whether these options permit the start to fix a finding itself."""
+        """Return whether these options permit the start to fix the fault of a finding by itself."""
         allowed = {"eeprom": self.write_eeprom is True, "torque-off": self.take_over, "reboot": self.reboot_servos}
         return allowed.get(finding.fix, False)
 
@@ -60,13 +61,14 @@ def start_up(bus: ServoBus, robot: Robot, options: StartOptions, *, simulated: b
         bus: an open bus.
         robot: robot whose servos must be on the bus.
         options: additional actions that are permitted.
-        simulated: whether the line is simulated, see `servo_snapshot.find_servos`.
+        simulated: whether the line is simulated, which shortens the search for servos.
 
     Returns:
-        One line for each lasting change.
+        One line for each lasting change of a servo.
 
     Raises:
-        BusError: the servos are not the robot's, or not fit to be driven; one message with all findings.
+        BusError: servos are missing, unexpected, of another model, or not fit to be driven; one message with all
+            findings.
     """
     with bus.patiently():
         return _start_up(bus, robot, options, simulated)
@@ -88,7 +90,10 @@ def _start_up(bus: ServoBus, robot: Robot, options: StartOptions, simulated: boo
 
 
 def _refuse_driven_others(bus: ServoBus, robot: Robot, other_ids: list[int]) -> None:
-    """Raise BusError if one of the other servos on the line has torque on, or obeys a servo of the robot."""
+    """Raise BusError if a servo with one of `other_ids` has torque on, or obeys a servo of the robot.
+
+    The driver leaves these servos alone. A servo obeys another servo if its secondary ID is the ID of that servo.
+    """
     for servo_id in other_ids:
         obeyed = bus.read(servo_id, table.SECONDARY_ID)
         if obeyed in robot.all_servo_ids:
@@ -105,11 +110,16 @@ def _refuse_driven_others(bus: ServoBus, robot: Robot, other_ids: list[int]) -> 
 
 
 def check_servos(bus: ServoBus, robot: Robot, simulated: bool) -> servo_snapshot.Presence:
-    """Compare the servos that answer with the robot's servos, and return those that answer.
+    """Compare the servos that answer with those of the robot's file, and return the servos that answer.
+
+    Args:
+        bus: an open bus.
+        robot: the expected robot.
+        simulated: whether the line is simulated, which shortens the search for servos.
 
     Raises:
         BusError: servos are missing, unexpected, of another model, or send corrupted packets; one message with all of
-            them, and the baud rates at which missing ones answer.
+            them, and the baud rates at which missing servos answer.
     """
     presence = servo_snapshot.find_servos(bus, robot, simulated)
     if presence.complete:
@@ -127,7 +137,7 @@ def presence_text(
         bus: the bus.
         robot: the expected robot.
         presence: the servos that answer.
-        elsewhere: (ID, model number) of servos that answer at other baud rates, by rate [bit/s].
+        elsewhere: (ID, model number) of the servos that answer at each other baud rate [bit/s].
     """
     other = "; ".join(_elsewhere_text(robot, rate, servos) for rate, servos in elsewhere.items())
     if not presence.models and not presence.garbled:
@@ -160,7 +170,13 @@ def presence_text(
 
 
 def _elsewhere_text(robot: Robot, baudrate: int, servos: list[tuple[int, int]]) -> str:
-    """Return a message about servos that answer at another baud rate, with the remedy."""
+    """Return a message about servos that answer at another baud rate, with the remedy.
+
+    Args:
+        robot: the expected robot.
+        baudrate: the other baud rate [bit/s].
+        servos: (ID, model number) of the servos that answer at it.
+    """
     ids = ", ".join(str(servo_id) for servo_id, _ in servos)
     delivered = ", factory-fresh" if baudrate == FACTORY_BAUD_RATE else ""
     unknown_ids = [str(servo_id) for servo_id, _ in servos if servo_id not in robot.all_servo_ids]
@@ -191,9 +207,10 @@ def _judged(robot: Robot, snapshots: list[servo_snapshot.Snapshot]) -> list[Find
 
 
 def configure(bus: ServoBus, robot: Robot, snapshots: list[servo_snapshot.Snapshot]) -> list[str]:
-    """Set torque off, current mode, full PWM, goal current 0, watchdog off; write only EEPROM values that differ.
+    """Set all servos to torque off, current mode, full PWM, goal current 0 and watchdog off.
 
-    If that fails, all servos are set to position mode again.
+    Wrong EEPROM settings are corrected; correct ones are not written. If the set-up fails, all servos are set to
+    position mode again.
 
     Returns:
         One line for each lasting change of an EEPROM register.
@@ -237,7 +254,7 @@ def reboot_faulty(bus: ServoBus, robot: Robot, snapshots: list[servo_snapshot.Sn
         One line for each rebooted servo.
 
     Raises:
-        BusError: a servo did not come back, or reports the error again.
+        BusError: a servo does not answer after its reboot, or reports the error again.
     """
     lines = []
     for wired, snapshot in zip(robot.wired_servos, snapshots, strict=True):
@@ -254,7 +271,7 @@ def reboot_faulty(bus: ServoBus, robot: Robot, snapshots: list[servo_snapshot.Sn
 
 
 def _await(bus: ServoBus, servo_id: int) -> None:
-    """Wait until a servo answers again after a reboot."""
+    """Wait until a servo answers again after a reboot; raise BusTimeoutError if that takes longer than `REBOOT_S`."""
     deadline_ns = bus.clock.monotonic_ns() + int(REBOOT_S * 1e9)
     while True:
         bus.clock.sleep(REBOOT_POLL_S)

@@ -1,6 +1,6 @@
-"""Examination of a real set-up before anything moves: port, line, servos, cycle; it only reads, and gives remedies.
+"""Examination of an arm before it moves: port, serial line, servos and cycle time; it only reads, and gives remedies.
 
-A value that could not be read is an error of its own: an arm is not ready by default.
+A value that could not be read is an error of its own: an arm counts as ready only if everything was checked.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ WRITE_BYTES_PER_SERVO, WRITE_OVERHEAD = 3, 14  # bytes in a sync write of goal c
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Result of an examination: the port, the baud rate [bit/s] and the findings."""
+    """Result of an examination of an arm: the port, the baud rate [bit/s] and the findings."""
 
     port: str
     baudrate: int
@@ -60,14 +60,14 @@ def examine(
     clock: Clock = SYSTEM_CLOCK,
     opener: Callable[[str, int], WaitingPortHandler] = open_port,
 ) -> Diagnosis:
-    """Examine everything that a start depends on; nothing is written to the servos.
+    """Examine everything on which the start of a driver depends; nothing is written to the servos.
 
     Args:
         robot: robot whose servos must be on the line.
         port: path of the serial device.
         baudrate: baud rate [bit/s]; None for the robot's.
         cycles: number of timed reads of all servos.
-        system: root of the system's device files.
+        system: root of sysfs, which contains the latency timers of serial adapters.
         clock: clock of the line, see `ServoBus`.
         opener: opens the port, see `ServoBus`.
     """
@@ -91,7 +91,13 @@ def examine(
 
 
 def _unchecked(robot: Robot, findings: list[Finding], snapshots: Mapping[int, Snapshot]) -> Iterator[Finding]:
-    """Yield an error that lists the preconditions of a start that could not be checked."""
+    """Yield an error that lists the preconditions of a start that could not be checked, if there are any.
+
+    Args:
+        robot: the robot.
+        findings: findings so far; their checks were made.
+        snapshots: registers by ID of the servos that could be read.
+    """
     checks = {finding.check for finding in findings}
     unread = tuple(servo_id for servo_id in robot.all_servo_ids if servo_id not in snapshots)
     parts = [f"registers of servo{'s' * (len(unread) > 1)} {', '.join(map(str, unread))}"] if unread else []
@@ -117,7 +123,14 @@ def _latency(port: str, system: Path) -> Finding:
 
 
 def _line(bus: ServoBus, robot: Robot, cycles: int, snapshots: dict[int, Snapshot]) -> Iterator[Finding]:
-    """Yield findings about the servos on the line and their speed; add each servo's registers to `snapshots`."""
+    """Yield findings about the servos on the line and the cycle time; add each servo's registers to `snapshots`.
+
+    Args:
+        bus: an open bus.
+        robot: the expected robot.
+        cycles: number of timed reads of all servos.
+        snapshots: output, registers by servo ID.
+    """
     simulated = bus.simulated
     presence = find_servos(bus, robot, simulated)
     if not presence.complete:
@@ -145,7 +158,7 @@ def _line(bus: ServoBus, robot: Robot, cycles: int, snapshots: dict[int, Snapsho
 
 
 def _absent(bus: ServoBus, robot: Robot, presence: Presence, simulated: bool) -> Iterator[Finding]:
-    """Yield a finding about servos that differ from the robot's file, and the baud rates at which they answer."""
+    """Yield a finding about servos that differ from the robot's file; missing ones are searched at other baud rates."""
     elsewhere = find_elsewhere(bus, simulated) if presence.missing else {}
     ids = tuple(sorted({one for servos in elsewhere.values() for one, _ in servos} & set(robot.all_servo_ids)))
     yield Finding(
@@ -161,7 +174,7 @@ def _absent(bus: ServoBus, robot: Robot, presence: Presence, simulated: bool) ->
 def _unknown_shadows(bus: ServoBus, robot: Robot, unexpected: Sequence[int]) -> Iterator[Finding]:
     """Yield a finding for each unexpected servo that obeys a servo of the robot by its secondary ID.
 
-    Such a servo is a further servo of a joint that robot.yaml does not name.
+    Such a servo is a further servo of a joint, which is missing in robot.yaml.
     """
     for servo_id in unexpected:
         try:
@@ -178,7 +191,7 @@ def _unknown_shadows(bus: ServoBus, robot: Robot, unexpected: Sequence[int]) -> 
 
 
 def _fit(robot: Robot, snapshots: list[Snapshot]) -> Iterator[Finding]:
-    """Yield findings on whether the servos are fit to be driven, and the arm's posture is plausible.
+    """Yield findings on whether the servos are fit to be driven, and on whether the arm's posture is plausible.
 
     Args:
         robot: the robot.
@@ -209,7 +222,10 @@ def _fit(robot: Robot, snapshots: list[Snapshot]) -> Iterator[Finding]:
 
 
 def _cycle(bus: ServoBus, robot: Robot, cycles: int) -> Finding:
-    """Measure the time of a cycle: reads are timed, the write of the goal currents is computed from its bytes."""
+    """Return a finding about the cycle time: the measured time of a read plus the computed time of a write.
+
+    Both are of all servos. `cycles` is the number of timed reads.
+    """
     cycle = StateCycle(bus)
     fast = cycle.probe()
     took_us, incomplete = np.zeros(cycles), 0

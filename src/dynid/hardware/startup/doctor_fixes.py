@@ -42,7 +42,7 @@ def apply_fixes(
         port: path of the serial device.
         baudrate: baud rate that the servos shall use [bit/s]; None for the robot's.
         names: names of fixes, as in `FIXES`.
-        system: root of the system's device files.
+        system: root of sysfs, which contains the latency timers of serial adapters.
         consented: whether there is consent to change the servos of a real arm; those of a simulated line need none.
 
     Returns:
@@ -77,7 +77,7 @@ def apply_fixes(
 
 
 def _baud_rate(servos: _ConnectedServos) -> list[str]:
-    """Set the robot's servos that answer at other baud rates to the requested one."""
+    """Set the robot's servos that answer at other baud rates to the baud rate of the bus; return a line for each."""
     bus, lines = servos.bus, []
     wanted = next((code for code, rate in table.BAUD_RATES.items() if rate == bus.baudrate), None)
     if wanted is None:
@@ -101,7 +101,7 @@ def _write_baud_rate(bus: ServoBus, servo_id: int, code: int) -> None:
 
 
 def _torque_off(servos: _ConnectedServos) -> list[str]:
-    """Switch torque off wherever it is on; the arm drops unless it is supported."""
+    """Switch torque off at all servos that have it on; return a line for each. The arm drops unless it is supported."""
     lines = []
     for snapshot in servos.snapshots():
         if snapshot.get(table.TORQUE_ENABLE):
@@ -113,15 +113,16 @@ def _torque_off(servos: _ConnectedServos) -> list[str]:
 
 
 def _reboot(servos: _ConnectedServos) -> list[str]:
-    """Reboot the servos that report a hardware error."""
+    """Reboot the servos that report a hardware error; return a line for each."""
     with servos.bus.patiently():
         return reboot_faulty(servos.bus, servos.robot, servos.snapshots())
 
 
 def _eeprom(servos: _ConnectedServos) -> list[str]:
-    """Write the settings that the driver relies on, if they differ; servos in a foreign mode get position mode.
+    """Correct the EEPROM settings that the driver relies on; return a line for each change.
 
-    Current mode is set by the driver's start alone, which also sets the goal current.
+    Servos that are in neither current mode nor position mode get position mode. Only the driver's start sets current
+    mode, because it also sets the goal current.
     """
     lines = []
     for servo_id, register, found, wanted in unfit_settings(servos.robot, servos.snapshots()):

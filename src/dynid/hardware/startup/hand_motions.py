@@ -1,4 +1,8 @@
-"""Recording of an arm without torque that is moved by hand, in the servos' counts: from a file or a driver's bag."""
+"""Recording of servo positions while an arm without torque is moved by hand, from a file or a driver's bag.
+
+The user first moves each joint alone, in the order of robot.yaml. Then the user brings the arm to a known pose, which
+shows the zeros of the joints.
+"""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -22,14 +26,14 @@ Step = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
 
 
 class RecordedServo(Strict):
-    """A servo on the line while the arm was moved.
+    """A servo on the line while the arm was moved by hand.
 
     Attributes:
-        servo_id: its ID.
-        model_number: its model number.
-        reverse_mode: whether it counts backwards, bit 0 of its drive mode.
-        obeys: secondary ID, whose commands it executes, too; None if it has none.
-        homing_offset: offset that its position contains [counts].
+        servo_id: ID of the servo.
+        model_number: model number of the servo.
+        reverse_mode: whether the servo counts backwards (bit 0 of its drive mode).
+        obeys: ID of another servo whose commands this servo executes, too (its secondary ID); None if it has none.
+        homing_offset: offset that the servo's position register contains [counts].
     """
 
     servo_id: ServoId
@@ -40,16 +44,18 @@ class RecordedServo(Strict):
 
 
 class HandMotions(Strict):
-    """Positions of all servos on a line over time.
+    """Positions of all servos on a line over time, while the user moves each joint by hand and then holds a known pose.
 
     Attributes:
+        schema_version: version of the file's schema.
         port: serial port of the line.
         baudrate: baud rate [bit/s].
         servos: the m servos, in the order of the columns of `counts`.
         time_s: times, increasing, (N,) [s].
         counts: position registers, (N, m).
-        steps: first and last row (exclusive) of the motion of each joint in the order of robot.yaml, then of the pose;
-            () if motions and pose follow each other with a second of standstill between them.
+        steps: range (first sample, end) for each joint's motion, in the order of robot.yaml, and last for the known
+            pose; the sample `end` is not included. It is () if the ranges are to be found from the positions: motions
+            and pose then follow each other with a second of standstill between them.
     """
 
     schema_version: Literal[1] = 1
@@ -80,7 +86,7 @@ class HandMotions(Strict):
 
     @property
     def unwrapped(self) -> IntArray:
-        """Position registers without jumps of a whole turn, (N, m)."""
+        """Position registers of all servos over time without jumps of a whole turn, (N, m) [counts]."""
         return unwrapped(np.array(self.counts, dtype=np.int64))
 
     def save(self, path: Path) -> None:
@@ -94,7 +100,10 @@ class HandMotions(Strict):
 
 
 def unwrapped(counts: IntArray) -> IntArray:
-    """Return positions (N, m) without jumps of a whole turn: encoders in position mode count within one turn."""
+    """Return positions (N, m) [counts] without jumps of a whole turn.
+
+    Such jumps occur because encoders in position mode count within one turn.
+    """
     return np.asarray(np.unwrap(counts, period=TURN_COUNTS, axis=0))
 
 
@@ -103,12 +112,12 @@ def load_hand_motions(path: Path, robot: Robot) -> HandMotions:
 
     Args:
         path: YAML file that `HandMotions.save` wrote, or a bag of the robot's driver.
-        robot: robot with which a bag was recorded; its file converts angles back to counts.
+        robot: robot with which a bag was recorded; with its data, joint angles are converted back to counts.
 
     Raises:
         InputNotFoundError: the path does not exist.
         ConfigurationError: the file is not such a recording, or the robot has no servos yet.
-        DataError: the bag holds no states of this robot, or not those of all servos.
+        DataError: the bag contains no states of this robot, or not the states of all servos.
     """
     if not path.exists():
         raise InputNotFoundError(f"{path} does not exist: name a recording of hand motions, or a bag")
@@ -116,7 +125,7 @@ def load_hand_motions(path: Path, robot: Robot) -> HandMotions:
 
 
 def _of_bag(path: Path, robot: Robot) -> HandMotions:
-    """Return the motions in a bag of the driver, with positions in counts and at about `SAMPLE_S`."""
+    """Return the hand motions in a bag of the driver, as positions in counts at intervals of about `SAMPLE_S`."""
     if robot.followers:
         raise DataError(
             f"the bag {path} holds one servo of each joint, and {robot.name} has joints with several: record on the "

@@ -1,4 +1,7 @@
-"""Servo line that is watched while the user moves the arm by hand; torque is off, and nothing is written."""
+"""Recording of servo positions from a serial line while the user moves the arm by hand.
+
+Torque is off, and nothing is written to the servos.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,24 +23,29 @@ SILENT_S = 1.0  # silence of a servo after which the session ends; a busy host d
 
 
 class User(Protocol):
-    """The person who moves the arm."""
+    """Interface to the person who moves the arm."""
 
     def ask(self, text: str) -> None:
         """Show a sentence: what to do next, or why the last motion was refused."""
         ...
 
     def confirmed(self) -> bool:
-        """Return whether the user has confirmed since the last call; may raise an error to end the session."""
+        """Return whether the user has confirmed the present step since the last call; may raise an error to stop."""
         ...
 
 
 class WatchedLine:
-    """Servos of an open line, without torque.
+    """Recorder of the positions of all servos on an open line, while their torque is off.
 
     Args:
         bus: an open bus.
         servos: servos on the line.
         clock: clock of the samples.
+
+    Attributes:
+        servos: servos on the line.
+        times: times of the samples since the start [s].
+        rows: positions of all servos in each sample [counts].
     """
 
     def __init__(self, bus: ServoBus, servos: Sequence[RecordedServo], clock: Clock = SYSTEM_CLOCK) -> None:
@@ -74,7 +82,10 @@ class WatchedLine:
                 raise BusError(f"servo {named} on {self._bus.port} no longer answers: check power and cable")
 
     def motions(self, steps: Sequence[tuple[int, int]] = ()) -> HandMotions:
-        """Return the recording so far, with the row range of each step."""
+        """Return the recording so far.
+
+        `steps` are the ranges of samples for each joint's motion and for the pose, see `HandMotions.steps`.
+        """
         return HandMotions(
             port=self._bus.port,
             baudrate=self._bus.baudrate,
@@ -87,7 +98,7 @@ class WatchedLine:
 
 @contextmanager
 def watched_line(bus: ServoBus, clock: Clock = SYSTEM_CLOCK) -> Iterator[WatchedLine]:
-    """Open a bus, find its servos, and yield the line; the bus is closed when the block ends.
+    """Open a bus, find its servos, and yield a recorder of their positions; the bus is closed when the block ends.
 
     Raises:
         BusError: the port cannot be used, no servo answers, or one cannot be read.
@@ -109,7 +120,10 @@ def watched_line(bus: ServoBus, clock: Clock = SYSTEM_CLOCK) -> Iterator[Watched
 
 
 def _present(bus: ServoBus) -> dict[int, int]:
-    """Return model numbers by ID of all servos; scan until nothing new is found, as a busy host misses answers."""
+    """Return model numbers by ID of all servos on the line.
+
+    The line is scanned until a scan finds no new servo, because a busy host may miss answers.
+    """
     found: dict[int, int] = {}
     for _ in range(MOST_SCANS):
         before = len(found)
@@ -143,7 +157,7 @@ def refuse_torque(servo_ids: Sequence[int], port: str) -> None:
 
 
 def record_for(line: WatchedLine, seconds: float) -> HandMotions:
-    """Return the hand motions of the next seconds, recorded without asking the user for each joint."""
+    """Record for the next `seconds` [s], without asking the user for each joint, and return the hand motions."""
     line.take()
     while line.times[-1] - line.times[0] < seconds:
         line.take()
@@ -151,13 +165,15 @@ def record_for(line: WatchedLine, seconds: float) -> HandMotions:
 
 
 def record_guided(line: WatchedLine, matcher: Matcher, user: User, pose: str) -> HandMotions:
-    """Ask for each joint's motion and then for the pose; repeat each step until it is unambiguous.
+    """Ask the user to move each joint and then to hold a known pose, and return the recorded hand motions.
+
+    Each step is repeated until it shows without ambiguity which servo moves the joint.
 
     Args:
-        line: the servos.
-        matcher: judge of each motion.
+        line: recorder of the servos' positions.
+        matcher: finds the servo that a motion moved, or rejects the motion.
         user: the person who moves the arm.
-        pose: description of the pose.
+        pose: description of the pose, for the user.
     """
     steps, found = list[tuple[int, int]](), list[Evidence]()
     for axis in range(matcher.robot.size):
@@ -180,7 +196,7 @@ def record_guided(line: WatchedLine, matcher: Matcher, user: User, pose: str) ->
 
 
 def _posed(line: WatchedLine, matcher: Matcher, user: User, pose: str) -> tuple[int, int]:
-    """Ask the user for the pose until it is held still, and return the row range of its samples."""
+    """Ask the user to hold the known pose until it is held still; return the range (first, end) of its samples."""
     while True:
         user.ask(f"pose: bring the arm to {pose}, hold it still, and press Enter")
         while not user.confirmed():
@@ -197,13 +213,13 @@ def _posed(line: WatchedLine, matcher: Matcher, user: User, pose: str) -> tuple[
 
 
 def _refused(line: WatchedLine, user: User, begin: int, error: DataError) -> None:
-    """Show the user why a step was refused, and drop the samples of that step."""
+    """Show the user why a step was rejected, and drop its samples, which start at index `begin`."""
     del line.rows[begin:], line.times[begin:]
     user.ask(f"not accepted: {error}")
 
 
 def _instruction(robot: Robot, axis: int) -> str:
-    """Return the instruction that asks the user to move one joint."""
+    """Return the instruction that asks the user to move the joint with index `axis`."""
     joint = robot.file.joints[axis]
     how = "in its positive direction, as its panel of the figure of dynid robot poses shows"
     if joint.role == "decoupled":

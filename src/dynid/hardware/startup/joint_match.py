@@ -1,4 +1,4 @@
-"""Evidence that a servo moves a joint: it turned while the user moved this joint by hand, and no other servo did."""
+"""Matching of servos and joints: a servo moves a joint if it alone turned while the user moved this joint by hand."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,12 +21,14 @@ DEG_PER_COUNT = float(np.rad2deg(POSITION_RAD_PER_COUNT))
 
 @dataclass(frozen=True)
 class Follower:
-    """Further servo of a joint: a shadow that obeys by its secondary ID, or one that robot.yaml pairs.
+    """A servo that moves a joint together with the joint's first servo.
+
+    It is either a shadow, which obeys the first servo by its secondary ID, or a servo under `paired` in robot.yaml.
 
     Attributes:
-        index: its column in the recording.
-        direction: sign of its registers relative to the first servo's.
-        shadow: whether it obeys the first servo.
+        index: index of the servo, its column in the recording.
+        direction: sign of its registers relative to those of the first servo, 1 or -1.
+        shadow: whether it is a shadow.
     """
 
     index: int
@@ -36,12 +38,12 @@ class Follower:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The servo that turned while a joint was moved in its positive direction.
+    """The servo that turned while a joint was moved in its positive direction, which shows that it moves the joint.
 
     Attributes:
         axis: index of the joint.
-        index: column of the servo in the recording.
-        turned_deg: how far its register turned, with sign [deg].
+        index: index of the servo, its column in the recording.
+        turned_deg: signed motion of the servo's position register [deg].
         followers: further servos of the joint.
     """
 
@@ -56,11 +58,17 @@ class Matcher:
 
     Args:
         robot: joints in order, with limits and gear ratios; servo IDs may be missing or wrong.
-        servos: servos on the line.
+        servos: the m servos on the line.
+
+    Attributes:
+        robot: the robot.
+        servos: the m servos on the line.
+        followers: further servos of joints, by the index of the joint's first servo.
 
     Raises:
-        ConfigurationError: a joint slides, or motors move several joints.
-        DataError: a servo obeys one that obeys another, or has a homing offset that shifts its zero.
+        ConfigurationError: a joint is prismatic, or motors move several joints.
+        DataError: a servo obeys a servo that itself obeys another servo, or the first servo of a joint has a homing
+            offset, which shifts its zero.
     """
 
     def __init__(self, robot: Robot, servos: Sequence[RecordedServo]) -> None:
@@ -77,7 +85,7 @@ class Matcher:
                 )
 
     def _followers(self) -> dict[int, tuple[Follower, ...]]:
-        """Return the further servos of each joint's first servo, by the column of the first servo."""
+        """Return the further servos of joints, by the index of the joint's first servo."""
         found: dict[int, list[Follower]] = {}
         for index, one in enumerate(self.servos):
             first = self._index.get(-1 if one.obeys is None else one.obeys, index)
@@ -98,16 +106,16 @@ class Matcher:
         return {first: tuple(group) for first, group in found.items()}
 
     def label(self, axis: int) -> str:
-        """Return a description of a joint in words."""
+        """Return number and name of the joint with index `axis` as text."""
         return f"joint {axis + 1} ({self.robot.joint_names[axis]})"
 
     def joint(self, axis: int, counts: IntArray, before: Sequence[Evidence] = ()) -> Evidence:
-        """Return the servo that moved a joint, as evidence from the positions of all servos during the motion.
+        """Return the servo that turned while a joint was moved, as evidence that it moves this joint.
 
         Args:
-            axis: index of the joint that was to be moved.
-            counts: positions of all servos during the motion, (N, m).
-            before: evidence of other joints.
+            axis: index of the joint that the user was asked to move.
+            counts: positions of all servos during the motion, (N, m) [counts].
+            before: evidence found for other joints.
 
         Raises:
             DataError: the evidence is ambiguous; the message says why and what to do.
@@ -135,7 +143,10 @@ class Matcher:
         return found
 
     def leader(self, counts: IntArray) -> int:
-        """Return the column of the servo that turned most in positions (N, m), without further servos of a joint."""
+        """Return the index of the servo that turned most; further servos of joints do not count.
+
+        `counts` are positions of all servos, (N, m) [counts].
+        """
         return self._largest(np.maximum(*_turned(counts)))
 
     def _largest(self, size: FloatArray) -> int:
@@ -143,7 +154,13 @@ class Matcher:
         return int(np.argmax(np.where(first, size, -1.0)))
 
     def _refuse_too_small(self, axis: int, index: int, size: FloatArray) -> None:
-        """Raise DataError if a motion is smaller than `MOVED_DEG`, or larger than the joint's range."""
+        """Raise DataError if a joint's motion is smaller than `MOVED_DEG`, or larger than the joint's range.
+
+        Args:
+            axis: index of the joint.
+            index: index of the servo that turned most.
+            size: motion of each servo, (m,) [deg].
+        """
         joint, name, servo = self.robot.file.joints[axis], self.label(axis), self.servos[index].servo_id
         turned, gear = float(size[index]), abs(joint.gear_ratio)
         if turned < MOVED_DEG * gear:
@@ -160,7 +177,14 @@ class Matcher:
             )
 
     def _refuse_company(self, axis: int, index: int, size: FloatArray, upward: "np.ndarray") -> None:
-        """Raise DataError if servos of other joints turned, too."""
+        """Raise DataError if servos of other joints turned as well.
+
+        Args:
+            axis: index of the joint that the user was asked to move.
+            index: index of the servo that turned most.
+            size: motion of each servo, (m,) [deg].
+            upward: mask of the servos whose register turned upwards, (m,).
+        """
         own = {index, *(one.index for one in self.followers.get(index, ()))}
         others = [one for one in np.argsort(-size) if int(one) not in own]
         if not others or size[index] >= ALONE_FACTOR * size[others[0]]:
@@ -175,7 +199,14 @@ class Matcher:
         )
 
     def _refuse_loose(self, found: Evidence, follower: Follower, up: float, down: float) -> None:
-        """Raise DataError if a further servo does not turn as the first servo of its joint does."""
+        """Raise DataError if a further servo of a joint did not turn like the joint's first servo.
+
+        Args:
+            found: motion of the first servo.
+            follower: the further servo.
+            up: largest motion of the further servo above its start [deg].
+            down: largest motion of the further servo below its start [deg].
+        """
         first, second = self.servos[found.index], self.servos[follower.index]
         turned = up if up > down else -down
         names = f"servo {second.servo_id} {'obeys' if follower.shadow else 'is paired with'} servo {first.servo_id}"
@@ -198,7 +229,9 @@ class Matcher:
             )
 
     def pose(self, counts: IntArray) -> FloatArray:
-        """Return the mean positions of all servos in the pose, (m,) [counts], from (N, m).
+        """Return the mean positions of all servos while the user holds the known pose, (m,) [counts].
+
+        `counts` are the positions of all servos in this time, (N, m) [counts].
 
         Raises:
             DataError: the arm was not held still.
@@ -215,10 +248,10 @@ class Matcher:
 
 
 def refuse_unmatchable(robot: Robot) -> None:
-    """Raise an error for a robot whose joints are not moved by one servo shaft each.
+    """Raise an error for a robot whose servos cannot be matched by moving single joints.
 
     Raises:
-        ConfigurationError: a joint slides, or motors move several joints.
+        ConfigurationError: a joint is prismatic, or motors move several joints.
     """
     if sliding := [name for name, slides in zip(robot.joint_names, robot.prismatic, strict=True) if slides]:
         raise ConfigurationError(
@@ -232,18 +265,24 @@ def refuse_unmatchable(robot: Robot) -> None:
 
 
 def _turned(counts: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Return how far each servo turned above and below its first position, (m,) each [deg], from (N, m)."""
+    """Return the largest motion of each servo above and below its first position, (m,) each [deg].
+
+    `counts` are positions of all servos, (N, m) [counts].
+    """
     positions = unwrapped(counts)
     away = (positions - positions[0]) * DEG_PER_COUNT
     return np.asarray(away.max(axis=0)), np.asarray(-away.min(axis=0))
 
 
 def match_recording(robot: Robot, motions: HandMotions) -> tuple[list[Evidence], FloatArray]:
-    """Return the evidence of each joint, (n,), and the servos' positions in the pose, (m,) [counts].
+    """Find the servo of each joint in a recording of hand motions.
+
+    Returns:
+        The evidence for each of the n joints, and the positions of all m servos in the known pose, (m,) [counts].
 
     Raises:
         ConfigurationError: those of `Matcher`.
-        DataError: the recording has another number of motions, or its evidence is ambiguous.
+        DataError: the number of motions is not that of the joints, or it is ambiguous which servo moves a joint.
     """
     matcher, counts = Matcher(robot, motions.servos), motions.unwrapped
     steps = motions.steps or tuple(find_steps(matcher, motions))
@@ -256,7 +295,9 @@ def match_recording(robot: Robot, motions: HandMotions) -> tuple[list[Evidence],
 
 
 def find_steps(matcher: Matcher, motions: HandMotions) -> Iterator[tuple[int, int]]:
-    """Yield the rows of each joint's motion, then of the pose, in a recording without `steps`.
+    """Yield the range (first, end) of samples for each joint's motion, and last for the pose, as `HandMotions.steps`.
+
+    The motions in the recording are separated by standstill.
 
     Raises:
         DataError: the number of motions is not that of the joints, or the arm does not stand still at the end.

@@ -1,4 +1,4 @@
-"""Scan of a servo line for IDs, baud rates and settings, for an arm whose robot.yaml is still to be written."""
+"""Scan of a serial line for servos, their IDs, baud rates and settings, for an arm without a robot.yaml."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class FoundServo:
     snapshot: Snapshot | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all data of the servo as plain values, such as for JSON."""
+        """Return all data of the servo as a dictionary of plain values, for JSON."""
         found: dict[str, Any] = {"id": self.servo_id, "baudrate": self.baudrate, "model_number": self.model_number}
         one = self.snapshot
         if one is None:
@@ -62,7 +62,7 @@ def scan_port(
     clock: Clock = SYSTEM_CLOCK,
     opener: Callable[[str, int], WaitingPortHandler] = open_port,
 ) -> list[FoundServo]:
-    """Find all servos on a line; nothing is written to them.
+    """Return all servos that answer on a line at any of the given baud rates; nothing is written to them.
 
     Args:
         port: path of the serial device.
@@ -96,7 +96,14 @@ def _registers(bus: ServoBus, servo_id: int) -> Snapshot | None:
 
 
 def blocks(found: Sequence[FoundServo], port: str) -> dict[str, Any]:
-    """Return the blocks `servos` and `bus` of robot.yaml for the found servos; torque constants are proposals."""
+    """Return the blocks `servos` and `bus` of robot.yaml for the found servos.
+
+    Torque constants are proposals, and 1 for models without published data.
+
+    Args:
+        found: the servos.
+        port: path of the serial device.
+    """
     models = {one.model_number: one.snapshot.model for one in found if one.snapshot is not None}
     servos = {
         model.name: {"model_number": number, "torque_constant_nm_per_a": model.torque_constant_nm_per_a or 1.0}
@@ -112,7 +119,7 @@ def blocks(found: Sequence[FoundServo], port: str) -> dict[str, Any]:
 
 
 def oddities(found: Sequence[FoundServo], robot: Robot | None) -> Iterator[str]:
-    """Yield inconsistencies among the found servos, and between them and a robot's file."""
+    """Yield a sentence for each inconsistency among the found servos, and between them and a robot's file, if any."""
     rates = {one.baudrate for one in found}
     if len(rates) > 1:
         listed = "; ".join(f"{rate}: {_ids(one for one in found if one.baudrate == rate)}" for rate in sorted(rates))
@@ -134,7 +141,7 @@ def oddities(found: Sequence[FoundServo], robot: Robot | None) -> Iterator[str]:
 
 
 def _against(found: Sequence[FoundServo], robot: Robot) -> Iterator[str]:
-    """Yield the differences between the found servos and a robot's file."""
+    """Yield a sentence for each difference between the found servos and a robot's file."""
     by_id = {one.servo_id: one for one in found}
     for wired in robot.wired_servos:
         one = by_id.get(wired.servo_id)

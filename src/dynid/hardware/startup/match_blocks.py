@@ -1,4 +1,7 @@
-"""Blocks of robot.yaml that follow from hand motions: servos of each joint, with signs and zeros."""
+"""Blocks of robot.yaml that follow from hand motions: the servos of each joint, with their signs and zeros.
+
+In the recording, the user first moves each joint alone by hand, and then holds the arm in a known pose.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,13 +29,14 @@ FIELDS = ("servo_id", "servo_model", "direction", "reverse_mode", "centre_count"
 
 @dataclass(frozen=True)
 class JointMatch:
-    """Servo, sign and zero of a joint, as its hand motion shows them.
+    """Servo, sign and zero of a joint, as its hand motion and the known pose show them.
 
     Attributes:
         name: name of the joint.
         turned_deg: signed motion of the servo's register while the joint was moved in its positive direction [deg].
-        zero_error_deg: error of robot.yaml's zero as an angle of the joint, known up to whole turns of the servo [deg].
-        row: entry of the joint under `joints` of robot.yaml.
+        zero_error_deg: error of the joint's zero in robot.yaml as a joint angle [deg]; whole turns of the servo are not
+            noticed.
+        row: proposed entry of the joint under `joints` of robot.yaml.
         changes: changed fields, as "field: old -> new".
     """
 
@@ -43,7 +47,10 @@ class JointMatch:
     changes: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all data of the match as plain values, with defaults of robot.yaml for fields that the row lacks."""
+        """Return all data of the match as a dictionary of plain values, for JSON.
+
+        Fields that `row` does not contain get the defaults of robot.yaml.
+        """
         fields = {key: self.row.get(key, Joint.model_fields[key].default) for key in FIELDS}
         fields["shadow_ids"] = list(fields["shadow_ids"])
         found = {"name": self.name, "turned_deg": round(self.turned_deg, 1)}
@@ -68,14 +75,14 @@ class Proposal:
 def propose(
     robot: Robot, motions: HandMotions, found: Sequence[Evidence], reference: FloatArray, pose: FloatArray
 ) -> Proposal:
-    """Return the blocks of robot.yaml that follow from the evidence.
+    """Return the blocks of robot.yaml that follow from hand motions, with the inconsistencies found.
 
     Args:
         robot: the robot; values that the motions do not show stay as in its file.
-        motions: the recording.
-        found: evidence of each joint, (n,).
-        reference: positions of all servos in the pose, (m,) [counts].
-        pose: angles of the joints in the pose, (n,) [rad].
+        motions: recording of the hand motions.
+        found: for each of the n joints, the servo that moves it.
+        reference: positions of all servos in the known pose, (m,) [counts].
+        pose: joint angles in the known pose, (n,) [rad].
     """
     names = {one.model_number: _model_name(robot, one.model_number) for one in motions.servos}
     joints = tuple(
@@ -104,7 +111,17 @@ def _match(
     names: Mapping[int, str],
     centre: int,
 ) -> JointMatch:
-    """Return the entry of one joint: its servo, its direction, and its zero if robot.yaml's is wrong."""
+    """Return servo, direction and zero of one joint; the zero of robot.yaml is kept unless it is clearly wrong.
+
+    Args:
+        joint: the joint in robot.yaml.
+        motions: recording of the hand motions.
+        found: the servo that moves the joint.
+        reference: positions of all servos in the known pose, (m,) [counts].
+        angle: angle of the joint in the known pose [rad].
+        names: names of the servo models by model number.
+        centre: position register at angle zero according to robot.yaml [counts].
+    """
     servo = motions.servos[found.index]
     direction = int(np.sign(found.turned_deg * joint.gear_ratio))
     measured = _centre(float(reference[found.index]), direction, joint, angle - joint.zero_offset_rad)
@@ -127,7 +144,15 @@ def _match(
 def _pair(
     joint: Joint, motions: HandMotions, reference: FloatArray, found: Follower, first: tuple[float, int]
 ) -> dict[str, Any]:
-    """Return an entry under `paired`; `first` is the position of the first servo in the pose, and its centre."""
+    """Return the entry of a further servo under `paired` in robot.yaml.
+
+    Args:
+        joint: the joint in robot.yaml.
+        motions: recording of the hand motions.
+        reference: positions of all servos in the known pose, (m,) [counts].
+        found: the further servo.
+        first: position in the known pose and position at angle zero of the joint's first servo [counts].
+    """
     servo = motions.servos[found.index]
     own = {"servo_id": servo.servo_id, "direction": found.direction, "reverse_mode": servo.reverse_mode}
     position, centre = first
@@ -143,7 +168,14 @@ def _pair(
 
 
 def _centre(position: float, direction: int, joint: Joint, angle: float) -> float:
-    """Return the register at angle zero [counts], from its value [counts] and the joint's angle [rad] in the pose."""
+    """Return the value of a servo's position register at joint angle zero [counts].
+
+    Args:
+        position: value of the register in the known pose [counts].
+        direction: sign of the register relative to the joint angle times the gear ratio, 1 or -1.
+        joint: joint with the gear ratio.
+        angle: angle of the joint in the known pose [rad].
+    """
     return position - direction * joint.gear_ratio * float(np.rad2deg(angle)) / DEG_PER_COUNT
 
 
@@ -164,14 +196,20 @@ def _changes(joint: Joint, row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _model_name(robot: Robot, number: int) -> str:
-    """Return the name of a servo model under `servos`: robot.yaml's own, else the maker's."""
+    """Return the name of a servo model for the block `servos`: that of robot.yaml, else the manufacturer's."""
     own = [name for name, servo in robot.file.servos.items() if servo.model_number == number]
     known = DYNAMIXELS.get(number)
     return own[0] if own else f"model_{number}" if known is None else known.name
 
 
 def _servos(robot: Robot, names: Mapping[int, str], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the block `servos`: entries of robot.yaml for models that it contains, else proposals."""
+    """Return the block `servos` with the models in `rows`: entries of robot.yaml if it has them, else proposals.
+
+    Args:
+        robot: the robot.
+        names: names of servo models by model number.
+        rows: entries of the joints, which name their servo models.
+    """
     used = {row["servo_model"] for row in rows}
     block: dict[str, Any] = {}
     for number, name in names.items():
@@ -194,7 +232,7 @@ def _bus(robot: Robot, motions: HandMotions, servos: int, idle: list[int]) -> di
 
 
 def _strangers(robot: Robot, idle: Sequence[int]) -> Iterator[str]:
-    """Yield a sentence on servos that moved no joint and are not among other_ids yet."""
+    """Yield a sentence on the servos that moved no joint, with IDs `idle`, if other_ids of robot.yaml lacks them."""
     if strangers := [str(one) for one in idle if one not in robot.file.bus.other_ids]:
         yield (
             f"servos that moved no joint of {robot.name}: {', '.join(strangers)}; other_ids lists them now, which "
@@ -213,7 +251,15 @@ def _undrivable(motions: HandMotions, used: set[int]) -> Iterator[str]:
 def _outside(
     robot: Robot, motions: HandMotions, found: Sequence[Evidence], reference: FloatArray, pose: FloatArray
 ) -> Iterator[str]:
-    """Yield the joints that would have been far outside their limits while they were moved by hand."""
+    """Yield a sentence for each joint that, by this match, was far outside its limits during the hand motions.
+
+    Args:
+        robot: the robot.
+        motions: recording of the hand motions.
+        found: for each of the n joints, the servo that moves it.
+        reference: positions of all servos in the known pose, (m,) [counts].
+        pose: joint angles in the known pose, (n,) [rad].
+    """
     turned = (motions.unwrapped - reference) * DEG_PER_COUNT
     for joint, one in zip(robot.file.joints, found, strict=True):
         sign = np.sign(one.turned_deg) / abs(joint.gear_ratio)
@@ -229,7 +275,7 @@ def _outside(
 
 
 def _invalid(robot: Robot, blocks: Mapping[str, Any]) -> Iterator[str]:
-    """Yield reasons why robot.yaml with these blocks would be invalid, or would leave a joint's angle ambiguous."""
+    """Yield the reasons why robot.yaml with these blocks would be invalid, or would leave a joint angle ambiguous."""
     try:
         file = RobotFile.model_validate(robot.file.model_dump(mode="json", exclude_unset=True) | dict(blocks))
         yield from beyond_encoder(Robot(file, robot.folder))

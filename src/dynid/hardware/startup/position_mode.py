@@ -1,7 +1,8 @@
-"""Position mode with goal current 0: the state in which servos are left, because they stay in place when enabled.
+"""Position mode with goal current 0: the state in which the driver leaves servos, so that they stay in place later.
 
-In current mode, a servo has its current limit as goal after power-on and after a change of mode, and it obeys no
-position limits. It would run away when any program switches its torque on. In position mode it stays where it is.
+In current mode, a servo's goal current is its current limit after power-on and after a change of mode, and the servo
+obeys no position limits. It would run away when any program switches its torque on. In position mode it stays where it
+is.
 """
 
 from collections.abc import Iterable
@@ -18,7 +19,7 @@ CONSEQUENCE = (
 
 
 def leave_position_mode(bus: ServoBus, servo_ids: Iterable[int]) -> list[int]:
-    """Set servos whose torque is off to position mode with goal current 0; return those that did not confirm it."""
+    """Set servos whose torque is off to position mode with goal current 0; return the IDs that did not confirm it."""
     unconfirmed = list(servo_ids)
     for _ in range(CONFIRM_ATTEMPTS):
         unconfirmed = [servo_id for servo_id in unconfirmed if not _took_position_mode(bus, servo_id)]

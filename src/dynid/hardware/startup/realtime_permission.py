@@ -1,4 +1,4 @@
-"""Permission of real-time programs by the kernel: whether this user may run them, and for how long."""
+"""Permission of real-time programs by the kernel: whether this user may run them, and their limit of processor time."""
 
 import os
 import subprocess  # nosec - a fixed argument list, no shell
@@ -13,7 +13,10 @@ _PERMISSION_TEST = "import os; os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_
 
 
 def read_limit(folder: Path = FOLDER) -> RealtimeLimit | None:
-    """Return the kernel's limit of real-time programs; None if there is none, or it cannot be read."""
+    """Return the kernel's limit of the processor time of real-time programs, from the files in `folder`.
+
+    It is None if there is no limit, or if it cannot be read.
+    """
     try:
         runtime, period = (
             int((folder / f"sched_rt_{name}_us").read_text(encoding="ascii")) for name in ("runtime", "period")

@@ -1,4 +1,4 @@
-"""Checks of servos before an arm is driven, from their registers; each finding includes a remedy."""
+"""Checks of servos' registers before an arm is driven; each finding includes a remedy."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -29,10 +29,10 @@ class Finding:
 
     Attributes:
         check: name of the check, a word or two.
-        level: `ok`; `warning`, the arm can be driven; `error`, something must be done first.
+        level: "ok"; "warning" if the arm can be driven nevertheless; "error" if something must be done first.
         text: description of the finding.
-        remedy: what to do, '' for nothing.
-        fix: name under which `dynid doctor --fix` does it, '' if it needs a person.
+        remedy: what the user can do; '' if nothing needs to be done.
+        fix: name of the fix with which `dynid doctor --fix` applies the remedy; '' if there is no such fix.
         servo_ids: IDs of the servos concerned.
     """
 
@@ -45,12 +45,12 @@ class Finding:
 
 
 def with_arguments(text: str, arguments: str) -> str:
-    """Return a text in which each `dynid doctor --fix` also has the port and other arguments of this run."""
+    """Return a text in which `arguments`, such as the port, are inserted into each command `dynid doctor --fix`."""
     return text.replace("dynid doctor --fix", f"dynid doctor {arguments} --fix")
 
 
 def judge_servos(robot: Robot, settings: SafetySettings, snapshots: Sequence[Snapshot]) -> list[Finding]:
-    """Return findings on all faults of a robot's servos; empty if there are none.
+    """Return findings on all faults of a robot's servos; an empty list if there are none.
 
     Args:
         robot: the robot.
@@ -68,11 +68,11 @@ def judge_servos(robot: Robot, settings: SafetySettings, snapshots: Sequence[Sna
 
 
 def required_settings(wired: WiredServo) -> dict[Register, int]:
-    """Return the values that a servo's EEPROM must have for the cycle, by register.
+    """Return the raw values that a servo's EEPROM registers must have for the control cycle, by register.
 
-    Drive mode 0 switches torque on only on request; its reverse bit is that of robot.yaml. The PWM limit is full, as
-    less would limit the current. The secondary ID is the servo that a shadow obeys, else none. Torque stays off at
-    power-on.
+    With this drive mode, torque comes on only on request; the reverse bit is that of robot.yaml. The PWM limit is the
+    full PWM, because a lower limit would limit the current. The secondary ID of a shadow is the ID of the servo that it
+    obeys; other servos have none. The startup configuration leaves torque off at power-on.
     """
     return {
         table.RETURN_DELAY_TIME: 0,
@@ -85,7 +85,7 @@ def required_settings(wired: WiredServo) -> dict[Register, int]:
 
 
 def _state(label: str, snapshot: Snapshot, settings: SafetySettings) -> Iterator[Finding]:
-    """Yield findings on a servo's present state: error, torque, voltage, temperature."""
+    """Yield findings on faults of a servo's present state: hardware error, torque on, voltage, temperature."""
     ids = (snapshot.servo_id,)
     if status := snapshot.get(table.HARDWARE_ERROR_STATUS):
         text = f"{label} reports {table.hardware_error_text(status)}"
@@ -115,9 +115,9 @@ def _state(label: str, snapshot: Snapshot, settings: SafetySettings) -> Iterator
 
 
 def _wiring(robot: Robot, snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
-    """Yield findings on the reverse mode and the secondary ID of servos.
+    """Yield findings on servos whose reverse mode or secondary ID differs from robot.yaml.
 
-    Both depend on how the arm is built, so the program never changes them.
+    Both depend on how the arm is built, so dynid never changes them.
     """
     for wired, snapshot in zip(robot.wired_servos, snapshots, strict=True):
         ids, label = (snapshot.servo_id,), wired.label
@@ -177,12 +177,18 @@ def _apart(robot: Robot, snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
 
 
 def _speed(snapshot: Snapshot) -> float:
-    """Return the speed that a servo reports [rad/s]."""
+    """Return the magnitude of the velocity that a servo reports [rad/s]."""
     return abs(snapshot.get(table.PRESENT_VELOCITY)) * table.VELOCITY_RAD_S_PER_COUNT
 
 
 def _setup(wired: WiredServo, snapshot: Snapshot, wanted_a: float) -> Iterator[Finding]:
-    """Yield findings on a servo's set-up: zero, current limit, firmware, goal PWM."""
+    """Yield findings on faults of a servo's set-up: homing offset, model, current limit, firmware, goal PWM.
+
+    Args:
+        wired: the servo in robot.yaml.
+        snapshot: registers of the servo.
+        wanted_a: current limit of its joint in robot.yaml [A].
+    """
     ids, label, model = (snapshot.servo_id,), wired.label, snapshot.model
     if (offset := snapshot.get(table.HOMING_OFFSET)) and wired.first:  # homing offsets align the other servos
         degrees = math.degrees(offset * table.POSITION_RAD_PER_COUNT)
@@ -210,7 +216,13 @@ def _setup(wired: WiredServo, snapshot: Snapshot, wanted_a: float) -> Iterator[F
 
 
 def _own_protection(label: str, snapshot: Snapshot, settings: SafetySettings) -> Iterator[Finding]:
-    """Yield findings on the limits at which a servo switches itself off, or raises an alert."""
+    """Yield findings on unsuitable limits at which a servo switches itself off or reports an alert.
+
+    Args:
+        label: description of the servo.
+        snapshot: registers of the servo.
+        settings: settings of the safety guard.
+    """
     ids = (snapshot.servo_id,)
     shutdown = snapshot.get(table.SHUTDOWN)
     if missing := NEEDED_SHUTDOWN & ~shutdown:
@@ -241,14 +253,14 @@ def _own_protection(label: str, snapshot: Snapshot, settings: SafetySettings) ->
 
 
 def _volts(snapshot: Snapshot) -> tuple[float, float, float]:
-    """Return the present, lowest allowed and highest allowed voltage [V]."""
+    """Return a servo's present input voltage, and its lowest and highest allowed input voltage [V]."""
     registers = (table.PRESENT_INPUT_VOLTAGE, table.MIN_VOLTAGE_LIMIT, table.MAX_VOLTAGE_LIMIT)
     volts, low, high = (snapshot.get(register) * table.VOLTAGE_V_PER_COUNT for register in registers)
     return volts, low, high
 
 
 def _firmware(snapshots: Sequence[Snapshot]) -> list[Finding]:
-    """Return a finding if servos of one model have different firmware versions."""
+    """Return a list with one finding if servos of a model have different firmware versions, else an empty list."""
     versions: dict[int, dict[int, list[str]]] = {}
     for one in snapshots:
         same = versions.setdefault(one.get(table.MODEL_NUMBER), {})
@@ -265,10 +277,10 @@ def _firmware(snapshots: Sequence[Snapshot]) -> list[Finding]:
 
 
 def eeprom_differences(robot: Robot, snapshots: Sequence[Snapshot]) -> list[tuple[int, Register, int, int]]:
-    """Return (servo ID, register, found, wanted) of every EEPROM setting that differs from the needed value.
+    """Return (servo ID, register, present value, needed value) of every EEPROM setting that has a wrong value.
 
-    Settings that depend on how the arm is built, see `_wiring`, are left out: the owner decides on them, and a
-    difference is an error.
+    Two settings are left out, because they depend on how the arm is built, and are reported by `_wiring`: the reverse
+    bit of the drive mode, and a secondary ID by which a servo obeys another servo of the robot contrary to robot.yaml.
     """
     differences = []
     for wired, snapshot in zip(robot.wired_servos, snapshots, strict=True):
@@ -284,9 +296,10 @@ def eeprom_differences(robot: Robot, snapshots: Sequence[Snapshot]) -> list[tupl
 
 
 def unfit_settings(robot: Robot, snapshots: Sequence[Snapshot]) -> list[tuple[int, Register, int, int]]:
-    """Return the EEPROM differences that need consent to change: all except position mode.
+    """Return the wrong EEPROM settings that need consent to change, in the form of `eeprom_differences`.
 
-    The driver leaves servos in position mode, so it finds them in it at the next start.
+    These are all except position mode instead of current mode: the driver itself leaves servos in position mode, and
+    finds them in it at the next start.
     """
     return [
         (servo_id, register, found, wanted)
@@ -296,7 +309,7 @@ def unfit_settings(robot: Robot, snapshots: Sequence[Snapshot]) -> list[tuple[in
 
 
 def _settings(robot: Robot, snapshots: Sequence[Snapshot]) -> list[Finding]:
-    """Return one finding about all EEPROM settings that differ; empty if none differs."""
+    """Return a list with one finding about all wrong EEPROM settings; an empty list if there are none."""
     by_value: dict[tuple[Register, int, int], list[int]] = {}
     for servo_id, register, found, wanted in unfit_settings(robot, snapshots):
         by_value.setdefault((register, found, wanted), []).append(servo_id)

@@ -1,4 +1,4 @@
-"""Search for the servos on a line, and snapshots of their registers; nothing is changed."""
+"""Search for the servos on a serial line, and reading of their registers; nothing is changed."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,14 +28,14 @@ _BLOCKS = (
 
 @dataclass(frozen=True)
 class Presence:
-    """Servos that answer on a line, compared with a robot's.
+    """Servos that answer on a serial line, compared with those of a robot's file.
 
     Attributes:
         models: model numbers by ID, of all servos that answer.
-        missing: IDs of the robot that do not answer.
-        unexpected: IDs that answer and are not the robot's.
-        wrong: IDs of the robot at which another model answers.
-        garbled: IDs that send corrupted packets: two servos with one ID, or a bad line.
+        missing: IDs of the robot's servos that do not answer.
+        unexpected: IDs of servos that answer, but are neither the robot's nor among its other_ids.
+        wrong: IDs of the robot's servos that answer with another model number.
+        garbled: IDs of the robot's servos that send corrupted packets: two servos have the same ID, or the line is bad.
     """
 
     models: Mapping[int, int]
@@ -46,15 +46,19 @@ class Presence:
 
     @property
     def complete(self) -> bool:
-        """Whether the robot's servos answer, and no others."""
+        """Whether all of the robot's servos answer correctly, and no unexpected ones."""
         return not (self.missing or self.unexpected or self.wrong or self.garbled)
 
 
 def find_servos(bus: ServoBus, robot: Robot, simulated: bool) -> Presence:
-    """Ping every servo of the robot, then find unexpected ones by a broadcast ping.
+    """Ping every servo of the robot, then find unexpected servos by a broadcast ping; return which servos answer.
 
-    The first servo that does not answer costs a second, each further one 60 ms: a busy host may delay answers that
-    long.
+    The first silent servo costs a second, each further one 60 ms, because a busy host may delay answers.
+
+    Args:
+        bus: an open bus.
+        robot: the expected robot.
+        simulated: whether the line is simulated, which shortens the search.
 
     Raises:
         SilentLineError: servos answered before, but none does any more.
@@ -88,14 +92,15 @@ def find_servos(bus: ServoBus, robot: Robot, simulated: bool) -> Presence:
 def _ping_each(
     bus: ServoBus, servo_ids: Sequence[int], waits_s: Sequence[float], models: dict[int, int], garbled: list[int]
 ) -> None:
-    """Ping servos, and record model numbers and corrupted answers; only the first silent one gets the full wait.
+    """Ping servos, and record model numbers and corrupted answers.
 
     Args:
         bus: an open bus.
         servo_ids: IDs to ping.
-        waits_s: wait time of each attempt, until a servo was silent [s].
-        models: receives model numbers by ID.
-        garbled: receives IDs that send corrupted packets.
+        waits_s: wait time of each attempt [s], up to and including the first silent servo; shorter ones (`QUICK_S`)
+            apply to the servos after it.
+        models: output, model numbers by ID.
+        garbled: output, IDs of the servos that send corrupted packets.
     """
     for servo_id in servo_ids:
         try:
@@ -109,7 +114,12 @@ def _ping_each(
 
 
 def find_elsewhere(bus: ServoBus, simulated: bool) -> dict[int, list[tuple[int, int]]]:
-    """Return (ID, model number) of the servos that answer at other baud rates, by rate [bit/s]."""
+    """Return (ID, model number) of the servos that answer at each other baud rate [bit/s].
+
+    Args:
+        bus: an open bus; its baud rate is not tried.
+        simulated: whether the line is simulated, which shortens the search.
+    """
     found = {}
     for baudrate in OTHER_BAUD_RATES:
         if baudrate != bus.baudrate:
@@ -121,7 +131,10 @@ def find_elsewhere(bus: ServoBus, simulated: bool) -> dict[int, list[tuple[int, 
 
 
 def _is_there(bus: ServoBus, servo_id: int) -> bool:
-    """Return whether a servo answers at this baud rate; a scan may have found a late answer at another rate."""
+    """Return whether a servo answers at the bus' present baud rate.
+
+    This verifies a scan, which may have received a late answer to a ping at another rate.
+    """
     try:
         bus.ping(servo_id)
     except BusTimeoutError:
@@ -133,7 +146,9 @@ def _is_there(bus: ServoBus, servo_id: int) -> bool:
 
 
 def scan_line(bus: ServoBus, simulated: bool, expected: Collection[int] = ()) -> list[tuple[int, int]]:
-    """Return (ID, model number) of all servos on the line; repeat the scan if no expected one answered in time.
+    """Return (ID, model number) of all servos on the line, found by a broadcast ping.
+
+    The scan is repeated once if servos are expected and none answered in time.
 
     Args:
         bus: an open bus.
@@ -151,14 +166,19 @@ def scan_line(bus: ServoBus, simulated: bool, expected: Collection[int] = ()) ->
 
 
 class Snapshot:
-    """Registers of one servo at the time of reading."""
+    """Values of one servo's registers at the time of reading.
+
+    Args:
+        servo_id: ID of the servo.
+        blocks: register bytes by the address of their first byte.
+    """
 
     def __init__(self, servo_id: int, blocks: Mapping[int, bytes]) -> None:
         self.servo_id = servo_id
         self._blocks = blocks
 
     def get(self, register: Register) -> int:
-        """Return a register's raw value.
+        """Return the raw value of a register.
 
         Raises:
             KeyError: the register was not read.
@@ -170,7 +190,7 @@ class Snapshot:
 
     @property
     def model(self) -> Dynamixel | None:
-        """Model of the servo, by its register; None if dynid does not know the number."""
+        """Model of the servo, by its model number register; None if the number is unknown."""
         return DYNAMIXELS.get(self.get(table.MODEL_NUMBER))
 
     @property
@@ -181,7 +201,7 @@ class Snapshot:
 
 
 def read_snapshot(bus: ServoBus, servo_id: int) -> Snapshot:
-    """Return the registers of one servo that a start depends on.
+    """Return the values of all registers of one servo on which the start of a driver depends.
 
     Raises:
         MuteServoError: the servo answers pings, but no reads.

@@ -1,4 +1,4 @@
-"""Division of a recording into motions and standstill."""
+"""Division of a recording of hand motions into motions and standstill."""
 
 import numpy as np
 from scipy import ndimage
@@ -13,11 +13,11 @@ MOST_GAP_S = 0.3  # longest gap between samples, in which a hand turns a joint b
 
 
 def moving_ranges(time: FloatArray, position_deg: FloatArray) -> tuple[list[tuple[int, int]], int]:
-    """Return the row ranges of all motions, and the row from which the arm stands still to the end.
+    """Return the range (first, end) of samples of each motion, and the first sample of the standstill at the end.
 
     Args:
-        time: times, (N,) [s].
-        position_deg: positions, (N, m) [deg].
+        time: times of the samples, (N,) [s].
+        position_deg: positions of the servos, (N, m) [deg].
 
     Raises:
         DataError: samples are missing, or the arm does not stand still at the end.
@@ -37,7 +37,12 @@ def moving_ranges(time: FloatArray, position_deg: FloatArray) -> tuple[list[tupl
 
 
 def _moving(time: FloatArray, position_deg: FloatArray) -> "np.ndarray":
-    """Return a mask (N,) of the rows around which the arm moves."""
+    """Return a mask (N,) of the samples around which the arm moves.
+
+    Args:
+        time: times of the samples, (N,) [s].
+        position_deg: positions of the servos, (N, m) [deg].
+    """
     first = np.searchsorted(time, time - WINDOW_S / 2)
     last = np.searchsorted(time, time + WINDOW_S / 2, side="right")
     spans = (np.ptp(position_deg[a:b], axis=0).max() for a, b in zip(first, last, strict=True))
@@ -45,5 +50,5 @@ def _moving(time: FloatArray, position_deg: FloatArray) -> "np.ndarray":
 
 
 def _runs(flags: "np.ndarray") -> list[tuple[int, int]]:
-    """Return first and last row (exclusive) of each run of True."""
+    """Return the range (first index, end) of each run of True in a mask (N,); the index `end` is not included."""
     return [(rows.start, rows.stop) for (rows,) in ndimage.find_objects(ndimage.label(flags)[0])]
