@@ -23,7 +23,7 @@ class Arming:
     Args:
         bus: the open bus.
         robot: names and current limits.
-        watchdog_count: value for the bus watchdogs, in counts.
+        watchdog_count: timeout of the bus watchdogs, as a register value (steps of 20 ms).
         slow: stores the settings that were read back, as the reference for later changes.
     """
 

@@ -30,11 +30,11 @@ class CycleRate:
     """A chosen cycle rate, and the measurements behind it.
 
     Attributes:
-        rate_hz: one of `RATES_HZ`.
+        rate_hz: one of `RATES_HZ` [Hz].
         cycle_s: period of the cycle [s].
         round_trip_s: time of a read of all servos and the write of their goal currents [s].
         slow_s: time of a read of slow data (temperature, errors, settings) [s].
-        allowed_hz: highest rate that these times allow; 0 if they allow none.
+        allowed_hz: highest of `RATES_HZ` that these times allow [Hz]; 0 if they allow none.
         fixed: whether a user has fixed the rate.
     """
 
@@ -47,7 +47,7 @@ class CycleRate:
 
     @property
     def too_fast(self) -> bool:
-        """Whether a rate that a user fixed is above the highest that the line allows."""
+        """Whether the cycle rate is higher than the line allows; this is possible if a user has fixed it."""
         return self.rate_hz > self.allowed_hz
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class CycleRate:
 
 
 def period_s(rate_hz: int) -> float:
-    """Return the cycle time of a rate of `RATES_HZ` [s].
+    """Return the cycle time [s] of a rate, which must be one of `RATES_HZ`.
 
     Raises:
         ConfigurationError: the rate is not in `RATES_HZ`.

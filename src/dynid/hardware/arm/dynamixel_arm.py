@@ -78,8 +78,8 @@ class DynamixelArm:
         watchdog_s: silence of the bus after which a servo stops by itself [s]; 0.02 to 0.1.
         reply_margin_s: wait time of a read for replies beyond their time on the wire [s].
         clock: clock of the arm and its control loop.
-        start: additional actions that `open` may take; None allows none on a real line, and writing the EEPROM on a
-            simulated one.
+        start: additional actions that `open` may take. None allows no action on a real line; on a simulated line, it
+            allows the correction of EEPROM settings.
         opener: opens the port, see `ServoBus`.
 
     Attributes:
@@ -141,7 +141,7 @@ class DynamixelArm:
 
     @property
     def counters(self) -> CycleCounters:
-        """Error counters of the reads."""
+        """Error counters of the reads of the servos."""
         return self.cycle.counters
 
     def open(self) -> None:

@@ -1,10 +1,9 @@
 """Hold of joints by their own servos, in position mode, while these servos do not answer the driver.
 
 Instructions may still reach a servo whose answers are lost. They are sync writes, which servos do not confirm, so each
-is sent twice.
-Only a few instructions are sent per control cycle, because the other motors need their currents meanwhile. The goal
-current is set to 0 as well, although position mode does not use it: a servo that boots in between stays in current
-mode, and a nonzero goal current would make it run away when torque comes on.
+is sent twice. Only a few instructions are sent per control cycle, because the other motors need their currents
+meanwhile. The goal current is set to 0 as well, although position mode does not use it: a servo that boots in between
+stays in current mode, and a nonzero goal current would make it run away when torque comes on.
 """
 
 from collections import deque

@@ -66,8 +66,8 @@ LONGEST_FACTOR = 3.0  # ratio of the longest wait by the system clock to the tim
 def succeeds_within(clock: Clock, attempt: Callable[[float], bool], timeout_s: float) -> bool:
     """Return whether an attempt succeeds within a timeout in the arm's time.
 
-    The clock of a simulated arm runs slowly if a busy host holds it, and lowering that arm takes longer accordingly. So
-    the attempt may take up to `LONGEST_FACTOR` times as long by the system clock.
+    The clock of a simulated arm runs slowly if it pauses for a busy host, and lowering that arm takes longer
+    accordingly. So the attempt may take up to `LONGEST_FACTOR` times as long by the system clock.
 
     Args:
         clock: the arm's clock.

@@ -151,7 +151,10 @@ class ServoBus:
     # -- set-up, one servo at a time ---------------------------------------------------------------------------
 
     def patiently(self) -> AbstractContextManager[None]:
-        """Wait for each servo as long as a busy host needs while the block runs; see `Dialogue.patiently`."""
+        """Wait up to a second for each servo's answer while the block runs, because a busy host may delay answers.
+
+        See `Dialogue.patiently`.
+        """
         return self.dialogue.patiently()
 
     def ping(self, servo_id: int, waits_s: Sequence[float] = QUICK_S) -> int:

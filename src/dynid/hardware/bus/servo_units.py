@@ -34,7 +34,8 @@ class ServoUnits:
     def rows(self, robot: Robot) -> FloatArray:
         """Return the constants (6, n) that the compiled conversions in `state_kernels` need.
 
-        The rows are CENTRE, POSITION, VELOCITY, CURRENT, ZERO and CONSTANT. Each motor must move one joint only.
+        The rows are centre counts; position, velocity and current per count; zero offsets and torque constants of the
+        joints. Each motor must move one joint only.
         """
         found = np.empty((6, robot.size))
         found[CENTRE], found[POSITION], found[VELOCITY] = self._centres, self._position, self._velocity

@@ -1,4 +1,4 @@
-"""The 1 kHz exchange with all servos: one (fast) sync read of their state, one sync write of their goal currents."""
+"""The 1 kHz exchange with all servos: a sync read (or fast sync read) of states, and a sync write of goal currents."""
 
 from collections.abc import Callable, Sequence
 from itertools import cycle as endless
@@ -157,9 +157,9 @@ class StateCycle:
     def read(self, meanwhile: Callable[[], None] | None = None) -> StateReading:
         """Return the state of all servos: raw values (counts) of current, velocity and position, (n,) each.
 
-        If the previous read was not answered in time, the end of the quarantine is awaited first. If the quarantine is
-        long, the wait stops early; then nothing is requested, and no value is valid. Missing or wrong replies never
-        raise an error, see `StateReading.valid`. The returned object is overwritten by the next call.
+        If the previous read was not answered in time, this read first waits (quarantine), so that a late reply cannot
+        collide with the new ones. If that takes too long, nothing is requested, and no value is valid. Missing or wrong
+        replies never raise an error, see `StateReading.valid`. The returned object is overwritten by the next call.
 
         Args:
             meanwhile: called once while the bytes are on the wire.
@@ -212,7 +212,7 @@ class StateCycle:
             self._retry_one(port)
 
     def _read_nothing(self) -> None:
-        """Mark all values as not valid, for a read in which the quarantine allowed no request."""
+        """Mark all values as not valid, for a read without a request, because a late reply may still come."""
         reading = self._reading
         reading.valid[:] = reading.complete = reading.repeated = False
         reading.errors[:] = 0
@@ -267,7 +267,11 @@ class StateCycle:
         return True
 
     def _wait_out_quarantine(self, longest_s: float = LONGEST_QUARANTINE_S) -> bool:
-        """Wait for the end of the quarantine, at most `longest_s` [s]; return whether it has ended."""
+        """Wait until late replies to earlier reads cannot come any more, but at most `longest_s` [s].
+
+        Returns:
+            Whether this wait time (quarantine) has ended.
+        """
         quarantine_s = (self._quarantine_until_ns - self.bus.clock.monotonic_ns()) * 1e-9
         if quarantine_s > 0:
             self.bus.clock.sleep(min(quarantine_s, longest_s))
@@ -318,9 +322,9 @@ class StateCycle:
         return answered
 
     def _leave_out(self, silent: NDArray[np.bool_]) -> None:
-        """Count misses of servos that were silent while others answered; leave servos with two out of further reads.
+        """Count misses of servos that were silent while others answered; after two misses, further reads omit a servo.
 
-        A fast read that failed just before counts as the first miss.
+        A fast sync read that failed just before counts as the first miss.
 
         Args:
             silent: mask of the silent servos, (n,).
@@ -334,7 +338,7 @@ class StateCycle:
             self._ask(self._asked & ~left_out)
 
     def _schedule_retry(self, silent: NDArray[np.bool_]) -> None:
-        """Schedule the next single request to each silent servo, given by a mask (n,).
+        """Schedule the next single request to each servo in the mask `silent` (n,), which the reads omit.
 
         The interval grows fourfold each time.
         """
@@ -342,7 +346,7 @@ class StateCycle:
         self._retry_reads[silent] = self._reads + np.minimum(waits, LONGEST_LEFT_OUT_READS)
 
     def _retry_one(self, port: WaitingPortHandler) -> None:
-        """Request the state of one servo that is left out of the reads, if its retry is due.
+        """Request the state of one servo that the reads omit because it was silent, if its retry is due.
 
         If the servo answers, the following reads include it again.
         """
@@ -524,7 +528,7 @@ class StateCycle:
     def _is_repeated(self, moving: bool) -> bool:
         """Return whether a complete read equals the previous complete one bit for bit although the arm moves.
 
-        `moving` is whether the read contains a nonzero velocity.
+        `moving` is whether the read contains a velocity of more than one count.
         """
         if self._bytes == self._last_complete:
             self.counters.repeated += moving
@@ -533,7 +537,11 @@ class StateCycle:
         return False
 
     def _doubt(self, now_ns: int) -> None:
-        """Start a quarantine at `now_ns` [ns] for a reply that may still come; the next reads get distinct sizes."""
+        """Prepare for a reply to this read that may still come.
+
+        From `now_ns` [ns] on, no read begins for some time (quarantine). After that, each read requests a different
+        number of bytes for some time, so that a late reply is recognised by its size.
+        """
         doubled_s = self.quarantine_s * 2 ** max(0, self._silent_reads - 1)
         duration_s = max(self.quarantine_s, min(doubled_s, LONGEST_QUARANTINE_S))
         self._quarantine_until_ns = now_ns + int(duration_s * 1e9)

@@ -36,7 +36,7 @@ class StateRequest:
 
 
 class StateRequests:
-    """Cache of requests of the states of the same servos; each is built when it is first needed.
+    """Cache of the requests that read the states of the same servos; each is built when it is first needed.
 
     Args:
         servo_ids: IDs of the requested servos, in the order of their replies.

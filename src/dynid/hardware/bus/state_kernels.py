@@ -106,6 +106,8 @@ def take_states(
 ) -> bool:
     """Decode the servos' register blocks (n, 10) into arrays of raw values; return whether a valid servo moves.
 
+    A servo moves if its velocity is more than one count.
+
     Args:
         blocks: received bytes of each servo, little-endian: current (2), velocity (4), position (4).
         valid: mask of the servos whose values are decoded, (n,); the outputs of the others are unchanged.

@@ -127,9 +127,9 @@ class ArmCycle:
         return bool((np.abs(one - other) > DIFFERENT_SHARE * self.arm.robot.torque_limits).any())
 
     def may_complete(self) -> bool:
-        """Return whether it is worth waiting for a complete read.
+        """Return whether a request that needs a complete read should wait for another cycle.
 
-        It is before the first sample, and while reads have been incomplete for only a short time.
+        It should wait before the first sample, and while reads have been incomplete for only a short time.
         """
         return self._last is None or self.watch.may_complete(self._clock.monotonic_ns())
 

@@ -100,7 +100,7 @@ class RateTrial:
 
     @property
     def kept(self) -> bool:
-        """Whether the cycle rate was kept in the last time windows."""
+        """Whether the cycle rate was kept in the last `KEPT_WINDOWS` time windows, or no trial is needed."""
         return not self.needed or self._successes >= KEPT_WINDOWS
 
     def note(self, window: Window) -> None:

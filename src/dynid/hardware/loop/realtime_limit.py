@@ -20,7 +20,7 @@ def room_warning(share: float, processors: int, limit: RealtimeLimit | None) -> 
         limit: kernel limit of real-time programs; None if there is none.
 
     Returns:
-        The warning, or "" if the driver uses less.
+        The warning; "" if the driver leaves enough time, or if there is no limit.
     """
     if limit is None or share <= (MOST_WITH_OTHERS if processors == 1 else MOST_ALONE) * limit.share:
         return ""

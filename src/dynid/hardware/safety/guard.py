@@ -176,7 +176,10 @@ class SafetyGuard:
         self._stop.end()
 
     def set_temperatures(self, deg_c: FloatArray) -> None:
-        """Adapt the current limits to the servos' temperatures (n,) [deg C], NaN if unknown: warm servos get less."""
+        """Adapt the current limits to the servos' temperatures (n,) [deg C], NaN if unknown.
+
+        Warm servos get lower limits.
+        """
         settings = self.settings
         warmth = (deg_c - settings.derate_from_deg_c) / (settings.derate_to_deg_c - settings.derate_from_deg_c)
         factor = 1.0 - (1.0 - settings.derated_fraction) * np.clip(np.nan_to_num(warmth), 0.0, 1.0)
@@ -368,7 +371,14 @@ class SafetyGuard:
         return Reason.COMMANDS_ENDED if self.stop_text else Reason.STOPPING
 
     def _advance_stop(self, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None, step_s: float) -> Phase:
-        """Advance the stop of the arm by one cycle and return its phase."""
+        """Advance the stop of the arm by one cycle, and return the phase of the stop.
+
+        Args:
+            q: joint angles, (n,) [rad].
+            dq: joint velocities, (n,) [rad/s].
+            valid: mask of the joints that were read in this cycle, (n,); None for all.
+            step_s: time since the previous cycle [s].
+        """
         stop, before = self._stop, self._stop.phase
         stop.advance(q, dq, self._hold.held / self._full_caps, step_s, valid)
         if before in (Phase.HOLD, Phase.RELEASED) and stop.phase is Phase.LOWER:

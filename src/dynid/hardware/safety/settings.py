@@ -21,8 +21,8 @@ class SafetySettings(Strict):
     Attributes:
         schema_version: version of the file's schema.
         command_timeout_s: largest age of a command, and of the last complete reading of the arm, with which the command
-            is followed; otherwise the arm is braked and held. While a servo is silent, the wait of the next cycle
-            counts in advance.
+            is followed; otherwise the arm is braked and held. While a servo is silent, the expected duration of the
+            next cycle is added to both ages.
         refused_above: ratio of a command to the joint's torque limit above which the command counts as an error and is
             refused; between the limit and this ratio it is clipped to the limit.
         commands_ended_s: time after the last good command at which an enabled arm is stopped.
@@ -193,7 +193,10 @@ def load_safety(robot: Robot) -> SafetySettings:
 
 
 def _for_cooler_servos(settings: SafetySettings, robot: Robot) -> SafetySettings:
-    """Return settings whose default temperatures are lower if a servo's temperature limit is below the usual one."""
+    """Return the settings, with lower default temperatures if a servo's temperature limit is below the usual 80 deg C.
+
+    Temperatures that safety.yaml gives are kept.
+    """
     known = [servo.known for servo in robot.file.servos.values()]
     limits = [one.limits.temperature for one in known if one is not None and one.limits is not None]
     cooler = USUAL_LIMIT_DEG_C - min(limits, default=USUAL_LIMIT_DEG_C)

@@ -91,7 +91,7 @@ def examine(
 
 
 def _unchecked(robot: Robot, findings: list[Finding], snapshots: Mapping[int, Snapshot]) -> Iterator[Finding]:
-    """Yield an error that lists the preconditions of a start that could not be checked, if there are any.
+    """Yield a finding that lists the preconditions of a start that could not be checked, if there are any.
 
     Args:
         robot: the robot.
@@ -174,7 +174,7 @@ def _absent(bus: ServoBus, robot: Robot, presence: Presence, simulated: bool) ->
 def _unknown_shadows(bus: ServoBus, robot: Robot, unexpected: Sequence[int]) -> Iterator[Finding]:
     """Yield a finding for each unexpected servo that obeys a servo of the robot by its secondary ID.
 
-    Such a servo is a further servo of a joint, which is missing in robot.yaml.
+    Such a servo moves a joint together with the obeyed servo, but robot.yaml does not list it.
     """
     for servo_id in unexpected:
         try:

@@ -70,9 +70,10 @@ def judge_servos(robot: Robot, settings: SafetySettings, snapshots: Sequence[Sna
 def required_settings(wired: WiredServo) -> dict[Register, int]:
     """Return the raw values that a servo's EEPROM registers must have for the control cycle, by register.
 
-    With this drive mode, torque comes on only on request; the reverse bit is that of robot.yaml. The PWM limit is the
-    full PWM, because a lower limit would limit the current. The secondary ID of a shadow is the ID of the servo that it
-    obeys; other servos have none. The startup configuration leaves torque off at power-on.
+    The drive mode is 0, with which torque comes on only on request, except for its reverse bit, which is that of
+    robot.yaml. The PWM limit is the full PWM, because a lower limit would limit the current. The secondary ID of a
+    shadow is the ID of the servo that it obeys; other servos have none. The startup configuration leaves torque off at
+    power-on.
     """
     return {
         table.RETURN_DELAY_TIME: 0,

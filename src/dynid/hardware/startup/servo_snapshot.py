@@ -53,7 +53,8 @@ class Presence:
 def find_servos(bus: ServoBus, robot: Robot, simulated: bool) -> Presence:
     """Ping every servo of the robot, then find unexpected servos by a broadcast ping; return which servos answer.
 
-    The first silent servo costs a second, each further one 60 ms, because a busy host may delay answers.
+    The search waits a second for the first silent servo and 60 ms for each further one, because a busy host may delay
+    answers.
 
     Args:
         bus: an open bus.
