@@ -22,8 +22,8 @@ ID_AT, INSTRUCTION_AT = 4, 7
 STATUS_OVERHEAD = 11
 PING_PARAMETERS = 3
 USUAL_S = REPLY_LATENCY_MS * 1e-3  # wait beyond the time on the wire: enough unless the host is busy
-QUICK_S = (USUAL_S,) * 3  # waits of the attempts to ping a servo that may not be there
-PATIENT_S = (USUAL_S, 0.06, 0.2, 0.72)  # one second in total: a host may need that while it compiles or swaps
+QUICK_S = (USUAL_S,) * 3  # wait times of the attempts to ping a servo that may not be there
+PATIENT_S = (USUAL_S, 0.06, 0.2, 0.72)  # wait times; one second in total, for a host that compiles or swaps
 SILENCE_S = sum(PATIENT_S)
 Answer = tuple[protocol.Packet | None, bool]
 """The answer of a servo, None if there is none; and whether a damaged answer came instead."""
@@ -113,7 +113,7 @@ class Dialogue:
 
     @property
     def lateness(self) -> str:
-        """Text for messages on how late answers arrive; '' if none was late."""
+        """Text for messages with the longest delay of late answers; '' if none was late."""
         return f"answers arrive after {self.slowest_s * 1e3:.0f} ms: the machine is busy" if self.late else ""
 
     def reset(self) -> None:

@@ -79,7 +79,7 @@ class StateCycle:
         self._extra_frame = b""
         size = len(bus.servo_ids)
         self._new_counters()
-        self._missed = False  # whether a servo has misses
+        self._missed = False  # whether the count of missed reads of any servo is not zero
         self._misses, self._retry_reads = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
         self._ask(np.ones(size, dtype=np.bool_))
         ids = [*bus.servo_ids, *(one.servo_id for one in paired)]
@@ -454,7 +454,7 @@ class StateCycle:
         self._judge(request, fast, seen, started_ns, self.bus.clock.monotonic_ns())
         if len(seen) < self._asked_count and self._all_arrived(fast, seen, damaged_before):
             self._quarantine_until_ns = 0
-        if self.counters.duplicates > duplicates:  # the replies may lag one request behind
+        if self.counters.duplicates > duplicates:  # the replies may be those to the previous request
             self._doubt(self.bus.clock.monotonic_ns())
         reading.complete = all_set(reading.valid)
         moving = take_states(

@@ -18,7 +18,8 @@ from dynid.robot import FloatArray
 
 Handed = Callable[[ArmSample, FloatArray], None]
 STALLED_SHARE = 0.5  # a stall of this process longer than this share of the watchdog time causes a check
-# consecutive states with two different answers that are a fault; fewer may come from a controller faster than the cycle
+# It is a fault if this number of consecutive states is each answered by two different commands; fewer may be due to a
+# controller that is faster than the cycle.
 CONTRADICTIONS = 10
 DIFFERENT_SHARE = 0.02  # smallest torque difference between two commands that counts, as a share of the torque limit
 OVERLOAD_ADVICE = "its current was limited for too long; let it rest, and give it less to carry"

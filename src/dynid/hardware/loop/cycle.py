@@ -32,7 +32,7 @@ from dynid.robot import FloatArray
 # state and applies the newest command. Only a loop that is farther behind than this skips cycles.
 LONGEST_CATCH_UP_S = 0.5
 LONGEST_CATCH_UP_STOPPING_S = 0.02  # while stopping, because a stop counts its time in cycles
-YOUNG_COLLECTION_EVERY = 100  # cycles between two collections of young garbage
+YOUNG_COLLECTION_EVERY = 100  # cycles between two garbage collections of the youngest generation
 STOP_TIMEOUT_S = 32.0  # longer than the longest stop of an arm that is lowered until it comes to rest
 
 

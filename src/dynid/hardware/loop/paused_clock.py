@@ -37,11 +37,11 @@ LONGEST_SHARE = 0.9  # longest advance of the arm's time within a cycle, as a sh
 # largest delay of a cycle's start, as a share of the period; a cycle that begins later is counted from its late start
 TOLERATED_SHARE = 0.5
 CHECK_INTERVAL_S = 0.0001  # interval between two checks while waiting
-NEVER_PAUSES_NS = 2**62  # length of a cycle that never pauses
+NEVER_PAUSES_NS = 2**62  # length of a cycle in which the arm's time never pauses
 # One cycle: its start by the system's and by the arm's time, and the longest advance of the arm's time [ns].
 _CYCLE = struct.Struct("<qqq")
-# Layout of the page: number of the present cycle (0 before the first), one slot for even and one for odd cycle numbers,
-# then the values that the arm writes.
+# Layout of the clock file: number of the present cycle (0 before the first), one slot for even and one for odd cycle
+# numbers, then the values that the arm writes.
 _ARM, _TICK_AT, _UNTIL_AT = struct.Struct("<q"), 56, 64
 _SIZE = _UNTIL_AT + _ARM.size
 ARM_TICK_SHARE = 0.15  # upper bound of the driver's own time in a cycle, as a share of an adapter's tick

@@ -12,9 +12,9 @@ from dynid.hardware.arm.cycle_rate import RATES_HZ
 from dynid.hardware.loop.cycle_meter import CycleCounts, CycleMeter
 
 WINDOW_S = 1.0  # length of a window
-MISSING_SHARE = 0.01  # largest share of missing cycles in a window that is kept
-# Largest share of late cycles in a window that is kept. More would leave no room for the commander and the recorder,
-# which need as much of the machine as the driver once the arm moves.
+MISSING_SHARE = 0.01  # largest fraction of missing cycles in a window in which the rate counts as kept
+# Largest fraction of late cycles in a window in which the rate counts as kept. More would leave no time for the
+# commander and the recorder, which need as much processor time as the driver once the arm moves.
 LATE_SHARE = 0.25
 KEPT_WINDOWS = 2  # consecutive kept windows before a rate counts as kept
 SETTLING_WINDOWS = 4  # failed windows before a rate is lowered by itself: programs may still be starting

@@ -7,7 +7,7 @@ from dynid.recording.periodic_gaps import RealtimeLimit, throttling_sentence
 
 KEPT_GAPS = 64  # number of gaps that are kept
 SHORTEST_GAP_NS = 5_000_000  # shortest delay of a cycle that counts as a gap
-# Largest share of the limit for the driver, if an executor needs the same processor, and if the driver is alone on it.
+# Largest fraction of the kernel's limit for the driver, if an executor needs the same processor, and if it does not.
 MOST_WITH_OTHERS, MOST_ALONE = 0.55, 0.9
 
 
