@@ -35,14 +35,15 @@ Columns = Literal["standard", "base", "essential"]
 
 @dataclass(frozen=True, eq=False)
 class ClosestStandard:
-    """Standard parameters closest to a-priori ones.
+    """Standard parameters that fit the torques and are closest to a-priori ones.
 
     Attributes:
         standard: the standard parameters chi.
         base: base parameters K chi.
         columns: parameters that were free to change: "standard", "base" or "essential", see `closest_standard`.
         rank: number of singular values that were kept.
-        distance: || chi - chi_ref || / || chi_ref ||, in mixed SI units as in their Table II; NaN without a reference.
+        distance: || chi - chi_ref || / || chi_ref ||, in mixed SI units as in Table II of Gautier and Venture (2013);
+            NaN without a reference.
         errors: torque errors on the samples.
         definite_links: number of links whose inertia about the centre of mass is positive definite, by tolerance [kg
             m^2].
@@ -63,7 +64,9 @@ class ClosestStandard:
 
 
 def inertia_about_com(link: FloatArray) -> FloatArray:
-    """Return the inertia about the centre of mass (3, 3) [kg m^2] of a link's ten standard parameters (eq. 36).
+    """Return the inertia about the centre of mass (3, 3) [kg m^2] of a link's ten standard parameters.
+
+    The formula is eq. 36 of Gautier and Venture (2013).
 
     Raises:
         DataError: the mass is zero, so there is no centre of mass.
@@ -75,7 +78,7 @@ def inertia_about_com(link: FloatArray) -> FloatArray:
 
 
 def is_definite(matrix: FloatArray, tolerance: float = 0.0) -> bool:
-    """Return whether matrix (k, k) - tolerance I is positive definite; a negative tolerance allows for noise."""
+    """Return whether all eigenvalues of a symmetric matrix (k, k) exceed a tolerance, which may be negative."""
     try:
         np.linalg.cholesky(matrix - tolerance * np.eye(len(matrix)))
     except np.linalg.LinAlgError:
@@ -84,19 +87,28 @@ def is_definite(matrix: FloatArray, tolerance: float = 0.0) -> bool:
 
 
 def definite_links(standard: StandardParameters, tolerance: float = 0.0) -> int:
-    """Return the number of links with a positive mass and a positive-definite inertia (Table III).
+    """Return the number of links with a positive mass and a positive-definite inertia about the centre of mass.
 
-    The inertia is that about the centre of mass, with a tolerance [kg m^2].
+    It is the count of Table III in Gautier and Venture (2013).
+
+    Args:
+        standard: standard parameters of all links.
+        tolerance: lower limit of the inertia's eigenvalues [kg m^2]; a negative one allows for noise.
     """
     links = [standard.link(j) for j in range(standard.chain_size)]
     return sum(bool(link[9] > 0.0) and is_definite(inertia_about_com(link), tolerance) for link in links)
 
 
 def with_identified_drives(model: ArmModel, prior: StandardParameters, base: BaseParameters) -> StandardParameters:
-    """Return a-priori parameters with identified friction and rotor inertias, which CAD files do not contain.
+    """Return a-priori standard parameters with identified friction and rotor inertias, which CAD files do not contain.
 
     If a rotor inertia is grouped with link inertias, the a-priori part of the links is subtracted from the identified
     value of the group.
+
+    Args:
+        model: model of the arm.
+        prior: a-priori standard parameters.
+        base: identified base parameters.
     """
     regrouping, values = model.regrouping, np.array(prior.values)
     links = 10 * model.chain_size
@@ -120,12 +132,15 @@ def closest_standard(
     columns: Columns = "standard",
     essential: EssentialParameters | None = None,
 ) -> ClosestStandard:
-    """Return the best-fitting standard parameters that are closest to a-priori ones, rows weighted as in `essential`.
+    """Return the standard parameters closest to a-priori ones, among all that fit the torques equally well.
+
+    The rows of each joint are divided by its residual standard deviation (`essential.joint_sigma`). Numbers of
+    equations are those of Gautier and Venture (2013).
 
     Args:
         model: model of the arm.
         samples: filtered states and torques.
-        prior: chi_ref; None selects the smallest parameters.
+        prior: a-priori parameters chi_ref; None selects the smallest parameters.
         columns: parameters that may change: "standard" for all that affect a torque (eq. 30 or 26); "base" for those
             that name the base parameters; "essential" for essential ones (eq. 32).
         essential: essential parameters, required for "essential".
@@ -160,7 +175,11 @@ def closest_standard(
 
 
 def _column_scale(model: ArmModel, columns: Columns, essential: EssentialParameters | None) -> tuple[FloatArray, int]:
-    """Return the weight of every standard parameter's column, (s,), zero for fixed parameters; and the rank."""
+    """Return the factor of every standard parameter's column, (s,), zero for fixed parameters; and the rank.
+
+    The rank is the number of parameters that the data can determine, base or essential ones. Arguments are those of
+    `closest_standard`.
+    """
     scale = np.zeros(len(model.regrouping.standard))
     places = np.array(model.regrouping.representatives)
     if columns == "standard":
@@ -175,7 +194,12 @@ def _column_scale(model: ArmModel, columns: Columns, essential: EssentialParamet
 
 
 def _smallest(rows: FloatArray, rank: int) -> FloatArray:
-    """Return V1 S1^-1 U1' y, (s,), from rows [W y] (m, s + 1): the smallest of all best fits."""
+    """Return the shortest least-squares solution, V1 S1^-1 U1' y, (s,), by a truncated singular value decomposition.
+
+    Args:
+        rows: rows [W y], (m, s + 1).
+        rank: number of singular values that are kept.
+    """
     R = qr(rows, mode="r", check_finite=False)[0][: rows.shape[1]]
     U, singular, Vt = np.linalg.svd(R[:, :-1], full_matrices=False)
     if singular[rank - 1] <= RANK_TOLERANCE * singular[0]:

@@ -1,7 +1,7 @@
 """Estimators with physically consistent results: all joints at once, or one joint at a time from the last one inward.
 
     consistent   the least-squares fit among consistent models, see `feasibility`
-    sequential   one small program per joint, see `sequential`: for arms of many joints
+    sequential   one small semidefinite program per joint, see `sequential`: for arms of many joints
 
 If the model's structure does not contain friction, "consistent" eliminates it from the regression, and "sequential"
 first subtracts it from the torques, as `essential` does.
@@ -27,14 +27,14 @@ from dynid.robot import PhysicalBounds, read_only
 
 @dataclass(frozen=True)
 class ConsistentLeastSquares:
-    """Ordinary least-squares fit among physically consistent models."""
+    """Estimator by ordinary least squares among physically consistent models."""
 
     name: str = "consistent"
 
     def estimate(
         self, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None, known: KnownGears | None = None
     ) -> Estimate:
-        """Return the consistent estimate; see `Estimator.estimate`.
+        """Return the least-squares estimate among physically consistent models; arguments as in `Estimator.estimate`.
 
         Raises:
             DataError: as for `Estimator.estimate`.
@@ -49,14 +49,17 @@ class ConsistentLeastSquares:
 
 @dataclass(frozen=True)
 class SequentialPrograms:
-    """Consistent fit of one joint at a time, from the last one inward."""
+    """Estimator of physically consistent parameters by a semidefinite program per joint, from the last one inward."""
 
     name: str = "sequential"
 
     def estimate(
         self, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None, known: KnownGears | None = None
     ) -> Estimate:
-        """Return the sequential estimate; see `Estimator.estimate`.
+        """Return physically consistent parameters, fitted one joint at a time from the last joint inward.
+
+        The arguments are those of `Estimator.estimate`. Friction outside the base parameters is subtracted from the
+        torques first.
 
         Raises:
             DataError: as for `Estimator.estimate`.
@@ -83,7 +86,18 @@ def _estimate(
     standard: StandardParameters,
     friction: FrictionLaw | None,
 ) -> Estimate:
-    """Return the estimate without standard deviations: active bounds would make those of the free fit wrong."""
+    """Return the `Estimate` of physically consistent standard parameters, without standard deviations.
+
+    Standard deviations of an unconstrained fit would be wrong if bounds are active.
+
+    Args:
+        name: name of the estimator.
+        model: model of the arm.
+        samples: filtered states and torques.
+        regression: regression of the samples.
+        standard: the consistent standard parameters.
+        friction: friction law in addition to the base parameters; None if there is none.
+    """
     base = model.base_parameters(standard)
     kappa, weakest = regression.conditioning()
     friction_values = regression.friction_given(base.values)

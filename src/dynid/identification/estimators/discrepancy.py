@@ -34,7 +34,10 @@ def friction_effects(
     known: FloatArray,
     transition_rad_s: float,
 ) -> FloatArray:
-    """Return the torques of the random effects, each scaled by its most likely size, (N, n, k) [N m].
+    """Return torques of possible friction that the law lacks, scaled by their most likely sizes, (N, n, k) [N m].
+
+    Each of the k effects is a smooth function of speed, or of load and speed, at one axis. Its random factor has the
+    standard deviation that is most likely given the residual.
 
     Args:
         dq: velocities, (N, n) [rad/s].
@@ -42,7 +45,7 @@ def friction_effects(
         columns: columns of all fitted parameters, (N, n, p).
         residual: residual of the fit, (N, n) [N m].
         weights: reciprocal standard deviation of each row, (N, n).
-        known: prior standard deviations of the columns' factors, (p,).
+        known: prior standard deviations of the fitted parameters, (p,).
         transition_rad_s: transition velocity of the smoothed sign of dq [rad/s].
     """
     effects, groups = friction_functions(dq, torque, weights, transition_rad_s)
@@ -69,12 +72,12 @@ def friction_effects(
 
 
 def _sizes(normal: FloatArray, seen: FloatArray, groups: NDArray[np.int64]) -> FloatArray:
-    """Return the most likely standard deviations (k,) of effects u, for data that obey `normal` u = `seen`.
+    """Return the most likely standard deviations (k,) of random effects u, for data that obey `normal` u = `seen`.
 
     Args:
         normal: normal matrix (k, k).
         seen: right-hand side (k,).
-        groups: index (k,) of the group of each effect; a group shares one size.
+        groups: index (k,) of the group of each effect; all effects of a group have the same standard deviation.
     """
     count = int(groups.max()) + 1
     squares = _likeliest(normal, seen, groups, np.full(count, START**2), STEPS)
@@ -92,7 +95,15 @@ def _sizes(normal: FloatArray, seen: FloatArray, groups: NDArray[np.int64]) -> F
 def _likeliest(
     normal: FloatArray, seen: FloatArray, groups: NDArray[np.int64], squares: FloatArray, steps: int
 ) -> FloatArray:
-    """Return the most likely variances of groups (g,), iterated from `squares`; variances of zero stay zero."""
+    """Return the most likely variance of the effects of each group, (g,), by expectation maximisation.
+
+    Args:
+        normal: normal matrix of the effects, (k, k).
+        seen: right-hand side, (k,).
+        groups: index (k,) of the group of each effect.
+        squares: initial variances of the groups, (g,); variances of zero stay zero.
+        steps: number of iterations.
+    """
     sizes = np.bincount(groups)
     for _ in range(steps):
         covariance = np.linalg.inv(normal + np.diag(1.0 / np.maximum(squares, LEAST)[groups]))
@@ -102,7 +113,13 @@ def _likeliest(
 
 
 def _likelihood(normal: FloatArray, seen: FloatArray, squares: FloatArray) -> float:
-    """Return the log-likelihood of variances (k,) of the effects, relative to that of no effects."""
+    """Return the log-likelihood of given variances of the effects, minus that of no effects.
+
+    Args:
+        normal: normal matrix of the effects, (k, k).
+        seen: right-hand side, (k,).
+        squares: variance of each effect, (k,).
+    """
     own = np.maximum(squares, LEAST)
     inside = normal + np.diag(1.0 / own)
     return 0.5 * float(seen @ np.linalg.solve(inside, seen) - np.linalg.slogdet(inside)[1] - np.log(own).sum())
@@ -111,7 +128,17 @@ def _likelihood(normal: FloatArray, seen: FloatArray, squares: FloatArray) -> fl
 def friction_functions(
     dq: FloatArray, torque: FloatArray, weights: FloatArray, transition_rad_s: float
 ) -> tuple[FloatArray, NDArray[np.int64]]:
-    """Return effects (N, n, k) of weighted root mean square 1, and the index (k,) of the group that shares a size."""
+    """Return torque functions of speed and load, (N, n, k), and the index (k,) of the group to which each belongs.
+
+    Each function is zero at all axes except one, and its weighted root mean square at this axis is 1. The functions of
+    speed of one axis form a group, and those of load and speed form another.
+
+    Args:
+        dq: velocities, (N, n) [rad/s].
+        torque: predicted torques, (N, n) [N m].
+        weights: weights of the rows, (N, n).
+        transition_rad_s: transition velocity of the smoothed sign of dq [rad/s].
+    """
     speed, side = np.abs(dq), np.tanh(dq / transition_rad_s)
     plain = [side * np.exp(-speed / v) for v in SPEEDS_RAD_S]
     loaded = [side * np.abs(torque) * np.exp(-speed / v) for v in LOAD_SPEEDS_RAD_S]

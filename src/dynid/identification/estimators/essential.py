@@ -47,10 +47,11 @@ class EssentialParameters:
     Attributes:
         base: all base parameters with covariance; dropped (cancelled) ones are zero.
         kept: names of the essential parameters.
-        cancelled: the dropped parameters, in order.
-        relative_deviations: standard deviation over value (eq. 12), (p,); NaN for dropped parameters.
+        cancelled: the dropped parameters, in the order in which they were dropped.
+        relative_deviations: standard deviation over value, (p,), eq. 12 of Gautier and Venture (2013); NaN for dropped
+            parameters.
         sigma: standard deviation of each joint's torques, by which its rows are divided, (n,) [N m].
-        limit: limit of the relative standard deviation.
+        limit: largest relative standard deviation of an essential parameter.
         errors: torque errors on the samples.
     """
 
@@ -92,21 +93,37 @@ def joint_sigma(W: FloatArray, tau: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class WeightedRows:
-    """Weighted rows of tau = W phi, reduced to R'R = [W tau]'[W tau], (p + 1, p + 1), from `rows` equations."""
+    """Weighted equations tau = W phi, reduced to the R factor of a QR decomposition of [W tau].
+
+    Attributes:
+        R: R factor, (p + 1, p + 1).
+        rows: number of equations.
+    """
 
     R: FloatArray
     rows: int
 
     @classmethod
     def of(cls, W: FloatArray, tau: FloatArray, sigma: FloatArray) -> "WeightedRows":
-        """Return the reduced rows of regressor W (N, n, p), torques tau (N, n) and standard deviations sigma (n,)."""
+        """Return the equations tau = W phi, each divided by its joint's standard deviation and reduced to an R factor.
+
+        Args:
+            W: regressor, (N, n, p).
+            tau: torques, (N, n) [N m].
+            sigma: standard deviation of each joint's torque, (n,) [N m].
+        """
         stacked = np.concatenate([W, tau[..., None]], axis=-1) / sigma[:, None]
         flat = stacked.reshape(-1, W.shape[-1] + 1)
         R = qr(flat, mode="r", check_finite=False, overwrite_a=True)[0][: flat.shape[1]]
         return cls(np.asarray(R), len(flat))
 
     def solve(self, kept: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
-        """Return the values of the kept parameters (k,) and their covariance (k, k) (eqs. 8, 10 and 11).
+        """Return the least-squares values (k,) of some parameters and their covariance (k, k); all others are zero.
+
+        The formulas are eqs. 8, 10 and 11 of Gautier and Venture (2013).
+
+        Args:
+            kept: indices of these parameters, (k,).
 
         Raises:
             DataError: there are fewer rows than parameters, or the parameters are not independent.
@@ -125,7 +142,12 @@ class WeightedRows:
 
 
 def relative_deviations(values: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Return the standard deviation over the value of each parameter (eq. 12), (k,); infinite for a value of zero."""
+    """Return the relative standard deviation of each parameter, (k,), eq. 12 of Gautier and Venture (2013).
+
+    Args:
+        values: parameter values, (k,); a value of zero has an infinite relative deviation.
+        covariance: covariance of the values, (k, k).
+    """
     deviations = np.sqrt(np.diag(covariance))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(values == 0.0, np.inf, deviations / np.abs(values))
@@ -174,7 +196,18 @@ def _outcome(
     cancelled: tuple[Cancelled, ...],
     limit: float,
 ) -> EssentialParameters:
-    """Return the essential parameters as a result, with all base parameters in the model's order."""
+    """Return the result of a search for essential parameters, with all base parameters in the model's order.
+
+    Args:
+        model: model of the arm.
+        samples: filtered states and torques.
+        W: regressor, (N, n, p).
+        kept: indices of the essential parameters, (k,).
+        solution: their values (k,), covariance (k, k) and relative standard deviations (k,).
+        sigma: standard deviation of each joint's torques, (n,) [N m].
+        cancelled: dropped parameters.
+        limit: largest relative standard deviation of an essential parameter.
+    """
     size = len(model.names)
     phi, deviations, covariance = np.zeros(size), np.full(size, np.nan), np.zeros((size, size))
     phi[kept], covariance[np.ix_(kept, kept)], deviations[kept] = solution
@@ -192,9 +225,16 @@ def _outcome(
 def without_friction(
     model: ArmModel, samples: Samples, coulomb: CoulombSettings | None, known: KnownGears | None = None
 ) -> tuple[Samples, FrictionLaw | None, Regression]:
-    """Return samples without friction that the model's structure lacks, the law of this friction, and the regression.
+    """Return samples whose torques exclude friction in addition to the base parameters, its law, and the regression.
 
-    Torques are unchanged and the law is None if the structure contains friction, or if friction is ignored.
+    This friction is estimated by weighted least squares and subtracted from the torques. If the model's structure
+    already contains friction, or if friction is ignored, the torques are unchanged and the law is None.
+
+    Args:
+        model: model of the arm.
+        samples: filtered states and torques.
+        coulomb: how friction is treated; None ignores it.
+        known: friction fitted to other samples; None fits it to these.
     """
     if coulomb is None or coulomb.treatment != "estimated" or model.structure.coulomb_friction:
         return samples, None, Regression.of(model, samples, coulomb, known)
@@ -209,7 +249,10 @@ def without_friction(
 
 @dataclass(frozen=True)
 class EssentialLeastSquares:
-    """Estimator of essential parameters; all other parameters are zero and have no standard deviation."""
+    """Estimator of essential base parameters; all other parameters are zero and have no standard deviation.
+
+    Essential parameters are those whose relative standard deviation is within a limit.
+    """
 
     name: str = "essential"
     limit: float = DEVIATION_LIMIT
@@ -217,7 +260,7 @@ class EssentialLeastSquares:
     def estimate(
         self, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None, known: KnownGears | None = None
     ) -> Estimate:
-        """Return the estimate of essential parameters; see `Estimator.estimate`, including its errors."""
+        """Return the estimate of essential parameters; arguments and exceptions are those of `Estimator.estimate`."""
         plain, friction, regression = without_friction(model, samples, coulomb, known)
         found = essential_parameters(model, plain, self.limit)
         kappa, weakest = regression.conditioning()

@@ -33,11 +33,14 @@ class Estimate:
         method: name of the estimator.
         settings: settings of the estimator.
         friction: friction law, estimated in addition to the base parameters; None if friction was ignored.
-        metric: R (p, p) of the solved problem: || R (phi - base) || is the weighted torque error that phi adds to the
-            fit. Projections are nearest in this metric. For "essential" it is that of ordinary least squares.
+        metric: R factor (p, p) of the solved problem: || R (phi - base) || is the weighted torque error that other
+            parameters phi add to the fit. Projections minimise this distance. For "essential" it is the R factor of
+            ordinary least squares.
         regression: the regression that was solved.
-        standard: consistent standard parameters pi with `base` = K pi; None if the estimator does not compute them.
-        belief: base parameters and additional Coulomb friction with their covariance; None if it is unknown.
+        standard: physically consistent standard parameters pi with `base` = K pi; None if the estimator does not
+            compute them.
+        belief: joint distribution of base parameters and additional Coulomb friction, with covariance; None if it is
+            unknown.
     """
 
     base: BaseParameters
@@ -63,12 +66,12 @@ def estimate_from(
     inflation: float = 1.0,
     settings: Mapping[str, Any] | None = None,
 ) -> Estimate:
-    """Return the estimate for a solution with row weights (N n,).
+    """Return the `Estimate` (parameters with covariance, friction, torque errors) that follows from a solution.
 
     Args:
         regression: the regression that was solved.
         method: name of the estimator.
-        solution: solution of the regression with these weights.
+        solution: least-squares solution of the regression with these weights.
         weights: row weights (N n,); None weighs all rows equally.
         inflation: factor of the inverse normal matrix, see `Regression.spread`.
         settings: settings of the estimator.
@@ -100,10 +103,14 @@ def estimate_from(
 
 
 def _belief(regression: Regression, solution: Solution, spread: FloatArray) -> Belief:
-    """Return base parameters and each axis's own Coulomb friction with their joint covariance.
+    """Return the distribution of base parameters and of additional Coulomb friction, with their joint covariance.
 
-    `spread` (k, k) is the covariance of base parameters and of friction parameters that are not at a bound. Friction
-    parameters other than Coulomb friction are marginalised.
+    Coulomb friction that several axes share is left out. Other friction parameters are marginalised.
+
+    Args:
+        regression: the regression that was solved.
+        solution: its least-squares solution.
+        spread: covariance (k, k) of base parameters and of friction parameters that are not at a bound.
     """
     count, size = regression.friction_size, len(regression.names)
     kept = np.flatnonzero(np.append(solution.sliding[:count], np.ones(size, dtype=bool)))
@@ -119,7 +126,7 @@ def _belief(regression: Regression, solution: Solution, spread: FloatArray) -> B
 
 
 class Estimator(Protocol):
-    """Interface of estimators of the parameters of an `ArmModel` from `Samples`, which are filtered states."""
+    """Interface of estimators of an arm's base parameters (`ArmModel`) from filtered states and torques (`Samples`)."""
 
     @property
     def name(self) -> str:

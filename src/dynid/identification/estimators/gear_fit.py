@@ -1,8 +1,9 @@
 """Fit of base parameters and a friction law to torques: Gauss-Newton with bounds, for any friction structure.
 
-Friction is nonlinear only in the Stribeck velocity and exponent, and because it depends on the motor torque. So a few
-steps suffice. Parameters that follow from the gear's geometry (shares of load, shape) are common to all joints with the
-same servo. Parameters that follow from its assembly (preload, grease) are separate for each joint.
+A friction structure is the set of terms that the friction law contains. Friction is nonlinear only in the Stribeck
+velocity and exponent, and because it depends on the motor torque. So a few steps suffice. Parameters that follow from
+the gear's geometry (shares of load, shape) are common to all joints with the same servo. Parameters that follow from
+its assembly (preload, grease) are separate for each joint.
 """
 
 from collections.abc import Sequence
@@ -34,7 +35,13 @@ LEAST_STEP = 0.01  # smallest share of a Gauss-Newton step that is tried: the ga
 
 @dataclass(frozen=True)
 class Parameter:
-    """Friction parameter: its term, and the axes that share it, counted from 0."""
+    """Friction parameter that one or several axes share.
+
+    Attributes:
+        term: index of the friction term in `dynid.model.friction.TERMS`.
+        axes: indices of the axes that share the parameter, from 0.
+        name: name, such as FC1+2 for the Coulomb friction of the first two axes.
+    """
 
     term: int
     axes: tuple[int, ...]
@@ -42,12 +49,12 @@ class Parameter:
 
     @property
     def lower(self) -> float:
-        """Lower bound of the parameter."""
+        """Lower bound of the friction parameter in its SI unit: 0, or -inf if the parameter may be negative."""
         return TERMS[self.term].lower
 
     @property
     def upper(self) -> float:
-        """Upper bound of the parameter."""
+        """Upper bound of the friction parameter: `MOST_LOAD` for shares of the motor torque, otherwise infinite."""
         return MOST_LOAD if self.term in (KM, KMS) else np.inf
 
 
@@ -57,9 +64,9 @@ class Structure:
 
     Attributes:
         name: name of the structure.
-        terms: symbols of the terms.
+        terms: symbols of the terms, such as "fb" for Coulomb friction.
         drift: whether friction may change over time.
-        shared: symbols of the terms that joints with the same gear share.
+        shared: symbols of the terms whose values are common to all joints with the same gear.
     """
 
     name: str
@@ -68,7 +75,14 @@ class Structure:
     shared: tuple[str, ...] = BY_SERVO
 
     def parameters(self, gears: Sequence[str]) -> tuple[Parameter, ...]:
-        """Return the structure's friction parameters; axes whose gears (n,) have equal names share parameters."""
+        """Return the friction parameters of this structure for axes with the given gears.
+
+        Axes with equal gear names have a common parameter for each term in `shared`. All other parameters belong to one
+        axis.
+
+        Args:
+            gears: name of each axis's gear, (n,).
+        """
         found = []
         for symbol in self.terms:
             term, shared = SYMBOLS.index(symbol), symbol in self.shared
@@ -81,7 +95,7 @@ class Structure:
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """Linearisation point: base parameters (p,), friction law, and drift of friction per minute."""
+    """Linearisation point: base parameters (p,), friction law, and relative change (drift) of friction per minute."""
 
     phi: FloatArray
     law: FrictionLaw
@@ -90,7 +104,7 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class KnownGears:
-    """Friction structure, and the values fitted to another recording of the same arm."""
+    """Friction structure and parameter values that were fitted before, usually to another recording of the same arm."""
 
     structure: Structure
     point: Point
@@ -98,16 +112,18 @@ class KnownGears:
 
 @dataclass(frozen=True, eq=False)
 class GearFit:
-    """Fit of one friction structure.
+    """Least-squares fit of the base parameters phi together with the friction of one structure.
 
     Attributes:
         structure: structure of friction.
         parameters: friction parameters, (m,).
         point: the fitted values.
-        rows: prediction and derivatives at the fitted values.
-        columns: derivatives by phi, by the friction parameters and, if any, by drift, (N, n, p + m (+ 1)).
-        theta: values in the order of the columns.
-        target: torques minus the linearised prediction at theta = 0, (N, n), so that columns theta fits target.
+        rows: predicted torques and their derivatives at the fitted values.
+        columns: derivatives of the torques by phi, by the friction parameters and, if any, by drift, (N, n, p + m (+
+            1)).
+        theta: fitted values in the order of the columns.
+        target: torques minus the linearised prediction at theta = 0, (N, n) [N m]. The product of `columns` and `theta`
+            approximates them.
         settled: whether a further step would hardly change the prediction.
         change: root-mean-square change of the prediction by a further step, in standard deviations of the torques.
     """
@@ -124,24 +140,44 @@ class GearFit:
 
     @property
     def known(self) -> KnownGears:
-        """Structure and values for reuse in fits to other recordings."""
+        """Friction structure and fitted parameter values, for reuse in fits to other recordings."""
         return KnownGears(self.structure, self.point)
 
 
 def start_law(axes: int, transition_rad_s: float) -> FrictionLaw:
-    """Return a law of zero friction, with the shape from which fits start."""
+    """Return a friction law with zero friction, whose Stribeck velocity and exponent have the initial values of a fit.
+
+    Args:
+        axes: number of axes.
+        transition_rad_s: transition velocity of the smoothed sign of velocities [rad/s].
+    """
     return FrictionLaw.of(axes, {"ws": SHAPE_START[WS], "a": SHAPE_START[AS]}, transition_rad_s)
 
 
 def stacked(rows: Linearised, parameters: Sequence[Parameter], drift: bool) -> FloatArray:
-    """Return the columns of phi, of the friction parameters and of drift side by side, (N, n, columns)."""
+    """Return the derivatives of torques by base parameters, friction parameters and drift in one array, (N, n, k).
+
+    Args:
+        rows: predicted torques and their derivatives.
+        parameters: the m friction parameters.
+        drift: whether the last column is the derivative by the drift of friction; k is p + m, plus 1 with drift.
+    """
     return side_by_side(rows.W, rows.friction, parameters, rows.drift if drift else None)
 
 
 def side_by_side(
     W: FloatArray, friction: FloatArray, parameters: Sequence[Parameter], drift: FloatArray | None = None
 ) -> FloatArray:
-    """Return columns of phi (N, n, p), of friction parameters, from (N, n, terms), and of drift (N, n), if any."""
+    """Return the regressor columns of base parameters, friction parameters and drift in one array, (N, n, k).
+
+    The column of a friction parameter is the derivative by its term at the axes that share it, and 0 at other axes.
+
+    Args:
+        W: derivatives of the torques by the base parameters, (N, n, p).
+        friction: derivatives of each axis's torque by its own friction terms, (N, n, terms).
+        parameters: the m friction parameters.
+        drift: derivatives by the drift of friction, (N, n); None omits this column.
+    """
     count, n, p = W.shape
     out = np.zeros((count, n, p + len(parameters) + (drift is not None)))
     out[..., :p] = W
@@ -154,7 +190,11 @@ def side_by_side(
 
 
 def with_parameters(law: FrictionLaw, parameters: Sequence[Parameter], values: FloatArray) -> FrictionLaw:
-    """Return the law with these parameter values (m,), limited such that the gear is not self-locking."""
+    """Return the law with new values (m,) of these friction parameters, limited to their bounds.
+
+    If the shares of the motor torque add up to more than `MOST_LOAD`, they are reduced, so that the gear is not
+    self-locking.
+    """
     figures = np.array(law.values)
     for one, value in zip(parameters, values, strict=True):
         low, high = SHAPE_BOX.get(one.term, (one.lower, np.inf))
@@ -165,9 +205,10 @@ def with_parameters(law: FrictionLaw, parameters: Sequence[Parameter], values: F
 
 
 def conforming(point: Point, parameters: Sequence[Parameter], drift: bool) -> Point:
-    """Return the nearest point that a structure with these parameters contains.
+    """Return the linearisation point, changed such that its friction belongs to a structure with these parameters.
 
-    Shared values become their mean, and values of other terms become zero.
+    A parameter of several axes becomes the mean of their values. Terms without a parameter become zero, and so does the
+    drift if `drift` is false.
     """
     law, means = point.law, [float(point.law.values[one.term, list(one.axes)].mean()) for one in parameters]
     figures = np.zeros_like(law.values)
@@ -177,20 +218,28 @@ def conforming(point: Point, parameters: Sequence[Parameter], drift: bool) -> Po
 
 
 def between(one: Point, other: Point, share: float) -> Point:
-    """Return the interpolation between two points of the same structure, at a share 0 to 1 of the way."""
+    """Return the linear interpolation between two points of one structure: `one` at share 0, `other` at share 1."""
     law = replace(one.law, values=one.law.values + share * (other.law.values - one.law.values))
     return Point(one.phi + share * (other.phi - one.phi), law, one.drift + share * (other.drift - one.drift))
 
 
 def values_of(point: Point, parameters: Sequence[Parameter], drift: bool) -> FloatArray:
-    """Return all parameter values at a point, (p + m (+ 1),), in the order of `stacked`."""
+    """Return the values of base parameters, friction parameters and, if `drift`, drift at a point, (p + m (+ 1),)."""
     own = [float(point.law.values[one.term, one.axes[0]]) for one in parameters]
     return np.concatenate([point.phi, own, [point.drift] if drift else []])
 
 
 @dataclass(frozen=True, eq=False)
 class _Weighed:
-    """Fit with its residual (N, n), weights of sliding rows (N, n) and of standing states (n,), and squared error."""
+    """Fit with weights from its residuals, which stay fixed during the next Gauss-Newton step.
+
+    Attributes:
+        fit: the fit.
+        residual: measured minus predicted torques of moving joints, (N, n) [N m].
+        weights: weights of these residuals, (N, n) [1/(N m)].
+        held: weight of each axis's torques near standstill, (n,) [1/(N m)].
+        squares: weighted sum of all squared errors.
+    """
 
     fit: GearFit
     residual: FloatArray
@@ -200,10 +249,10 @@ class _Weighed:
 
 
 class GearFitter:
-    """Fitter of friction structures to one set of rows.
+    """Fitter of friction structures and base parameters to one set of regression rows.
 
     Args:
-        rows: rows of all recordings.
+        rows: regression rows of all recordings, one equation per sample and axis.
         gears: name of every axis's gear, (n,); axes with equal names share parameters.
         trust: weights of the rows, (N, n).
         lower: lower bounds of the base parameters, (p,); -inf for unbounded ones.
@@ -220,7 +269,7 @@ class GearFitter:
 
     @cached_property
     def _standing(self) -> tuple[FloatArray, FloatArray]:
-        """QR triangles (n, p + 1, p + 1) of the axes' rows [W tau] near standstill, and the numbers of rows (n,)."""
+        """R factors (n, p + 1, p + 1) of each axis's rows [W tau] near standstill, and the numbers (n,) of rows."""
         W, tau = self.rows.standing
         size = W.shape[2] + 1
         R = np.zeros((W.shape[1], size, size))
@@ -231,14 +280,23 @@ class GearFitter:
         return R, np.asarray(np.maximum(count, 1.0))
 
     def standing_sigma(self, phi: FloatArray) -> FloatArray:
-        """Return the standard deviation of torques near standstill from W phi without friction, (n,) [N m]."""
+        """Return each axis's rms difference between torques near standstill and W phi without friction, (n,) [N m].
+
+        Args:
+            phi: base parameters, (p,).
+        """
         R, count = self._standing
         return np.asarray(np.sqrt(np.sum((R[..., :-1] @ phi - R[..., -1]) ** 2, axis=1) / count))
 
     def standing_rows(self, weights: FloatArray, columns: int) -> FloatArray:
-        """Return rows (k, columns + 1) of states near standstill, with weights of the axes (n,).
+        """Return weighted regression rows of states near standstill, (k, columns + 1), with the torque as last column.
 
-        The columns of phi come first. Those of friction are zero, because these states contain no information about it.
+        The columns of the base parameters come first. The columns of friction are zero, because torques near standstill
+        contain no information about it.
+
+        Args:
+            weights: weight of each axis's rows, (n,).
+            columns: number of columns of base parameters and friction together.
         """
         R, _ = self._standing
         out = np.zeros((R.shape[0], R.shape[1], columns + 1))
@@ -246,7 +304,10 @@ class GearFitter:
         return np.asarray((weights[:, None, None] * out).reshape(-1, columns + 1))
 
     def begin(self, structure: Structure) -> Point:
-        """Return an initial point, computed from the measured torques."""
+        """Return an initial linearisation point for the fit of a friction structure.
+
+        It is a linear fit, in which the measured torques replace the unknown motor torques of load-dependent friction.
+        """
         law = start_law(len(self.gears), self.transition_rad_s)
         parameters = tuple(one for one in structure.parameters(self.gears) if TERMS[one.term].kind != "shape")
         columns = side_by_side(self.rows.sliding_W, self._explicit(law, {one.term for one in parameters}), parameters)
@@ -257,7 +318,10 @@ class GearFitter:
         return Point(theta[:p], with_parameters(law, parameters, theta[p:]))
 
     def _explicit(self, law: FrictionLaw, terms: set[int]) -> FloatArray:
-        """Return the derivatives by friction terms at the law from which all fits start, computed once per term."""
+        """Return derivatives of torques by friction terms at the law from which all fits start, (N, n, all terms).
+
+        The measured torques are used as motor torques. `terms` are indices in `TERMS`; each term is computed only once.
+        """
         if missing := sorted(terms - self._explicit_terms):
             self._explicit_columns = self._explicit_columns + self.rows.explicit(law, missing)
             self._explicit_terms |= terms
@@ -277,9 +341,9 @@ class GearFitter:
             structure: structure of friction.
             start: initial point, or a fit of the same structure to continue; None starts from the measured torques.
             steps: largest number of linearisations.
-            enough: iteration ends after a step that reduces the squared error by less than this share.
-            rival: `misfit` of another fit; iteration ends once all remaining steps, each as large as the last, could
-                not reach it.
+            enough: smallest relative reduction of the squared error by a step; the iteration ends after a smaller one.
+            rival: `misfit` of another fit. The iteration ends as soon as this value is out of reach, even if all
+                remaining steps gain as much as the last one.
         """
         if isinstance(start, GearFit):
             here = self._weighed(start)
@@ -304,7 +368,7 @@ class GearFitter:
         return here.fit
 
     def _weighed(self, fit: GearFit) -> "_Weighed":
-        """Return the fit with weights from its own residuals, which stay fixed during the next step."""
+        """Return a fit with weights from its residuals; the weights stay fixed during the next Gauss-Newton step."""
         residual = self.rows.target - fit.rows.tau
         sigma = self.sigma(residual)
         weights, held = self.trust / sigma, 1.0 / np.maximum(sigma, self.standing_sigma(fit.point.phi))
@@ -312,9 +376,12 @@ class GearFitter:
         return replace(own, squares=self._squares(own, fit.rows.tau, fit.point.phi))
 
     def _squares(self, here: "_Weighed", tau: FloatArray, phi: FloatArray) -> float:
-        """Return the sum of squared errors of a prediction (N, n) at phi (p,), in sliding and standing states.
+        """Return the weighted sum of squared errors of predicted torques, for moving joints and near standstill.
 
-        The errors are weighted as in the fit `here`.
+        Args:
+            here: fit that defines the weights.
+            tau: predicted torques of moving joints, (N, n) [N m].
+            phi: base parameters (p,), which predict the torques near standstill.
         """
         residual = self.rows.target - tau
         standing = (here.held * self.standing_sigma(phi)) ** 2 @ self._standing[1]
@@ -323,7 +390,8 @@ class GearFitter:
     def _step(self, here: "_Weighed") -> tuple[Point, float, float]:
         """Return the end of a Gauss-Newton step, the slope of the squared error, and the change of the prediction.
 
-        The slope is per whole step. The change is a root mean square, in standard deviations of the torques.
+        The slope is the derivative of the squared error by the fraction of the step, at its start. The change is the
+        root mean square over all rows for the whole step, in standard deviations of the torques.
         """
         fit, phi = here.fit, here.fit.point.phi
         p, count = len(phi), len(fit.parameters)
@@ -340,15 +408,15 @@ class GearFitter:
     def _descended(
         self, here: "_Weighed", there: Point, slope: float, share: float, tries: int
     ) -> tuple[GearFit | None, float, int]:
-        """Return the fit after a line search towards a point, with its share of the way and the number of tries.
+        """Return the fit after a line search along a Gauss-Newton step, the accepted fraction, and the number of tries.
 
-        The fit is None if no share reduces the squares enough.
+        The fit is None if no fraction reduces the squared error enough.
 
         Args:
             here: current fit.
-            there: point of the full step.
-            slope: slope of the squares, per whole step.
-            share: share of the step that is tried first.
+            there: end of the whole step.
+            slope: derivative of the squared error by the fraction of the step.
+            share: fraction of the step that is tried first.
             tries: largest number of tries.
         """
         for used in range(1, tries + 1):
@@ -364,20 +432,31 @@ class GearFitter:
         return None, share, used
 
     def linearised(self, known: KnownGears) -> GearFit:
-        """Return the fit of a known friction structure at its given values, linearised there without any iteration."""
+        """Return the `GearFit` of given friction and base parameters: it is linearised there, nothing is fitted."""
         parameters, drift = known.structure.parameters(self.gears), known.structure.drift
         return self._linearised(known.structure, conforming(known.point, parameters, drift), None)
 
     def _linearised(self, structure: Structure, point: Point, guess: tuple[FloatArray, ...] | None) -> GearFit:
-        """Return a structure linearised at a point that it contains, from an initial guess of the motor torques."""
+        """Return a friction structure, linearised at a point.
+
+        Args:
+            structure: friction structure, to which the friction of the point belongs.
+            point: base parameters and friction law.
+            guess: initial motor torques of each recording, (M, n) each [N m]; None starts from the measured torques.
+        """
         return self._derived(structure, point, self._predicted(point, guess))
 
     def _predicted(self, point: Point, guess: tuple[FloatArray, ...] | None) -> Predicted:
-        """Return the torques of sliding states at a point, from an initial guess of the motor torques."""
+        """Return the torques that a point predicts for moving joints.
+
+        Args:
+            point: base parameters and friction law.
+            guess: initial motor torques of each recording, (M, n) each [N m]; None starts from the measured torques.
+        """
         return self.rows.predict(point.phi, point.law, point.drift, guess, sticking=False)
 
     def _derived(self, structure: Structure, point: Point, predicted: Predicted) -> GearFit:
-        """Return a structure linearised at a point that it contains, from the torques predicted there."""
+        """Return a friction structure, linearised at a point, given the torques `predicted` at this point."""
         parameters, drift = structure.parameters(self.gears), structure.drift
         rows = self.rows.derived(predicted, sorted({one.term for one in parameters}))
         columns, theta = stacked(rows, parameters, drift), values_of(point, parameters, drift)
@@ -385,7 +464,7 @@ class GearFitter:
         return GearFit(structure, parameters, point, rows, columns, theta, target)
 
     def with_all_states(self, fit: GearFit) -> GearFit:
-        """Return the same fit with the rows and derivatives of all states, including those near standstill."""
+        """Return a fit with unchanged parameters, whose rows and derivatives also include states near standstill."""
         point, terms = fit.point, sorted({one.term for one in fit.parameters})
         rows = self.rows.linearise(point.phi, point.law, point.drift, fit.rows.tm, terms)
         columns = stacked(rows, fit.parameters, fit.structure.drift)
@@ -393,19 +472,34 @@ class GearFitter:
         return replace(fit, rows=rows, columns=columns, target=target)
 
     def sigma(self, left: FloatArray, least: float = NO_ERROR) -> FloatArray:
-        """Return the weighted rms of each axis's residual (N, n), (n,) [N m]; at least a share of the torque."""
+        """Return the weighted root mean square of each axis's residual, (n,) [N m].
+
+        Args:
+            left: residual torques, (N, n) [N m].
+            least: lower limit of the result, relative to the root mean square of the axis's torque.
+        """
         count = np.maximum((self.trust**2).sum(axis=0), 1.0)
         sigma, size = (np.sqrt(((x * self.trust) ** 2).sum(axis=0) / count) for x in (left, self.rows.target))
         return np.asarray(np.maximum(np.maximum(sigma, least * size), np.finfo(float).tiny))
 
     def misfit(self, fit: GearFit) -> float:
-        """Return the mean logarithm of the axes' squared errors, which compares fits with different weights."""
+        """Return the mean over all axes of the logarithm of an axis's mean squared error.
+
+        Unlike a weighted sum of squares, it compares fits that have different weights.
+        """
         return _misfit(self.sigma(self.rows.target - fit.rows.tau))
 
     def _bounds(
         self, parameters: Sequence[Parameter], drift: bool, now: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
-        """Return lower and upper bounds of all parameters; those of shape parameters limit the step from `now`."""
+        """Return lower and upper bounds of base parameters, friction parameters and drift, (p + m (+ 1),) each.
+
+        Args:
+            parameters: the m friction parameters.
+            drift: whether drift is a parameter.
+            now: current values of the friction parameters, (m,). A step may change the logarithm of a shape parameter
+                by at most `SHAPE_STEP`. None omits this limit.
+        """
         lower, upper = [], []
         for k, one in enumerate(parameters):
             if now is not None and one.term in SHAPE_BOX:
@@ -428,7 +522,16 @@ class GearFitter:
         weights: FloatArray,
         held: FloatArray,
     ) -> FloatArray:
-        """Return the bounded least-squares solution, with weights of rows (N, n) and of standing states (n,)."""
+        """Return the least-squares solution within bounds, (k,), for rows of moving joints and rows near standstill.
+
+        Args:
+            columns: derivatives of the torques by all parameters, (N, n, k).
+            target: torques to which the columns are fitted, (N, n) [N m].
+            lower: lower bounds of the parameters, (k,).
+            upper: upper bounds of the parameters, (k,).
+            weights: weights of these rows, (N, n).
+            held: weights of each axis's rows near standstill, (n,).
+        """
         size = columns.shape[2]
         joints = (
             np.column_stack([columns[:, j], target[:, j]]) * weights[:, j, None] for j in range(target.shape[1])

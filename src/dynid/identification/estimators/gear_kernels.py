@@ -29,7 +29,7 @@ CLOSE = 1e-8  # largest error of the solved motor torque [N m]
 
 @numba.njit(cache=True)
 def loaded_axes(p: FloatArray) -> NDArray[np.bool_]:
-    """Return a mask (n,) of the axes whose friction depends on the load, from parameters p (terms, n)."""
+    """Return a mask (n,) of the axes whose friction depends on the load, from friction parameters p (terms, n)."""
     return np.array([p[KM : KEQ + 1, i].any() for i in range(p.shape[1])])
 
 
@@ -49,7 +49,18 @@ def settled_torque(
 ) -> float:
     """Return the motor torque tm = wanted + mean friction(dq, tm + ripple, te) of axis i in one state [N m].
 
-    The arguments are those of `settle`, for one state; `loaded` states whether the axis's friction depends on the load.
+    Args:
+        p: parameters of friction, (terms, n).
+        i: index of the axis.
+        x: smoothed sign of dq.
+        s: remaining fraction of the Stribeck friction, which decays with speed.
+        warmth: factor of friction.
+        dq: velocity [rad/s].
+        te: load of the gear [N m].
+        wanted: torque of the links [N m].
+        ripple: deviations of the motor torque around the state, (R,) [N m].
+        guess: initial motor torque [N m].
+        loaded: whether the friction of the axis depends on the load.
     """
     base = wanted + warmth * plain_torque(p, i, x, s, dq)
     if not loaded:
@@ -76,15 +87,15 @@ def settle(
     ripple: FloatArray,
     tm: FloatArray,
 ) -> None:
-    """Solve tm = wanted + mean friction(dq, tm + ripple, te) for tm (M, n), which is a guess on entry.
+    """Solve tm = wanted + mean friction(dq, tm + ripple, te) for the motor torques tm of all states, in place.
 
     Args:
         p: parameters of friction, (terms, n).
-        x: smoothed directions of dq, (M, n).
-        s: remaining share of the Stribeck friction, which decays with speed, (M, n).
+        x: smoothed signs of dq, (M, n).
+        s: remaining fraction of the Stribeck friction, which decays with speed, (M, n).
         warmth: factor of friction, (M,).
         dq: velocities, (M, n) [rad/s].
-        te: loads, (M, n) [N m].
+        te: loads of the gears, (M, n) [N m].
         wanted: torques of the links, (M, n) [N m].
         ripple: deviations of the motor torque around each state, (M, n, R) [N m].
         tm: motor torques, (M, n) [N m]; guess on entry, result on exit.
@@ -117,9 +128,10 @@ def settle_links(
     te: FloatArray,
     tm: FloatArray,
 ) -> None:
-    """Compute the torques of base parameters at states, and solve the motor torques for them as `settle` does.
+    """Compute the torques W phi and loads -G phi of all states, and solve the friction equation for the motor torques.
 
-    States of weight 0 get no torques, and their motor torque stays the guess.
+    The equation is tm = W phi + mean friction(dq, tm + ripple, te). States of weight 0 get no torques, and their motor
+    torque stays the guess.
 
     Args:
         p: parameters of friction, (terms, n).
@@ -128,8 +140,8 @@ def settle_links(
         joints: joint of each column in ascending order, (kept,).
         phi: parameters of the columns, (kept,).
         rubs: whether each column is friction, (kept,), which drifts like the law's friction.
-        x: smoothed directions of dq, (M, n).
-        s: remaining share of the Stribeck friction, which decays with speed, (M, n).
+        x: smoothed signs of dq, (M, n).
+        s: remaining fraction of the Stribeck friction, which decays with speed, (M, n).
         drift: relative change of friction per minute.
         minutes: times of the states [min], (M,).
         dq: velocities, (M, n) [rad/s].
@@ -180,9 +192,9 @@ def state_gradient(
 
     Args:
         p: parameters of friction, (terms, n).
-        i: the axis.
-        x: smoothed direction of the velocity.
-        s: remaining share of the Stribeck friction, which decays with speed.
+        i: index of the axis.
+        x: smoothed sign of the velocity.
+        s: remaining fraction of the Stribeck friction, which decays with speed.
         warmth: factor of friction.
         dq: velocity [rad/s].
         te: load [N m].
@@ -212,12 +224,12 @@ def differentiate(
     tm: FloatArray,
     gradient: FloatArray,
 ) -> None:
-    """Compute the derivatives of mean friction in all states by the parameters of each axis.
+    """Compute the derivatives of each axis's mean friction by its friction parameters, in all states.
 
     Args:
         p: parameters of friction, (terms, n).
-        x: smoothed directions of dq, (M, n).
-        s: remaining share of the Stribeck friction, which decays with speed, (M, n).
+        x: smoothed signs of dq, (M, n).
+        s: remaining fraction of the Stribeck friction, which decays with speed, (M, n).
         dq: velocities, (M, n) [rad/s].
         te: loads, (M, n) [N m].
         ripple: deviations of the motor torque around each state, (M, n, R) [N m].
@@ -253,17 +265,17 @@ def derive(
     slides: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Compute the derivatives of the motor torques that `settle_links` has found, times weights of the states.
+    """Compute derivatives of the motor torques that `settle_links` has found, multiplied by the weights of the states.
 
     Args:
         p: parameters of friction, (terms, n).
         W: columns of the wanted torques, which belong to one joint each, (M, kept).
         G: columns of the load, (M, kept).
         joints: joint of each column, (kept,).
-        changed: indices of the columns that friction changes, (c,).
+        changed: indices of the columns whose derivative friction changes, (c,).
         rubs: whether each column is friction, (kept,), which drifts like the law's friction.
-        x: smoothed directions of dq, (M, n).
-        s: remaining share of the Stribeck friction, which decays with speed, (M, n).
+        x: smoothed signs of dq, (M, n).
+        s: remaining fraction of the Stribeck friction, which decays with speed, (M, n).
         drift: relative change of friction per minute.
         minutes: times of the states [min], (M,).
         dq: velocities, (M, n) [rad/s].
@@ -274,8 +286,8 @@ def derive(
         tm: motor torques, (M, n) [N m].
         terms: indices of the wanted friction parameters, (t,).
         slides: weights of the states, (M, n).
-        out: result (M, (1 + t) n + c): derivatives by drift and by each wanted term, n columns each, and by the changed
-            base parameters in addition to W.
+        out: result (M, (1 + t) n + c). The first n columns are derivatives by drift, then follow n columns for each
+            wanted term. The last c columns are what friction adds to the columns `changed` of W.
     """
     n, count = dq.shape[1], len(terms)
     loaded = loaded_axes(p)
@@ -321,10 +333,16 @@ def derive(
 
 
 def mean_gradient(law: FrictionLaw, dq: FloatArray, te: FloatArray, ripple: FloatArray, tm: FloatArray) -> FloatArray:
-    """Return derivatives of mean friction by the parameters of its axis at given motor torques, (M, n, terms).
+    """Return derivatives of each axis's mean friction by its parameters, (M, n, terms), at given motor torques.
 
-    The mean is over the torque ripple. The law gives the parameters of friction; dq (M, n) [rad/s] are velocities, te
-    and tm (M, n) [N m] loads and motor torques, and ripple (M, n, R) [N m] the deviations of the motor torque.
+    The mean is over the torque ripple around each state.
+
+    Args:
+        law: friction law, whose parameters are used.
+        dq: velocities, (M, n) [rad/s].
+        te: loads of the gears, (M, n) [N m].
+        ripple: deviations of the motor torque around each state, (M, n, R) [N m].
+        tm: motor torques, (M, n) [N m].
     """
     found = np.zeros((*dq.shape, len(law.values)))
     differentiate(law.values, law.directions(dq), law.fadings(dq), dq, te, ripple, tm, found)

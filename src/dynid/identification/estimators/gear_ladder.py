@@ -1,9 +1,10 @@
 """Choice of the friction structure that the data support, by comparing nested structures on held-out blocks of time.
 
-Every structure is fitted to all data. Then it is fitted without every sixth second, with the prediction linearised at
-the first fit, and validated on the torques of these seconds. The smallest structure is chosen whose error exceeds that
-of the best one by at most the standard error of their difference over the seconds, or by 2 % of the squared error. On
-the fitted data, the largest structure would always have the smallest error.
+A friction structure is the set of terms of the friction law. Every structure is fitted to all data. Then it is fitted
+six times, each time without another sixth of the seconds, with the prediction linearised at the first fit, and
+validated on the torques of the seconds that were left out. The smallest structure is chosen whose error exceeds that of
+the best one by at most the standard error of their difference over the seconds, or by 2 % of the squared error. On the
+fitted data, the largest structure would always have the smallest error.
 """
 
 from collections.abc import Sequence
@@ -53,7 +54,7 @@ class Ladder:
         rungs: errors of all structures on held-out blocks.
         fit: fit of the chosen structure.
         left_out: names of the friction parameters at their bound of zero.
-        rivals: differences (r, p) of base parameters to fits of other structures that the data do not exclude.
+        rivals: base parameters of fits of other structures that the data do not exclude, minus those of `fit`, (r, p).
     """
 
     rungs: tuple[FrictionRung, ...]
@@ -64,7 +65,7 @@ class Ladder:
 
 @dataclass(frozen=True, eq=False)
 class KnownStart(KnownGears):
-    """Fit to almost the same samples, from which a fit of the same friction structure starts.
+    """Friction fit to almost the same samples, from which a new fit of the same friction structure starts.
 
     Attributes:
         ladder: comparison by which the structure was chosen; None if it was given.
@@ -74,7 +75,10 @@ class KnownStart(KnownGears):
 
 
 def time_blocks(samples: Samples) -> FloatArray:
-    """Return the index from 0 of each sample's block of `BLOCK_S`, (N,); a block belongs to one recording only."""
+    """Return the number of the time block, from 0, to which each sample belongs, (N,).
+
+    A block lasts `BLOCK_S` and lies within one recording.
+    """
     starts = np.flatnonzero(np.diff(samples.time, prepend=np.inf) < 0.0)
     blocks, last = np.zeros(len(samples)), 0.0
     for begin, end in zip(starts, [*starts[1:], len(samples)], strict=True):
@@ -84,7 +88,7 @@ def time_blocks(samples: Samples) -> FloatArray:
 
 
 class BlockJudge:
-    """Cross-validation of fits on held-out blocks of time.
+    """Cross-validation of friction fits: errors on blocks of time that are held out one sixth at a time.
 
     Args:
         fitter: fitter whose rows are used.
@@ -100,11 +104,14 @@ class BlockJudge:
         self._lower, self._fitter, self._sigma = fitter.lower, fitter, sigma
 
     def errors(self, fit: GearFit) -> FloatArray:
-        """Return the sum of squared weighted errors of every block, (blocks,)."""
+        """Return the cross-validated sum of squared weighted torque errors of every block of time, (blocks,)."""
         return np.asarray(self.of_axes(fit).sum(axis=1))
 
     def of_axes(self, fit: GearFit) -> FloatArray:
-        """Return the sums of squared weighted errors of every block and axis, (blocks, n)."""
+        """Return cross-validated sums of squared weighted torque errors of every block of time and axis, (blocks, n).
+
+        The parameters that predict a block are fitted without it, linearised at `fit`.
+        """
         size = fit.columns.shape[2]
         rows = np.concatenate([fit.columns, fit.target[..., None]], axis=2) * self._weights[..., None]
         axes = rows.shape[1]
@@ -133,21 +140,29 @@ class BlockJudge:
         return found
 
     def relative(self, errors: FloatArray) -> float:
-        """Return the weighted error of all blocks relative to the torque, from errors (blocks,)."""
+        """Return the weighted rms error relative to the weighted torques, from the blocks' squared errors (blocks,)."""
         return float(np.sqrt(errors.sum() / self._torque))
 
 
 def excess_of(errors: FloatArray, best: FloatArray, least: float) -> tuple[float, float]:
-    """Return the relative excess of errors (blocks,) over the best errors (blocks,), and its standard error.
+    """Return the relative excess of a fit's squared error over that of the best fit, and its standard error.
 
-    The excess is divided by the sum of the best errors, or by `least` if that is larger.
+    Args:
+        errors: squared error of each block of time, (blocks,).
+        best: squared errors of the best fit, (blocks,). Their sum is the divisor of the excess.
+        least: smallest divisor.
     """
     difference = (errors - best) / max(float(best.sum()), least)
     return float(difference.sum()), float(np.sqrt(len(difference)) * difference.std(ddof=1))
 
 
 def select_structure(fitter: GearFitter, ladder: Sequence[Structure] = LADDER) -> Ladder:
-    """Return the comparison of friction structures, with the fit of the structure that the data support."""
+    """Return the comparison of friction structures, with the fit of the structure that the data support.
+
+    Args:
+        fitter: fitter, whose rows are fitted and cross-validated.
+        ladder: structures to compare, from the smallest to the largest.
+    """
     fits: list[tuple[GearFit, float]] = []  # fits and their misfits
     for structure in ladder:
         wanted = replace(structure, drift=bool(structure.terms))
@@ -187,8 +202,14 @@ def select_structure(fitter: GearFitter, ladder: Sequence[Structure] = LADDER) -
 def _raced(fitter: GearFitter, structure: Structure, starts: Sequence[Point | None], rival: float) -> GearFit:
     """Return the fit from the start point with the lowest misfit after a few steps, continued until its gain is small.
 
-    A start point None is computed from the measured torques. Several starts are needed, because weights follow from the
-    residuals: a badly fitted axis gets a low weight and may stay badly fitted.
+    Several starts are needed, because weights follow from the residuals: a badly fitted axis gets a low weight and may
+    stay badly fitted.
+
+    Args:
+        fitter: fitter of the rows.
+        structure: friction structure.
+        starts: start points; None is computed from the measured torques.
+        rival: misfit of another fit; the iteration ends as soon as it is out of reach.
     """
     fits = [fitter.fit(structure, start, RACE_STEPS, ENOUGH) for start in starts]
     best = min(fits, key=fitter.misfit)
@@ -216,9 +237,15 @@ def fit_until_settled(fitter: GearFitter, fit: GearFit) -> GearFit:
 
 
 def _rivals(fit: GearFit, found: Sequence[tuple[GearFit, FloatArray]], best: FloatArray, least: float) -> FloatArray:
-    """Return differences (r, p) in base parameters of other fits, as good as the best, to the chosen fit.
+    """Return base parameters of other fits that are as good as the best, minus those of the chosen fit, (r, p).
 
     A fit is as good as the best if its excess error is within `RIVAL` standard errors or `AS_GOOD`.
+
+    Args:
+        fit: the chosen fit.
+        found: all fits, each with its squared errors on held-out blocks, (blocks,).
+        best: squared errors of the fit with the smallest sum, (blocks,).
+        least: smallest divisor of relative errors.
     """
     p, others = fit.rows.W.shape[2], []
     for one, errors in found:
@@ -229,26 +256,32 @@ def _rivals(fit: GearFit, found: Sequence[tuple[GearFit, FloatArray]], best: Flo
 
 
 def _alike(structure: Structure) -> Structure:
-    """Return the structure in which joints with the same servo share all parameters."""
+    """Return a copy of the friction structure in which joints with the same servo share all parameters."""
     return replace(structure, name=f"{structure.name}, alike", shared=SYMBOLS)
 
 
 def _constant(structure: Structure) -> Structure:
-    """Return the structure without drift, so that friction is constant over time."""
+    """Return a copy of the friction structure without drift, so that friction is constant over time."""
     return replace(structure, name=f"{structure.name}, constant", drift=False)
 
 
 def _with_offset(structure: Structure) -> Structure:
-    """Return the structure with a constant torque offset per joint, which also represents direction-dependent friction.
+    """Return a copy of the friction structure with a constant torque offset per joint in addition.
 
-    Sliding states cannot distinguish an offset from friction that differs by direction.
+    The offset also represents friction that differs by direction: while a joint moves, the two cannot be distinguished.
     """
     shared = tuple(symbol for symbol in structure.shared if symbol != "of")
     return replace(structure, name=f"{structure.name}, offset", terms=(*structure.terms, "of"), shared=shared)
 
 
 def _smallest(found: Sequence[tuple[GearFit, FloatArray]], best: FloatArray, least: float) -> GearFit:
-    """Return the fit with the fewest parameters whose error is within a standard error of the best."""
+    """Return the fit with the fewest parameters whose error exceeds the best by at most a standard error or `AS_GOOD`.
+
+    Args:
+        found: all fits, each with its squared errors on held-out blocks, (blocks,).
+        best: squared errors of the fit with the smallest sum, (blocks,).
+        least: smallest divisor of relative errors.
+    """
 
     def as_good(errors: FloatArray) -> bool:
         excess, error = excess_of(errors, best, least)

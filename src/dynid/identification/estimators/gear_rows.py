@@ -39,15 +39,16 @@ STOPPING, STOPPED = 3.0, 0.5
 
 @dataclass(frozen=True, eq=False)
 class Linearised:
-    """Predicted torques and their derivatives at a point, after the low-pass.
+    """Predicted torques and their derivatives at given parameter values, after the low-pass filter of the torques.
 
     Attributes:
         tau: prediction, (N, n) [N m].
-        W: derivatives by phi, (N, n, p).
+        W: derivatives by the base parameters phi, (N, n, p).
         friction: derivatives by the parameters of the axis's own friction, (N, n, terms), zero for terms that were not
             requested.
         drift: derivative by the relative change of friction per `DRIFT_UNIT_S`, (N, n).
-        tm: motor torques on the fine grid of each recording, (M, n) each; initial guess for the next point.
+        tm: motor torques on the fine grid of each recording, (M, n) each [N m]; initial guess for the next
+            linearisation.
     """
 
     tau: FloatArray
@@ -58,7 +59,17 @@ class Linearised:
 
 
 class _Settled(NamedTuple):
-    """Torques of one recording's states that satisfy the friction equations; input and output of `settle_links`."""
+    """Motor torques of one recording that satisfy the friction equation, with the values from which they were computed.
+
+    Attributes:
+        law: friction law.
+        drift: relative change of friction per minute.
+        shape: smoothed signs of the velocities, and remaining fractions of the Stribeck friction, (M, n) each.
+        links: torques W phi of the base parameters, (M, n) [N m].
+        rubbing: torques of those base parameters that are friction, (M, n) [N m].
+        te: loads of the gears, (M, n) [N m].
+        tm: motor torques, (M, n) [N m].
+    """
 
     law: FrictionLaw
     drift: float
@@ -71,12 +82,12 @@ class _Settled(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """Predicted torques at a point, from which `GearRows.derived` computes the derivatives.
+    """Torques predicted at given parameter values, from which `GearRows.derived` computes the derivatives.
 
     Attributes:
         tau: prediction after the low-pass, (N, n) [N m].
         sticking: whether states near standstill are included.
-        settled: torques of each recording's states that satisfy the friction equations.
+        settled: motor torques of each recording that satisfy the friction equation.
     """
 
     tau: FloatArray
@@ -85,7 +96,7 @@ class Predicted:
 
 
 class _Stretch:
-    """Fine states of one recording, with the columns of their regressors."""
+    """Regression rows of one recording, computed from its states on a fine time grid."""
 
     def __init__(
         self, model: ArmModel, states: FineStates, step_s: float, slides: FloatArray, space: PaddedRows, is_series: bool
@@ -112,27 +123,37 @@ class _Stretch:
         self.rubs = rubs[self.parameters]
 
     def by_other_current(self) -> tuple[FloatArray, FloatArray]:
-        """Return the torque differences of `GearRows.by_other_current` for this recording, (N, n) each [N m]."""
+        """Return the torques of the other current minus the fitted ones for this recording, (N, n) each [N m].
+
+        The first array is for states in which the joint moves, the second for masked states near standstill. See
+        `GearRows.by_other_current`.
+        """
         if self._more is None:
             return np.zeros_like(self.target), np.zeros_like(self.target)
         sliding = self.low_pass(self._more * self.slides)
         return sliding, self.low_pass(self._more) - sliding
 
     def _directions(self, law: FrictionLaw) -> FloatArray:
-        """Return the directions of motion (M, n), cached for all laws with the same transition velocity."""
+        """Return the smoothed signs of the velocities, -1 to 1, (M, n), cached by transition velocity."""
         if law.transition_rad_s not in self._known_directions:
             found = law.directions(self.dq) if self.step_s is None else law.directions_in_time(self.dq, self.step_s)
             self._known_directions[law.transition_rad_s] = read_only(np.ascontiguousarray(found))
         return self._known_directions[law.transition_rad_s]
 
     def low_pass(self, values: FloatArray) -> FloatArray:
-        """Return the torques' low-pass of values on the grid (M, ...), at the samples, (N, ...); any unit."""
+        """Return values on the fine grid (M, ...) after the torques' low-pass, at the samples (N, ...); any unit."""
         return self._states.low_pass(values) if self._is_series else values
 
     def _filtered(self, columns: int, fill: Callable[[FloatArray], None], sticking: bool) -> FloatArray:
-        """Return low-pass filtered values (N, columns) of the values (M, columns) that `fill` writes into an array.
+        """Return values on the fine grid after the low-pass of the torques, at the samples, (N, columns).
 
-        Torques of states near standstill have not passed the states' filter, so with `sticking` that filter is applied.
+        Friction of states near standstill changes faster than the wider filter of the states permits. So with
+        `sticking`, the values pass that filter as well, as the measured torques did.
+
+        Args:
+            columns: number of columns.
+            fill: function that writes the values into an array (M, columns).
+            sticking: whether states near standstill are included.
         """
         if self._is_series and not sticking:
             return self._states.low_pass_filled(columns, fill, self._space)
@@ -141,13 +162,21 @@ class _Stretch:
         return self._states.low_pass_sharp(values) if self._is_series else values
 
     def _weights(self, sticking: bool) -> FloatArray:
-        """Return the weights of all states, (M, n): 1 with `sticking`, else 0 for states near standstill."""
+        """Return the weights of all states, (M, n): 1, or 0 near standstill unless `sticking` includes these states."""
         return np.ones_like(self.slides) if sticking else self.slides
 
     def predict(
         self, phi: FloatArray, law: FrictionLaw, drift: float, guess: FloatArray, sticking: bool
     ) -> tuple[FloatArray, _Settled]:
-        """Return the predicted torques (N, n) [N m] and the settled states; see `GearRows.predict`."""
+        """Return the torques predicted for this recording, (N, n) [N m], and the motor torques that belong to them.
+
+        Args:
+            phi: base parameters, (p,).
+            law: friction in addition to phi.
+            drift: relative change of friction per minute.
+            guess: initial motor torques on the fine grid, (M, n) [N m].
+            sticking: whether all states are used; otherwise states near standstill are masked.
+        """
         links, rubbing, te = (np.empty(self.dq.shape) for _ in range(3))
         shape, tm = (self._directions(law), law.fadings(self.dq)), guess.copy()
         own = (law.values, self.W, self.G, self.joints, phi[self.parameters], self.rubs, *shape, drift, self.minutes)
@@ -163,7 +192,14 @@ class _Stretch:
         return tau, _Settled(law, drift, shape, links, rubbing, te, tm)
 
     def derived(self, at: _Settled, tau: FloatArray, terms: Sequence[int], sticking: bool) -> Linearised:
-        """Return predicted torques (N, n) with their derivatives; see `GearRows.derived`."""
+        """Return the torques predicted for this recording with their derivatives.
+
+        Args:
+            at: motor torques that satisfy the friction equation.
+            tau: predicted torques, (N, n) [N m].
+            terms: friction terms for which derivatives are computed, as indices in `TERMS`.
+            sticking: whether the prediction includes states near standstill.
+        """
         changed = np.flatnonzero(self.rubs & (at.drift != 0.0) | at.law.depends_on_load)
         n, asked = tau.shape[1], np.array(terms, dtype=np.int64)
 
@@ -185,12 +221,12 @@ class _Stretch:
 
     @cached_property
     def sliding_W(self) -> FloatArray:
-        """Regressor W of sliding states (away from standstill) after the low-pass, (N, n, p)."""
+        """Regressor W of this recording with states near standstill masked, after the low-pass, (N, n, p)."""
         return self._unpacked(self.low_pass(self.W * self.slides[:, self.joints]))
 
     @property
     def standing_W(self) -> FloatArray:
-        """Regressor W of the masked states near standstill, after the low-pass, (N, n, p)."""
+        """Regressor W of only the masked states near standstill of this recording, after the low-pass, (N, n, p)."""
         return self._whole_W - self.sliding_W
 
     def _unpacked(self, packed: FloatArray) -> FloatArray:
@@ -199,9 +235,14 @@ class _Stretch:
         return whole
 
     def explicit(self, law: FrictionLaw, terms: Sequence[int]) -> FloatArray:
-        """Return derivatives by friction terms, (N, n, all terms), with measured torques as motor torques.
+        """Return derivatives of friction torques by friction terms, (N, n, all terms), for known motor torques.
 
-        The loads are the negative motor torques.
+        The measured torques are used as motor torques, and their negative values as loads. So no equation is solved.
+        States near standstill are masked, and terms that are not requested have zeros.
+
+        Args:
+            law: friction law at which the derivatives are computed.
+            terms: the requested terms, as indices in `TERMS`.
         """
         gradient = mean_gradient(law, self.dq, -self.tau, self.ripple, self.tau)
         columns = (gradient[..., terms].swapaxes(1, 2) * self.slides[:, None]).reshape(len(gradient), -1)
@@ -209,7 +250,13 @@ class _Stretch:
 
 
 def _by_terms(columns: FloatArray, terms: Sequence[int], axes: int) -> FloatArray:
-    """Return derivatives side by side, (N, terms n), as an array over all `TERMS`, (N, n, all); others are zero."""
+    """Return derivatives by some friction terms as an array over all `TERMS`, (N, n, all terms), with zeros elsewhere.
+
+    Args:
+        columns: derivatives, (N, t n): n axes of the first term, then n axes of the next term.
+        terms: the t terms, as indices in `TERMS`.
+        axes: number n of axes.
+    """
     whole = np.zeros((len(columns), axes, len(TERMS)))
     whole[..., list(terms)] = columns.reshape(len(columns), len(terms), axes).swapaxes(1, 2)
     return whole
@@ -221,12 +268,12 @@ def _whole(parts: list[Linearised]) -> Linearised:
 
 
 class GearRows:
-    """Regression rows with load-dependent friction, for all recordings in a set of samples.
+    """Regression rows with load-dependent friction for all recordings: one equation per sample and axis.
 
     Args:
         model: model of the arm.
         samples: states and torques. Without states on a fine grid, the samples themselves are used, and every joint
-            counts as sliding.
+            counts as moving.
         slow_rad_s: velocity below which a joint may stick [rad/s].
     """
 
@@ -257,7 +304,7 @@ class GearRows:
         *,
         sticking: bool = True,
     ) -> Linearised:
-        """Return the prediction at a point and its derivatives, for all recordings.
+        """Return the torques predicted at given parameter values and their derivatives, for all recordings.
 
         Args:
             phi: base parameters, (p,).
@@ -278,69 +325,93 @@ class GearRows:
         *,
         sticking: bool = True,
     ) -> Predicted:
-        """Return the prediction for all recordings, (N, n) [N m], without derivatives; arguments as in `linearise`."""
+        """Return the torques predicted at given parameter values for all recordings, (N, n) [N m], without derivatives.
+
+        Args:
+            phi: base parameters, (p,).
+            law: friction in addition to phi.
+            drift: relative change of friction per minute, counted from the middle of each recording.
+            guess: initial motor torques from an earlier result; None starts from the measured torques.
+            sticking: whether all states are used; otherwise states near standstill are masked.
+        """
         starts = guess or tuple(one.tau for one in self._stretches)
         pairs = zip(self._stretches, starts, strict=True)
         found = [one.predict(phi, law, drift, start, sticking) for one, start in pairs]
         return Predicted(np.concatenate([tau for tau, _ in found]), sticking, tuple(settled for _, settled in found))
 
     def derived(self, at: Predicted, terms: Sequence[int]) -> Linearised:
-        """Return a prediction with its derivatives by base parameters, drift and terms, as indices in `TERMS`."""
+        """Return predicted torques with derivatives by base parameters, drift and friction terms, for all recordings.
+
+        Args:
+            at: the predicted torques.
+            terms: friction terms for which derivatives are computed, as indices in `TERMS`.
+        """
         ends = np.cumsum([len(one.target) for one in self._stretches])[:-1]
         parts = zip(self._stretches, at.settled, np.split(at.tau, ends), strict=True)
         return _whole([one.derived(settled, tau, list(terms), at.sticking) for one, settled, tau in parts])
 
     def explicit(self, law: FrictionLaw, terms: Sequence[int]) -> FloatArray:
-        """Return derivatives of sliding states by friction terms for measured motor torques, (N, n, all terms).
+        """Return derivatives of friction torques by friction terms, (N, n, all terms), for known motor torques.
 
-        The loads are the negative motor torques. Derivatives by terms that were not requested are zero.
+        The measured torques are used as motor torques, and their negative values as loads. So no equation is solved.
+        States near standstill are masked, and terms that are not requested have zeros.
+
+        Args:
+            law: friction law at which the derivatives are computed.
+            terms: the requested terms, as indices in `TERMS`.
         """
         return np.concatenate([one.explicit(law, list(terms)) for one in self._stretches])
 
     @cached_property
     def sliding_W(self) -> FloatArray:
-        """Regressor W of sliding states (away from standstill), (N, n, p)."""
+        """Regressor W of all recordings with states near standstill masked, after the low-pass, (N, n, p)."""
         return np.concatenate([one.sliding_W for one in self._stretches])
 
     @cached_property
     def target(self) -> FloatArray:
-        """Torques of sliding states (away from standstill) at the samples, target of the fit, (N, n) [N m]."""
+        """Measured torques with states near standstill masked, after the low-pass, (N, n) [N m]: target of the fit."""
         return np.concatenate([one.target for one in self._stretches])
 
     @cached_property
     def by_other_current(self) -> tuple[FloatArray, FloatArray]:
-        """Torques of the other current minus the fitted torques, in sliding and masked states, (N, n) each [N m].
+        """Torques of the other current minus the fitted torques, (N, n) each [N m]; zero without another current.
 
-        The other current is the one that was not chosen; without it, the differences are zero.
+        A recording may contain a measured and a commanded current. The other current is that from which the fitted
+        torques were not computed. The first array is for states in which the joint moves, the second for masked states
+        near standstill.
         """
         sliding, standing = zip(*(one.by_other_current() for one in self._stretches), strict=True)
         return np.concatenate(sliding), np.concatenate(standing)
 
     @cached_property
     def standing(self) -> tuple[FloatArray, FloatArray]:
-        """Regressor W (N, n, p) and torques (N, n) [N m] of the masked states near standstill."""
+        """Regressor W (N, n, p) and torques (N, n) [N m] of the masked states near standstill, after the low-pass."""
         W = np.concatenate([one.standing_W for one in self._stretches])
         return W, np.concatenate([one.left_out for one in self._stretches])
 
     def sliding(self, values: Sequence[FloatArray]) -> FloatArray:
-        """Return columns (M, n, k) on each recording's fine grid as rows of samples, (N, n, k), in sliding states."""
+        """Return low-passed columns at the samples, (N, n, k), with states near standstill masked; any unit.
+
+        Args:
+            values: columns on the fine grid of each recording, (M, n, k) each.
+        """
         pairs = zip(self._stretches, values, strict=True)
         return np.concatenate([one.low_pass(one.slides[..., None] * part) for one, part in pairs])
 
     @cached_property
     def sliding_share(self) -> FloatArray:
-        """Share of every row that stems from sliding states (away from standstill), (N, n)."""
+        """Fraction of every row that remains after states near standstill were masked before the low-pass, (N, n)."""
         return np.concatenate([one.low_pass(one.slides) for one in self._stretches])
 
 
 def sliding_states(dq: FloatArray, slow_rad_s: float, width: int, slowest: FloatArray | None = None) -> FloatArray:
-    """Return 1 for states (M, n) that are more than half a width, in states, from any standstill, else 0.
+    """Return a mask (M, n): 0.0 for states within half a filter width of a standstill of the joint, else 1.0.
 
     Args:
-        dq: velocities behind the states' filter, (M, n) [rad/s].
+        dq: velocities after the states' filter, (M, n) [rad/s].
         slow_rad_s: speed below which joints may stick [rad/s].
-        width: width over which the filter spreads a state, in states.
-        slowest: least recorded velocities near the states, (M, n) [rad/s]; None if none were recorded.
+        width: number of successive states over which the filter spreads one state.
+        slowest: least recorded velocity near each state, (M, n) [rad/s]; None if no velocity was recorded.
     """
     slow = np.abs(dq) < slow_rad_s
     if slowest is not None:
@@ -352,9 +423,10 @@ def sliding_states(dq: FloatArray, slow_rad_s: float, width: int, slowest: Float
 
 
 def sliding_masks(samples: Samples, slow_rad_s: float) -> list[FloatArray]:
-    """Return masks (M, n) of every recording's fine states: 1 for states that slide, else 0, see `sliding_states`.
+    """Return a mask (M, n) for each recording: 0.0 for states near a standstill of the joint, else 1.0.
 
-    The width is that over which the torques' low-pass spreads a state.
+    The states are those on the fine grid. Near means within half the width over which the low-pass of the torques
+    spreads a state, see `sliding_states`.
     """
     step = grid_step_s(samples.settings.interval_s, samples.fine[0])
     width = 2 * round(STICK_PERIODS / ((samples.settings.state_cutoff_hz or np.inf) * step)) + 1
@@ -362,10 +434,14 @@ def sliding_masks(samples: Samples, slow_rad_s: float) -> list[FloatArray]:
 
 
 class SlidingRows(NamedTuple):
-    """Regressor W (N, n, p) and torques (N, n) [N m] of states away from standstill, and their share of rows (N, n).
+    """Regression rows in which states near standstill are masked, after the low-pass of the torques.
 
-    All have passed the torques' low-pass. `by_other_current` (N, n) [N m] is the torque of the current that was not
-    chosen minus `tau`.
+    Attributes:
+        W: regressor, (N, n, p).
+        tau: torques, (N, n) [N m].
+        share: fraction of each row that remains after the mask, (N, n).
+        by_other_current: torques of the other current minus `tau`, (N, n) [N m]. A recording may contain a measured and
+            a commanded current; the other one is that from which `tau` was not computed.
     """
 
     W: FloatArray
@@ -375,7 +451,13 @@ class SlidingRows(NamedTuple):
 
 
 def sliding_rows(model: ArmModel, samples: Samples, slow_rad_s: float) -> SlidingRows:
-    """Return the rows of samples with fine states, masked near standstill before the low-pass; see `GearRows`."""
+    """Return the regression rows of samples in which states near standstill are masked before the low-pass.
+
+    Args:
+        model: model of the arm.
+        samples: samples with states on a fine grid.
+        slow_rad_s: velocity below which a joint may stick [rad/s].
+    """
     found = []
     for one, slides in zip(samples.fine, sliding_masks(samples, slow_rad_s), strict=True):
         raw = one.raw if len(one.raw) else one.tau
@@ -388,9 +470,15 @@ def sliding_rows(model: ArmModel, samples: Samples, slow_rad_s: float) -> Slidin
 def predicted_torques(
     model: ArmModel, samples: Samples, phi: BaseParameters, friction: FrictionLaw | None = None
 ) -> FloatArray:
-    """Return the torques of phi and additional friction at the samples, (N, n) [N m], computed from the motion.
+    """Return the torques at the samples that parameters predict from the motion, (N, n) [N m].
 
     Load-dependent friction takes into account the measured torque ripple above the samples' band; see `gear_kernels`.
+
+    Args:
+        model: model of the arm.
+        samples: states and torques.
+        phi: base parameters.
+        friction: friction law in addition to phi; None if there is none.
     """
     if friction is None:
         return samples.low_passed(lambda q, dq, ddq: model.inverse_dynamics(q, dq, ddq, phi))
@@ -414,15 +502,15 @@ def solved_torques(
     friction: FrictionLaw,
     step_s: float | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the torques of links and of friction in given states, (M, n) [N m] each.
+    """Return the torques of the links (base parameters) and of additional friction in given states, (M, n) [N m] each.
 
     Args:
         model: model of the arm.
-        states: states, fine or sampled.
+        states: states, on a fine grid or at the samples.
         guess: initial motor torques, (M, n) [N m].
         ripple: deviations of the torques around each state, (M, R, n) [N m].
         phi: base parameters.
-        friction: friction law in addition to them.
+        friction: friction law in addition to the base parameters.
         step_s: time between the states [s]; None if they are not consecutive.
     """
     q, dq, still = states.q, states.dq, np.zeros_like(states.ddq)

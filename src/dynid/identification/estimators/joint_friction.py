@@ -1,4 +1,4 @@
-"""Friction outside the base parameters in a regression: linearised at a fit, with prior deviations."""
+"""Friction outside the base parameters as part of a regression: linearised at a fit, with prior standard deviations."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,8 +26,8 @@ class LeftOut:
     """Load-dependent friction terms that a friction structure does not contain.
 
     Attributes:
-        columns: torques in sliding states per unit of each parameter, (N, n, k).
-        judged: the same torques over all states.
+        columns: torques per unit of each parameter, with states near standstill masked, (N, n, k).
+        judged: torques per unit of each parameter in all states, (N, n, k).
         known: prior standard deviations of the parameters, (k,).
     """
 
@@ -37,7 +37,7 @@ class LeftOut:
 
     @classmethod
     def of(cls, fitter: GearFitter, fit: GearFit) -> "LeftOut":
-        """Return the load terms that the structure of a fit does not contain, linearised at the fit."""
+        """Return the load-dependent friction terms that the structure of a fit lacks, linearised at this fit."""
         terms = tuple(one for one in LOADS if one not in fit.structure.terms)
         parameters = replace(fit.structure, terms=terms).parameters(fitter.gears)
         wanted, point = sorted({one.term for one in parameters}), fit.point
@@ -54,8 +54,8 @@ class JointFriction:
     """Friction in addition to the base parameters, linearised at a fit.
 
     Attributes:
-        fit: fit of friction and base parameters together.
-        judged: the same fit with the rows of all states, including sticking ones.
+        fit: fit of friction and base parameters together, with states near standstill masked.
+        judged: this fit with the rows of all states, including those near standstill.
         ladder: comparison by which the structure was chosen; None if it was given.
         play: backlash between joints and encoders; None if it was not estimated.
         delay: delay of torques behind positions; None if it was not estimated.
@@ -92,22 +92,29 @@ class JointFriction:
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Friction parameters without those of shape, which keep fitted values; arrays end with the drift, if any."""
+        """Friction parameters except those of shape, which keep their fitted values.
+
+        Drift is not among them. If there is drift, arrays of parameter values have it as an additional last entry.
+        """
         return tuple(one for one in self.fit.parameters if TERMS[one.term].kind != "shape")
 
     @cached_property
     def _shape(self) -> NDArray[np.bool_]:
-        """Mask of the shape parameters among the fit's columns after those of phi."""
+        """Mask of the shape parameters among the friction parameters and drift of the fit, (m (+ 1),)."""
         drift = [False] * self.fit.structure.drift
         return np.array([TERMS[one.term].kind == "shape" for one in self.fit.parameters] + drift, dtype=bool)
 
     @cached_property
     def columns(self) -> FloatArray:
-        """Matrix C of torques per unit of every parameter, (N, n, m), including drift."""
+        """Torques C per unit of every friction parameter and of drift, without parameters of shape, (N, n, m)."""
         return self.fit.columns[..., self.fit.rows.W.shape[2] :][..., ~self._shape]
 
     def with_discrepancy(self, fitter: GearFitter) -> "JointFriction":
-        """Return this friction with effects that the law does not describe, from residuals of the fitter's rows."""
+        """Return a copy whose `effects` include friction that the law does not describe, sized by the fit's residuals.
+
+        Args:
+            fitter: fitter with the rows of the fit.
+        """
         fit, rows = self.fit, fitter.rows
         residual = fit.target - fit.columns @ fit.theta
         own = [
@@ -124,7 +131,7 @@ class JointFriction:
 
     @cached_property
     def shape_columns(self) -> tuple[FloatArray, FloatArray]:
-        """Columns of further open parameters, (N, n, k), and their prior standard deviations, (k,).
+        """Columns of open parameters outside f and phi, (N, n, k), and their prior standard deviations, (k,).
 
         They are the shape parameters of friction, and the load-dependent terms that the structure lacks. In slow
         motions, the data hardly distinguish these terms from masses. Without these columns, a small friction structure
@@ -137,7 +144,11 @@ class JointFriction:
         return np.concatenate([columns, self.left_out.columns], axis=2), np.append(known, self.left_out.known)
 
     def judged_columns(self) -> FloatArray:
-        """Return the columns of all states in the order (f, phi, shape) of `Regression.whole_spread`, (N, n, k)."""
+        """Return the torques of all states per unit of each parameter, (N, n, k), including states near standstill.
+
+        The order is that of `Regression.whole_spread`: friction parameters, base parameters, then the columns of
+        `shape_columns`.
+        """
         columns, p = self.judged.columns, self.fit.rows.W.shape[2]
         friction = columns[..., p:]
         more = [] if self.left_out is None else [self.left_out.judged]
@@ -146,14 +157,14 @@ class JointFriction:
 
     @property
     def known(self) -> FloatArray:
-        """Prior standard deviations of the parameters, (m,)."""
+        """Prior standard deviations of the friction parameters and of drift, without parameters of shape, (m,)."""
         return np.array(
             [PRIOR[TERMS[one.term].unit] for one in self.parameters] + [PRIOR_DRIFT] * self.fit.structure.drift
         )
 
     @property
     def target(self) -> FloatArray:
-        """Torques to which C f + W phi is fitted, (N, n) [N m]."""
+        """Torques to which C f + W phi is fitted, (N, n) [N m], with friction parameters f and base parameters phi."""
         return self._less_shape(self.fit)
 
     def _less_shape(self, rows: GearFit) -> FloatArray:
@@ -161,26 +172,39 @@ class JointFriction:
         return rows.target - rows.columns[..., p:][..., self._shape] @ rows.theta[p:][self._shape]
 
     def judged_rows(self) -> FloatArray:
-        """Return the rows [C W tau] of all states, (N n, m + p + 1)."""
+        """Return the regression rows [C W tau] of all states, (N n, m + p + 1), including states near standstill.
+
+        The columns are those of the friction parameters, of the base parameters, and the torque.
+        """
         p, columns = self.judged.rows.W.shape[2], self.judged.columns
         own = [columns[..., p:][..., ~self._shape], columns[..., :p], self._less_shape(self.judged)[..., None]]
         return np.concatenate(own, axis=2).reshape(columns.shape[0] * columns.shape[1], -1)
 
     def misfit(self, phi: FloatArray, values: FloatArray) -> FloatArray:
-        """Return measured minus predicted torques of all states, (N, n) [N m], for phi (p,) and friction (m,)."""
+        """Return measured minus predicted torques of all states, (N, n) [N m], including states near standstill.
+
+        Args:
+            phi: base parameters, (p,).
+            values: friction parameters, (m,).
+        """
         p, columns = len(phi), self.judged.columns
         return self._less_shape(self.judged) - columns[..., :p] @ phi - columns[..., p:][..., ~self._shape] @ values
 
     @cached_property
     def bounds(self) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper bounds of all parameters, (m,) each."""
+        """Lower and upper bounds of the friction parameters and of drift, without parameters of shape, (m,) each."""
         drift = [-1.0] * self.fit.structure.drift
         lower = np.array([one.lower for one in self.parameters] + drift)
         upper = np.array([one.upper for one in self.parameters] + [-one for one in drift])
         return lower, upper
 
     def law(self, values: FloatArray, deviations: FloatArray | None = None) -> FrictionLaw:
-        """Return the friction law with parameters (m,) and their standard deviations (m,), None if unknown."""
+        """Return the friction law with given parameter values.
+
+        Args:
+            values: friction parameters without those of shape, (m,).
+            deviations: standard deviations of the parameters, (m,); None if they are unknown.
+        """
         law = with_parameters(self.fit.point.law, self.parameters, values[: len(self.parameters)])
         if deviations is None:
             return law

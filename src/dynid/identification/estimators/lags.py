@@ -45,7 +45,7 @@ class FoundDelay:
     Attributes:
         value: the delay [s].
         deviation: standard deviation of the delay [s].
-        column: torques of sliding states per second of delay, (N, n) [N m/s].
+        column: derivative of the torques by the delay, (N, n) [N m/s]; states near standstill are masked.
     """
 
     value: float
@@ -65,9 +65,13 @@ class FoundDelay:
 
 
 def find_lags(fitter: GearFitter, fit: GearFit) -> tuple[FoundPlay, FoundDelay]:
-    """Return backlash and delay, estimated in addition to all fitted parameters.
+    """Return backlash and delay, estimated together with corrections of all fitted parameters.
 
     The rows of each axis are divided by its residual standard deviation.
+
+    Args:
+        fitter: fitter of the rows.
+        fit: fit of friction and base parameters, at which the torques are linearised.
     """
     rows, n = fitter.rows, fitter.rows.model.axes
     residual = fit.target - fit.columns @ fit.theta
@@ -92,9 +96,13 @@ def find_lags(fitter: GearFitter, fit: GearFit) -> tuple[FoundPlay, FoundDelay]:
 def _estimated(
     columns: FloatArray, residual: FloatArray, known: FloatArray, rows: GearRows
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the factors (k,) of weighted columns (N, n, k) that fit a residual (N, n), and their covariance (k, k).
+    """Return the least-squares factors (k,) of columns, and their covariance (k, k).
 
-    Priors with standard deviations `known` (k,) hold the factors near zero.
+    Args:
+        columns: weighted columns, (N, n, k).
+        residual: weighted torques to which the columns are fitted, (N, n).
+        known: prior standard deviations of the factors about zero, (k,).
+        rows: regression rows, whose sampling interval is used.
     """
     X = columns.reshape(-1, columns.shape[2])
     variance = float(np.mean(residual**2)) * correlation_factor(residual)
@@ -107,13 +115,23 @@ def _estimated(
 
 
 def in_common(values: FloatArray, deviations: FloatArray) -> tuple[float, float]:
-    """Return the common mean of estimates (n,) and its standard deviation, allowing for differences between joints."""
+    """Return the common mean of joint estimates and its standard deviation, allowing for differences between joints.
+
+    Args:
+        values: estimate of each joint, (n,).
+        deviations: standard deviations of the estimates, (n,).
+    """
     weights = 1.0 / (np.maximum(deviations, LEAST_DEVIATION) ** 2 + variance_between(values, deviations))
     return float(weights @ values / weights.sum()), float(weights.sum() ** -0.5)
 
 
 def variance_between(values: FloatArray, deviations: FloatArray) -> float:
-    """Return the variance of the true values: scatter of estimates (n,) beyond their own standard deviations (n,)."""
+    """Return the variance of the joints' true values: scatter of the estimates beyond their own uncertainty.
+
+    Args:
+        values: estimate of each joint, (n,).
+        deviations: standard deviations of the estimates, (n,).
+    """
     own = 1.0 / np.maximum(deviations, LEAST_DEVIATION) ** 2
     total = float(own.sum())
     scatter = float(own @ (values - own @ values / total) ** 2) - (len(values) - 1)
@@ -122,10 +140,14 @@ def variance_between(values: FloatArray, deviations: FloatArray) -> float:
 
 
 def pooled(values: FloatArray, deviations: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return joint estimates (n,) and their deviations, shrunk towards a common mean.
+    """Return the joints' estimates (n,), shrunk towards their common mean, and standard deviations (n,).
 
-    Gears of one arm are similar, so a joint whose backlash is poorly determined gets that of the others, within their
-    scatter of at least `UNLIKE`.
+    Gears of one arm are similar. So a joint whose backlash is poorly determined gets the mean of all joints. Its
+    standard deviation is then the scatter between joints, which is assumed to be at least `UNLIKE` times the mean.
+
+    Args:
+        values: estimate of each joint, (n,).
+        deviations: standard deviations of the estimates, (n,).
     """
     common, its = in_common(values, deviations)
     between = max(variance_between(values, deviations), (UNLIKE * common) ** 2)
@@ -135,11 +157,11 @@ def pooled(values: FloatArray, deviations: FloatArray) -> tuple[FloatArray, Floa
 
 
 def _late_columns(rows: GearRows, fit: GearFit) -> tuple[FloatArray, FloatArray]:
-    """Return torques of sliding states per second of each axis's delay, (N, n, n) [N m/s], and ratios (n,).
+    """Return torques per second of each axis's delay, (N, n, n) [N m/s], and ratios of friction to link torques, (n,).
 
     The torques are those of links alone, because friction may have a delay of its own. Their derivative is low-passed,
     because fast encoder errors would look like a negative delay: a controller turns these errors into torques, which
-    then correlate with the derivative. The ratios are friction over link torques.
+    then correlate with the derivative. States near standstill are masked.
     """
     model, samples, point = rows.model, rows.samples, fit.point
     phi, found, links = BaseParameters(model.names, point.phi), [], []
@@ -156,7 +178,10 @@ def _late_columns(rows: GearRows, fit: GearFit) -> tuple[FloatArray, FloatArray]
 
 
 def _building_up(rows: GearRows) -> FloatArray:
-    """Return torques of friction that builds up after a reversal, scaled to the joint's torque, (N, n, 2 n) [N m]."""
+    """Return torques of friction that builds up after a reversal, scaled to the joint's rms torque, (N, n, 2 n) [N m].
+
+    There are two columns per joint, one for each distance of `BUILT_UP`. States near standstill are masked.
+    """
     size = np.sqrt(np.mean(rows.target**2, axis=0))
     found = []
     for states in rows.samples.fine:

@@ -1,8 +1,8 @@
-"""Least squares on the inverse-dynamics regressor (paper eqs. 4 to 7): ordinary, weighted, robust.
+"""Least squares on the inverse-dynamics regressor (arXiv:2605.15949, eqs. 4 to 7): ordinary, weighted, robust.
 
 All three solve a row-weighted problem by QR; the normal equations of eq. 7 would square the condition number.
 
-    ols     equal weights of all axes (the paper's); if Coulomb friction is estimated, low weights near standstill;
+    ols     equal weights of all axes, as in the paper; if Coulomb friction is estimated, low weights near standstill;
     wls     rows of an axis are divided by that axis's residual standard deviation (IDIM-WLS), from a preceding OLS;
     huber   like wls, and rows beyond 1.345 robust standard deviations count linearly instead of squared (IRLS).
 
@@ -29,21 +29,21 @@ ROUND_OFF = 1e-12  # converged change relative to the largest parameter, for noi
 
 @dataclass(frozen=True)
 class OrdinaryLeastSquares:
-    """Estimator by ordinary least squares: phi = argmin || tau - W phi || (paper eq. 6)."""
+    """Estimator by ordinary least squares: phi = argmin || tau - W phi || (arXiv:2605.15949, eq. 6)."""
 
     name: str = "ols"
 
     def estimate(
         self, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None, known: KnownGears | None = None
     ) -> Estimate:
-        """Return the ordinary least-squares estimate; see `Estimator.estimate`, including its errors."""
+        """Return the ordinary least-squares estimate; arguments and exceptions are those of `Estimator.estimate`."""
         regression = Regression.of(model, samples, coulomb, known)
         return estimate_from(regression, self.name, regression.solve())
 
 
 @dataclass(frozen=True)
 class WeightedLeastSquares:
-    """Estimator by weighted least squares: each axis is divided by its own residual deviation.
+    """Estimator by weighted least squares: the rows of each axis are divided by the axis's residual standard deviation.
 
     Otherwise joints with large torques would dominate the wrist.
     """
@@ -53,7 +53,7 @@ class WeightedLeastSquares:
     def estimate(
         self, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None, known: KnownGears | None = None
     ) -> Estimate:
-        """Return the weighted least-squares estimate; see `Estimator.estimate`, including its errors."""
+        """Return the weighted least-squares estimate; arguments and exceptions are those of `Estimator.estimate`."""
         regression = Regression.of(model, samples, coulomb, known)
         first = regression.solve()
         sigma = regression.axis_sigma(regression.residual(first.phi, first.friction))
@@ -65,7 +65,10 @@ class WeightedLeastSquares:
 
 @dataclass(frozen=True)
 class HuberLeastSquares:
-    """Estimator by weighted least squares in which outliers count linearly (iteratively reweighted)."""
+    """Estimator by weighted least squares that tolerates outliers: large residuals count linearly instead of squared.
+
+    It is solved by iteratively reweighted least squares.
+    """
 
     name: str = "huber"
     maximum_iterations: int = 200
@@ -75,7 +78,7 @@ class HuberLeastSquares:
     def estimate(
         self, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None, known: KnownGears | None = None
     ) -> Estimate:
-        """Return the Huber estimate; see `Estimator.estimate`.
+        """Return the estimate by the Huber estimator, which tolerates outliers; arguments as in `Estimator.estimate`.
 
         Raises:
             DataError: as for `Estimator.estimate`, or the iteration did not converge.

@@ -34,13 +34,14 @@ STEP_RAD = 1e-3  # step of the difference quotient [rad]
 
 @dataclass(frozen=True, eq=False)
 class FoundPlay:
-    """Half the backlash of all axes.
+    """Estimated backlash between the joints and their encoders.
 
     Attributes:
-        half: half the backlash, (n,) [rad; m for prismatic joints].
+        half: half the backlash of each joint, (n,) [rad; m for prismatic joints].
         deviations: standard deviations of half the backlash, (n,).
-        columns: torques in sliding states per half backlash of each joint, (N, n, n) [N m/rad].
-        taken: half the backlash for which the states were corrected, (n,); None is `significant`.
+        columns: derivatives of the torques by half the backlash of each joint, (N, n, n) [N m/rad]; states near
+            standstill are masked.
+        taken: half the backlash for which the states were corrected, (n,); None if it equals `significant`.
     """
 
     half: FloatArray
@@ -50,26 +51,29 @@ class FoundPlay:
 
     @property
     def significant(self) -> FloatArray:
-        """Half the backlash if it is significant, else 0, (n,)."""
+        """Half the backlash of each joint if it is significant, else 0, (n,) [rad; m for prismatic joints]."""
         return np.where(self.half > SIGNIFICANT * self.deviations, self.half, 0.0)
 
     @property
     def effects(self) -> FloatArray:
-        """Torques of the remaining half backlash, each at its likely size, (N, n, n) [N m]."""
+        """Torques of the uncorrected rest of each joint's half backlash, at its likely size, (N, n, n) [N m]."""
         return self.columns * self.remaining
 
     @property
     def remaining(self) -> FloatArray:
-        """Root mean square of the half backlash that remains after the correction, (n,)."""
+        """Likely size (rms) of half the backlash that remains after the correction of the states, (n,) [rad or m]."""
         error = self.half - (self.significant if self.taken is None else self.taken)
         return np.sqrt(self.deviations**2 + error**2)
 
 
 def _side(samples: Samples, states: FineStates, half: FloatArray | None = None) -> tuple[FloatArray, ...]:
-    """Return s, the position within the gap from -1 to 1, and its two time derivatives, (M, n) each.
+    """Return the position s of each joint within its backlash gap, from -1 to 1, and two time derivatives, (M, n) each.
 
-    Without `half`, s follows from the velocity. With half the backlash `half` (n,), the states are corrected joint
-    positions, and s follows from their motion through the gap.
+    Args:
+        samples: samples, whose interval defines the step of the grid.
+        states: states of one recording on a fine grid.
+        half: half the backlash, (n,) [rad]. The states are then corrected joint positions, and s follows from their
+            motion through the gap. None computes s from the sign of the velocity.
     """
     step = grid_step_s(samples.settings.interval_s, states)
     s = np.tanh(states.dq / REVERSAL_RAD_S)
@@ -81,7 +85,12 @@ def _side(samples: Samples, states: FineStates, half: FloatArray | None = None) 
 
 @numba.njit(cache=True)
 def _through_gap(q: FloatArray, half: FloatArray) -> FloatArray:
-    """Return positions (M, n) behind gaps of half width `half` (n,), which rest until q (M, n) has crossed the gap."""
+    """Return the encoder positions (M, n) of joints with backlash: each rests until the joint has crossed the gap.
+
+    Args:
+        q: joint positions, (M, n).
+        half: half the width of each joint's gap, (n,).
+    """
     out = np.empty_like(q)
     for j in range(q.shape[1]):
         seen = q[0, j]
@@ -97,7 +106,12 @@ def _moved(states: FineStates, side: tuple[FloatArray, ...], half: FloatArray) -
 
 
 def without_play(samples: Samples, half: FloatArray) -> Samples:
-    """Return samples whose fine states are corrected for half the backlash, (n,); other arrays are unchanged."""
+    """Return samples whose states on the fine grid are corrected for backlash; other arrays are unchanged.
+
+    Args:
+        samples: the samples.
+        half: half the backlash of each joint, (n,) [rad].
+    """
     found = []
     for states in samples.fine:
         joints = _moved(states, _side(samples, states), half)
@@ -108,7 +122,14 @@ def without_play(samples: Samples, half: FloatArray) -> Samples:
 
 
 def play_columns(rows: GearRows, fit: GearFit) -> FloatArray:
-    """Return the torques of all axes per half backlash of each joint, in sliding states, (N, n, n) [N m/rad]."""
+    """Return derivatives of the torques by half the backlash of each joint, (N, n, n) [N m/rad].
+
+    States near standstill are masked.
+
+    Args:
+        rows: regression rows of the samples.
+        fit: fit that gives base parameters and friction.
+    """
     model, samples, point = rows.model, rows.samples, fit.point
     phi = BaseParameters(model.names, point.phi)
     found = []

@@ -16,11 +16,13 @@ def prior_unit(torques: FloatArray) -> float:
 def prior_rows(prior: BaseParameters, unit: float, before: int, after: int = 0) -> FloatArray:
     """Return rows (p, before + p + after + 1) that hold base parameters near prior values.
 
+    The last column is the target.
+
     Args:
         prior: prior base parameters, with a diagonal covariance.
-        unit: standard deviation of the other rows' residuals, in their unit.
+        unit: standard deviation of the residuals of all other rows, in the unit of these rows.
         before: number of columns before those of the base parameters.
-        after: number of columns between them and the target.
+        after: number of columns between those of the base parameters and the target.
     """
     deviations = prior.standard_deviations
     assert deviations is not None, "what is known has deviations"

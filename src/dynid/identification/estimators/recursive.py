@@ -1,13 +1,14 @@
 """Recursive regression for a growing recording: each piece of samples is added once, by a QR update.
 
-The state consists of triangles (square-root information, because a normal matrix would lose half of the digits):
+The state consists of R factors of QR decompositions, because a normal matrix would lose half of the digits:
 
-    R of the rows [C W tau] of sliding states,    R_j of axis j's rows [W tau] of standing states,
+    R of the rows [C W tau] of moving joints,    R_j of axis j's rows [W tau] near standstill,
 
-and the sums that determine the weights of the R_j. The estimate equals that of `Regression.stack` for all pieces with
-torques linearised at the same friction (`KnownGears`), up to rounding. A better linearisation point, the shape of
-friction and other nonlinear parameters cannot be computed from the state, but need the samples again. So does the
-covariance, which is computed from the residuals.
+with columns C of friction, columns W of base parameters and the torque tau, and the sums that determine the weights of
+the R_j. The estimate equals that of `Regression.stack` for all pieces with torques linearised at the same friction
+(`KnownGears`), up to rounding. A better linearisation point, the shape of friction and other nonlinear parameters
+cannot be computed from the state, but need the samples again. So does the covariance, which is computed from the
+residuals.
 """
 
 from dataclasses import dataclass, replace
@@ -37,21 +38,22 @@ from dynid.robot import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class RecursiveRegression:
-    """State of the recursive estimator.
+    """State of the recursive regression: R factors and sums that represent all samples so far.
 
     Attributes:
         model: model of the arm.
         coulomb: how friction is treated.
         known: structure of friction, and the point at which torques are linearised.
-        sliding: R of the rows of sliding states, (k + 1, k + 1); friction first, then base parameters, then torques.
-        standing: R of each axis's standing states, (n, p + 1, p + 1).
-        sums: per-axis sums, (4, n): squared trust, squared weighted residuals, squared weighted torques, share of
-            standing states.
+        sliding: R factor of the rows of moving joints, (k + 1, k + 1); friction first, then base parameters, then
+            torques.
+        standing: R factor of each axis's rows near standstill, (n, p + 1, p + 1).
+        sums: per-axis sums, (4, n): squared row weights, squared weighted residuals, squared weighted torques, fraction
+            of states near standstill.
         samples: number of samples so far.
         origin_s: time from which friction's drift counts, on the recording's time axis [s].
         weights: weights of each axis's rows, (n,).
         bounds: lower and upper bounds of all parameters, (k,) each.
-        with_standing: whether standing states are used; their weight can be determined only from much data.
+        with_standing: whether states near standstill are used; their weight can be determined only from much data.
     """
 
     model: ArmModel
@@ -75,7 +77,7 @@ class RecursiveRegression:
         origin_s: float = 0.0,
         weights: FloatArray | None = None,
     ) -> "RecursiveRegression":
-        """Return the initial state without any samples, for a known friction structure.
+        """Return a recursive regression without any samples yet, for a known friction structure.
 
         Args:
             model: model of the arm.
@@ -99,7 +101,7 @@ class RecursiveRegression:
         return len(self.sliding) - 1 - len(self.model.names)
 
     def updated(self, piece: Samples) -> "RecursiveRegression":
-        """Return the state after another piece of samples of the same recording."""
+        """Return the state after the samples of another piece of the same recording have been added."""
         rows = GearRows(self.model, counted_from(piece, self.origin_s), self.coulomb.slow_rad_s)
         slow = rows.sliding_share < self.coulomb.sliding_share
         trust = np.where(slow, self.coulomb.slow_weight, 1.0)
@@ -119,7 +121,7 @@ class RecursiveRegression:
         )
 
     def with_prior(self, phi: FloatArray, deviations: FloatArray, friction: FloatArray) -> "RecursiveRegression":
-        """Return the state with prior knowledge of base parameters and friction.
+        """Return a copy of the regression with prior knowledge of base parameters and friction.
 
         The friction parameters' prior values are those of the linearisation point. The prior has its correct weight if
         `weights` are the reciprocal standard deviations of the residuals.
@@ -138,13 +140,16 @@ class RecursiveRegression:
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Friction parameters, without those of shape and drift."""
+        """Friction parameters of the structure, without those of shape and without drift."""
         found = self.known.structure.parameters(self.model.gears)
         return tuple(one for one in found if TERMS[one.term].kind != "shape")
 
     @cached_property
     def triangle(self) -> FloatArray:
-        """Triangle R (k + 1, k + 1) of all weighted rows [C W tau], including standing states if they are used."""
+        """R factor (k + 1, k + 1) of all weighted rows [C W tau], including states near standstill if they are used.
+
+        The columns are those of friction parameters, base parameters and the torque.
+        """
         if not self.with_standing:
             return self.sliding
         count, left, size, _ = self.sums
@@ -157,22 +162,28 @@ class RecursiveRegression:
 
     @property
     def standing_sigma(self) -> FloatArray:
-        """Standard deviation of torques near standstill from the torques of the known base parameters, (n,) [N m]."""
+        """Root mean square of torques near standstill minus their prediction, (n,) [N m].
+
+        The prediction is that of the base parameters at the linearisation point, without friction.
+        """
         off = self.standing[..., :-1] @ self.known.point.phi - self.standing[..., -1]
         return np.asarray(np.sqrt(np.sum(off**2, axis=1) / np.maximum(self.sums[3], 1.0)))
 
     def solve(self) -> Solution:
-        """Return the estimate, which is meaningless as long as the samples do not determine all parameters."""
+        """Return the least-squares solution for all samples so far.
+
+        It is meaningless as long as these samples do not determine all parameters.
+        """
         return solve_triangle(self.triangle, self.friction_size, *self.bounds)
 
     def law(self, solution: Solution) -> FrictionLaw:
-        """Return the friction law of a solution."""
+        """Return the friction law that a least-squares solution of this regression contains."""
         assert solution.friction is not None
         return with_parameters(self.known.point.law, self.parameters, solution.friction[: len(self.parameters)])
 
 
 def _columns(fit: GearFit) -> FloatArray:
-    """Return C and W of a fit, (N, n, k), without the columns of friction's shape."""
+    """Return torques per unit of friction and base parameters at a fit, (N, n, k), without the shape of friction."""
     joint_friction = JointFriction(fit, fit)
     return np.concatenate([joint_friction.columns, fit.rows.W], axis=2)
 
@@ -182,12 +193,15 @@ def _target(fit: GearFit) -> FloatArray:
 
 
 def _appended(R: FloatArray, rows: FloatArray) -> FloatArray:
-    """Return the triangle (k, k) of a triangle R (k, k) and further rows (N, k)."""
+    """Return the R factor (k, k) of the rows that R (k, k) represents, together with further rows (N, k)."""
     both = np.concatenate([R, rows])
     return np.asarray(qr(both, mode="r", check_finite=False, overwrite_a=True)[0][: len(R)])
 
 
 def counted_from(piece: Samples, origin_s: float) -> Samples:
-    """Return samples whose friction drift counts from a time [s] instead of the middle of their recording."""
+    """Return a copy of samples in which the drift of friction counts from the time `origin_s` [s].
+
+    By default, drift counts from the middle of the recording.
+    """
     later = 0.5 * float(piece.time[0] + piece.time[-1]) - origin_s
     return replace(piece, fine=tuple(replace(one, later_s=later) for one in piece.fine))

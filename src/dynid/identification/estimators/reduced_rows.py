@@ -1,10 +1,10 @@
-"""Rows of many recordings, reduced to triangles.
+"""Regression rows of many recordings, reduced to R factors of QR decompositions.
 
-A row [C W S tau] relates one joint's torque to friction, base parameters and the shape of friction. A least-squares
-problem depends on the rows of a joint only by their QR triangle R. So recordings are read one after the other, and
-memory does not grow with their number. There is one triangle per joint, because estimators weight joints. There is also
-one per group of recordings or blocks of time, because contradictions between groups reveal errors that residuals within
-a group do not show.
+A regression row [C W S tau] is one equation: it relates one joint's torque tau to friction parameters (columns C), base
+parameters (W) and the shape parameters of friction (S). A least-squares problem depends on the rows of a joint only by
+the R factor of their QR decomposition. So recordings are read one after the other, and memory does not grow with their
+number. There is one R factor per joint, because estimators weight joints. There is also one per group of recordings or
+blocks of time, because contradictions between groups reveal errors that residuals within a group do not show.
 """
 
 from collections.abc import Mapping
@@ -24,11 +24,12 @@ MOST_WIDER = 30.0  # largest factor by which contradictions between groups widen
 
 @dataclass(eq=False)
 class ReducedRows:
-    """Triangles of all recordings' rows.
+    """R factors of the regression rows of all recordings, by group of recordings and by joint.
 
     Attributes:
-        R: triangles (groups, n, k, k) of rows [C W S tau], every row times its trust.
-        rows: number of rows of full trust in the triangles, (n,).
+        R: R factors (groups, n, k, k) of rows [C W S tau]: columns of friction parameters, base parameters and shape of
+            friction, and the torque. Every row is multiplied by its weight.
+        rows: number of rows of full weight, by joint, (n,).
         friction: number of columns C.
         base: number of columns W.
         left_out: sentences about the recordings that gave no rows.
@@ -44,35 +45,56 @@ class ReducedRows:
 
     @classmethod
     def empty(cls, axes: int, friction: int, base: int, shape: int) -> "ReducedRows":
-        """Return triangles without any recording, for these numbers of axes and columns."""
+        """Return `ReducedRows` to which no recording has been added yet.
+
+        Args:
+            axes: number of axes.
+            friction: number of columns of friction parameters.
+            base: number of columns of base parameters.
+            shape: number of columns of the shape of friction.
+        """
         size = friction + base + shape + 1
         return cls(np.zeros((GROUPS, axes, size, size)), np.zeros(axes), friction, base)
 
     def merge(self, triangles: Mapping[int, FloatArray], rows: FloatArray) -> None:
-        """Add triangles (n, k, k), given by group, which represent these numbers of rows (n,)."""
+        """Add the R factors of further regression rows.
+
+        Args:
+            triangles: R factors (n, k, k) of each joint's rows, by group of recordings.
+            rows: number of rows of full weight that they represent, by joint, (n,).
+        """
         for group, more in triangles.items():
             self.R[group] = merged(self.R[group], more)
         self.rows += rows
 
     @property
     def _shapeless(self) -> NDArray[np.int64]:
-        """Indices of the columns C, W and tau, without those of the shape of friction, which keeps fitted values."""
+        """Indices of the columns of friction parameters, base parameters and torque, without the shape of friction."""
         return np.append(np.arange(self.friction + self.base), self.R.shape[-1] - 1)
 
     def triangle(self, weights: FloatArray, more: FloatArray | None = None) -> FloatArray:
-        """Return R (m + p + 1, m + p + 1) of all rows [C W tau], weighted per joint (n,), and of additional rows."""
+        """Return the R factor (m + p + 1, m + p + 1) of the weighted rows [C W tau] of all recordings and joints.
+
+        The columns are those of m friction parameters, p base parameters and the torque. The shape of friction keeps
+        its fitted value.
+
+        Args:
+            weights: weights of the joints, (n,).
+            more: additional rows, (k, m + p + 1), such as a prior.
+        """
         scaled = (self.R * weights[:, None, None])[..., self._shapeless]
         return triangle(scaled.swapaxes(0, 1).reshape(len(weights), -1, scaled.shape[-1]), more)
 
     def wider(self, solution: Solution, weights: FloatArray, deviations: FloatArray) -> FloatArray:
-        """Return factors (q,), 1 or more, by which deviations must grow to cover contradictions between groups.
+        """Return factors (q,), at least 1, by which standard deviations must grow to cover contradictions of groups.
 
-        They follow from the sandwich of least squares with one observation per group: cov = A^-1 (sum_g s_g s_g') A^-1.
+        The q parameters are the friction parameters that are not at a bound, and the base parameters. The factors
+        follow from the sandwich of least squares with one observation per group: cov = A^-1 (sum_g s_g s_g') A^-1.
 
         Args:
-            solution: solution of all rows; its free friction parameters and base parameters are the q.
+            solution: least-squares solution of all rows.
             weights: weights of the joints, (n,).
-            deviations: standard deviations of the solution, (q,), from residuals over time.
+            deviations: standard deviations of the q parameters, (q,), from residuals over time.
         """
         scaled = (self.R * weights[:, None, None])[..., self._shapeless]
         values = np.append(solution.friction if solution.friction is not None else np.zeros(0), solution.phi)
@@ -88,7 +110,12 @@ class ReducedRows:
 
 
 def merged(one: FloatArray, other: FloatArray) -> FloatArray:
-    """Return the triangles (n, k, k) of the rows of both arguments, (n, ., k) each."""
+    """Return the R factor of each joint's rows from two sets together, (n, k, k).
+
+    Args:
+        one: rows of each joint, or their R factors, (n, any number, k).
+        other: further rows of each joint, or their R factors, (n, any number, k).
+    """
     found = np.zeros((one.shape[0], one.shape[2], one.shape[2]))
     for joint, (a, b) in enumerate(zip(one, other, strict=True)):
         R = np.linalg.qr(np.concatenate([a[a.any(axis=1)], b[b.any(axis=1)]]), mode="r")

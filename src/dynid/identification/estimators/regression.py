@@ -1,4 +1,4 @@
-"""Regression tau = W phi of all samples (paper eqs. 4 and 5), with or without additional friction.
+"""Regression tau = W phi of all samples (arXiv:2605.15949, eqs. 4 and 5), with or without additional friction.
 
 Load-dependent friction makes the torques a nonlinear function of all parameters. It is fitted first, including its
 structure (`gear_ladder`). The regression is then that function, linearised at the fit. So every estimate of phi
@@ -48,10 +48,11 @@ SIGMA_FLOOR = 1e-9  # smallest deviation relative to the largest axis's: noise-f
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """Stacked rows of tau = W phi + C f (paper eq. 5), rows of one sample together.
+    """Stacked equations tau = W phi + C f of all samples and axes (arXiv:2605.15949, eq. 5), sample by sample.
 
-    Friction f is eliminated first, so that all results about phi hold for any f. If the torques are not linear in f,
-    W, C and tau are those of a linearisation, and rows of standing states follow those of sliding ones.
+    Base parameters are phi, and f are parameters of friction in addition to them. Friction f is eliminated first, so
+    that all results about phi hold for any f. If the torques are not linear in f, W, C and tau are those of a
+    linearisation. Rows of states near standstill then follow those of moving joints.
 
     Attributes:
         names: names of the base parameters, (p,).
@@ -64,10 +65,11 @@ class Regression:
         moving: mask of the axes that were faster than the settings' slow and transition velocities, (N, n).
         measured: measured torques (N, n), if `tau` is that of a linearisation.
         dq: velocities, (N, n) [rad/s].
-        other: tau of the current that was not chosen, NaN outside its record.
+        other: torques (N n,) from the recorded current that `tau` does not use: the commanded one if `tau` uses the
+            measured one, or vice versa. NaN where this current was not recorded; None without it.
         whole: W of all states, (N, n, p), if states near standstill are masked in W and tau because base parameters
             contain dry friction.
-        share: share of each row that remains after this mask, (N, n).
+        share: fraction of each row that remains after this mask, (N, n).
         row_weights: weights of an estimator, (N n,), in addition to `trust`; friction for given base parameters and all
             covariances are those of the weighted problem.
         reduced: reduced rows of many recordings, including these; None if all rows are here. They determine all
@@ -98,6 +100,12 @@ class Regression:
     ) -> "Regression":
         """Return the regression of all samples, after a check that they determine all parameters.
 
+        Args:
+            model: model of the arm.
+            samples: states and torques.
+            coulomb: how friction is treated; None ignores it.
+            known: fit of friction to other samples; None fits it to these.
+
         Raises:
             DataError: the samples do not determine all parameters; the message names the undetermined ones.
         """
@@ -118,7 +126,7 @@ class Regression:
         known: KnownGears | None = None,
         structure: Structure | None = None,
     ) -> "Regression":
-        """Return the regression of all samples, including their prior, without a check of its rank.
+        """Return the regression of all samples and their prior, without a check that they determine all parameters.
 
         Args:
             model: model of the arm.
@@ -147,7 +155,14 @@ class Regression:
     def _of_sliding_states(
         self, model: ArmModel, samples: Samples, coulomb: CoulombSettings, whole: FloatArray
     ) -> "Regression":
-        """Return the regression without states near standstill, in which stiction can balance any torque."""
+        """Return a copy with masked states near standstill, in which stiction can balance any torque.
+
+        Args:
+            model: model of the arm, whose base parameters contain dry friction.
+            samples: states and torques.
+            coulomb: how friction is treated.
+            whole: regressor of all states, (N, n, p).
+        """
         rows = sliding_rows(model, samples, coulomb.slow_rad_s)
         trust = np.where(rows.share < coulomb.sliding_share, coulomb.slow_weight, 1.0)
         other = None
@@ -173,7 +188,15 @@ class Regression:
         known: KnownGears | None,
         structure: Structure | None,
     ) -> "Regression":
-        """Return the regression of torques with friction, linearised at the fit of friction."""
+        """Fit friction in addition to the base parameters, and return the regression, linearised at this fit.
+
+        Args:
+            model: model of the arm.
+            samples: states and torques.
+            coulomb: how friction is treated.
+            known: fit of friction to other samples; None fits it to these.
+            structure: structure of friction; None is that of `coulomb`.
+        """
         given = known is not None and not isinstance(known, KnownStart)
         rows = GearRows(model, samples, coulomb.slow_rad_s)
         slow = rows.sliding_share < coulomb.sliding_share if samples.fine else np.abs(samples.dq) < coulomb.slow_rad_s
@@ -231,12 +254,12 @@ class Regression:
 
     @property
     def torques(self) -> FloatArray:
-        """Measured torques, (N, n) [N m]."""
+        """Measured torques of all samples, (N, n) [N m]."""
         return self.tau.reshape(-1, self.axes) if self.measured is None else self.measured
 
     @property
     def freedom_of_deviations(self) -> float:
-        """Degrees of freedom of standard deviations, from the number of independent windows of residuals."""
+        """Degrees of freedom of the standard deviations, from the number of independent windows of residuals."""
         return degrees_of_freedom(len(self.torques), self.interval_s)
 
     @property
@@ -250,21 +273,27 @@ class Regression:
         return np.ones(len(self.tau), dtype=bool) if self.trust is None else self.trust >= 1.0
 
     def columns(self) -> FloatArray:
-        """Return [C W], (N n, m + p), or W alone without additional friction."""
+        """Return the columns [C W] of friction and base parameters, (N n, m + p); W alone if there is no friction C."""
         if self.joint_friction is None:
             return self.W
         return np.concatenate([self._friction_columns.reshape(len(self.tau), -1), self.W], axis=1)
 
     @cached_property
     def _friction_columns(self) -> FloatArray:
-        """Matrix C, (rows, n, m), with zeros in the rows of standing states, which follow the others."""
+        """Matrix C, torques per unit of the friction parameters, (rows, n, m), with zeros in the rows near standstill.
+
+        The rows near standstill follow those of moving joints.
+        """
         assert self.joint_friction is not None
         columns = self.joint_friction.columns
         more = len(self.tau) // self.axes - len(columns)
         return np.concatenate([columns, np.zeros((more, *columns.shape[1:]))]) if more else columns
 
     def judged_rows(self) -> FloatArray:
-        """Return the rows [C W tau] of all states, (N n, m + p + 1)."""
+        """Return the rows [C W tau] of all states, (N n, m + p + 1), including states near standstill.
+
+        The columns are those of m friction parameters, p base parameters and the torque.
+        """
         if self.joint_friction is None:
             return np.column_stack([self.of_all_states.reshape(self.W.shape), self.torques.ravel()])
         return self.joint_friction.judged_rows()
@@ -278,7 +307,10 @@ class Regression:
         return self._whole_triangle if self.row_weights is None else self._triangle(self.row_weights)
 
     def _triangle(self, weights: FloatArray | None) -> FloatArray:
-        """Return R of the QR decomposition of the weighted rows [C W tau], including prior rows."""
+        """Return the R factor of the weighted rows [C W tau] (friction, base parameters, torque), including prior rows.
+
+        `weights` (N n,) apply in addition to `trust`; None is 1.
+        """
         if self.reduced is not None:
             return self.reduced.triangle(self._joint_weights(weights), self._prior_rows(weights))
         rows = np.concatenate([self.columns(), self.tau[:, None]], axis=1)
@@ -288,18 +320,26 @@ class Regression:
         return triangle(rows.reshape(-1, self.axes, rows.shape[1]).swapaxes(0, 1), self._prior_rows(weights))
 
     def _prior_rows(self, weights: FloatArray | None) -> FloatArray | None:
-        """Return rows [C W tau] that hold base parameters near their prior values; None without a prior."""
+        """Return rows [C W tau] that hold base parameters near their prior values; None without a prior.
+
+        `weights` are those of the other rows, (N n,). None means unweighted rows in N m, to which the prior's rows are
+        scaled by a likely residual.
+        """
         if self.prior is None:
             return None
         unit = prior_unit(self.torques) if weights is None else 1.0
         return prior_rows(self.prior, unit, self.friction_size)
 
     def _joint_weights(self, weights: FloatArray | None) -> FloatArray:
-        """Return the weights of the joints (n,), from row weights (N n,) that are equal for all rows of a joint."""
+        """Return the joints' weights (n,), from row weights (N n,) that are equal within each joint; None is 1."""
         return np.ones(self.axes) if weights is None else weights[: self.axes]
 
     def joint_triangles(self) -> FloatArray:
-        """Return R (n, k, k) of each joint's rows [C W S tau] times their trust, with S the shape of friction."""
+        """Return the R factor of each joint's weighted rows [C W S tau], (n, k, k).
+
+        The columns are those of friction parameters (C), base parameters (W), and the shape of friction (S), then the
+        torque.
+        """
         rows = np.column_stack([self._all_columns[0], self.tau])
         if self.trust is not None:
             rows *= self.trust[:, None]
@@ -308,7 +348,7 @@ class Regression:
 
     @property
     def _coulomb_columns(self) -> NDArray[np.bool_]:
-        """Mask of the columns of [C W] that are Coulomb friction, whether base parameters or additional."""
+        """Mask (m + p,) of the columns [C W] that are Coulomb friction, as base parameters or in addition to them."""
         own = [name.rstrip("0123456789") == "FC" for name in self.names]
         moving = [False] * self.friction_size
         if self.joint_friction is not None:
@@ -317,7 +357,10 @@ class Regression:
 
     @cached_property
     def bounds(self) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper bounds of all columns; among base parameters, only Coulomb friction is bounded, by 0."""
+        """Lower and upper bounds of friction and base parameters, (m + p,) each.
+
+        Of the base parameters, only Coulomb friction is bounded: it is at least 0.
+        """
         lower = np.where(self._coulomb_columns, 0.0, -np.inf)
         upper = np.full(len(lower), np.inf)
         if self.joint_friction is not None:
@@ -330,14 +373,14 @@ class Regression:
 
     @cached_property
     def weighted_solution(self) -> Solution:
-        """Solution with the estimator's own weights."""
+        """Least-squares solution with the row weights of the estimator, `row_weights`."""
         return self._plain if self.row_weights is None else self._bounded(self._weighted_triangle)
 
     def _bounded(self, whole: FloatArray) -> Solution:
         return solve_triangle(whole, self.friction_size, *self.bounds)
 
     def check_rank(self) -> int:
-        """Return the rank of W, which is full.
+        """Check that the data determine all base parameters, and return their number, the rank of the regressor.
 
         Raises:
             UndeterminedError: the rank is not full; the message names the undetermined parameters.
@@ -383,7 +426,10 @@ class Regression:
         return bool(self._coulomb_columns.any())
 
     def independence_from_coulomb(self) -> dict[str, float]:
-        """Return the share of each parameter's column that Coulomb friction cannot reproduce, 0 to 1, by name."""
+        """Return by name the fraction of each parameter's column that Coulomb friction cannot reproduce, 0 to 1.
+
+        The column contains the torques per unit of the base parameter. The fraction refers to its length.
+        """
         coulomb, count = self._coulomb_columns, self.friction_size
         own = np.flatnonzero(~coulomb[count:]) + count
         chosen = np.concatenate([np.flatnonzero(coulomb), own])
@@ -393,9 +439,10 @@ class Regression:
         return dict(zip([self.names[k - count] for k in own], shares.tolist(), strict=True))
 
     def conditioning(self) -> tuple[float, tuple[str, ...]]:
-        """Return kappa(W) = sigma_max / sigma_min, as in the paper's Appendix A, and the parameters that limit it.
+        """Return the condition number of W and the names of the parameters that limit it.
 
-        These parameters dominate the combination that the motion excites least.
+        It is kappa(W) = sigma_max / sigma_min, as in Appendix A of arXiv:2605.15949. The named parameters dominate the
+        combination that the motion excites least.
         """
         rows = self.W
         if self.prior is not None:
@@ -408,9 +455,10 @@ class Regression:
         return float(singular[0] / singular[-1]), named
 
     def of_other_current(self) -> "Regression":
-        """Return the regression of the same states with torques of the current that was not chosen.
+        """Return the regression of the same states with the torques from the other recorded current.
 
-        Rows outside its record get no weight. Friction is linearised at the fit to the chosen current.
+        A recording may contain a measured and a commanded current; the regression uses one of them. Rows for which the
+        other current was not recorded get no weight. Friction stays linearised at the fit to the used current.
 
         Raises:
             DataError: the other current was not recorded.
@@ -422,11 +470,14 @@ class Regression:
         return replace(self, tau=np.where(there, self.other, 0.0), trust=trust, other=None)
 
     def solve(self, weights: FloatArray | None = None) -> Solution:
-        """Return the weighted least-squares solution; row weights (N n,) apply in addition to `trust`."""
+        """Return the weighted least-squares solution; `weights` (N n,) apply to the rows in addition to `trust`."""
         return self._plain if weights is None else self._bounded(self._triangle(weights))
 
     def friction_given(self, phi: FloatArray) -> FloatArray | None:
-        """Return the bounded friction parameters (m,) that fit best for given phi (p,); None without friction."""
+        """Return the friction parameters (m,) within bounds that fit best for given base parameters phi (p,).
+
+        None is returned if there is no additional friction.
+        """
         count = self.friction_size
         if not count or self.joint_friction is None:
             return None
@@ -435,7 +486,7 @@ class Regression:
         return bounded(np.column_stack([R[:, :count], left]), *self.joint_friction.bounds)
 
     def friction_model(self, phi: FloatArray) -> FrictionLaw | None:
-        """Return the friction law that fits best for given phi (p,); None without friction.
+        """Return the friction law that fits best for given base parameters phi (p,); None without additional friction.
 
         The standard deviations of its parameters are those of the fit in which phi is free.
         """
@@ -448,19 +499,30 @@ class Regression:
 
     @cached_property
     def weighted_spread(self) -> FloatArray:
-        """Covariance of (f, phi, shape) at the solution with the estimator's weights, see `whole_spread`."""
+        """Covariance of (f, phi, shape) at the solution with the estimator's weights, see `whole_spread`.
+
+        The parameters are those of friction, the base parameters, and the shape parameters of friction.
+        """
         return self.whole_spread(self.weighted_solution, self.row_weights)
 
     def friction_deviations(self, solution: Solution, spread: FloatArray) -> FloatArray:
-        """Return standard deviations of friction parameters, (m,), from the covariance of (f, phi); zero at a bound."""
+        """Return the standard deviations of the friction parameters, (m,); zero for parameters at a bound.
+
+        Args:
+            solution: least-squares solution.
+            spread: covariance of the friction parameters that are not at a bound, and of the base parameters.
+        """
         deviations, count = np.zeros(self.friction_size), int(solution.sliding.sum())
         deviations[solution.sliding] = np.sqrt(np.diag(spread)[:count])
         return deviations
 
     def spread(self, solution: Solution, weights: FloatArray | None = None, inflation: float = 1.0) -> FloatArray:
-        """Return the covariance of (f, phi) of a solution with these row weights (N n,); see `uncertainty`.
+        """Return the covariance of the friction parameters that are not at a bound, and of the base parameters.
 
-        `inflation` multiplies the inverse normal matrix. Friction parameters at a bound are excluded.
+        Args:
+            solution: least-squares solution.
+            weights: row weights (N n,) of this solution, in addition to `trust`; None is 1.
+            inflation: factor of the inverse normal matrix, see `uncertainty`.
 
         Raises:
             DataError: there are too few trusted equations.
@@ -472,7 +534,14 @@ class Regression:
         return np.asarray(whole[np.ix_(kept, kept)])
 
     def whole_spread(self, solution: Solution, weights: FloatArray | None = None, inflation: float = 1.0) -> FloatArray:
-        """Return the covariance of (f, phi, shape), including friction at a bound; arguments are those of `spread`.
+        """Return the covariance of friction parameters, base parameters and shape of friction, (k, k).
+
+        Friction parameters at a bound are included.
+
+        Args:
+            solution: least-squares solution.
+            weights: row weights (N n,) of this solution, in addition to `trust`; None is 1.
+            inflation: factor of the inverse normal matrix, see `uncertainty`.
 
         Raises:
             DataError: there are too few trusted equations.
@@ -500,15 +569,15 @@ class Regression:
     def _of_all_recordings(
         self, reduced: ReducedRows, solution: Solution, whole: FloatArray, noise: FloatArray, weights: FloatArray
     ) -> FloatArray:
-        """Return the covariance (q, q) for all recordings.
+        """Return the covariance (q, q) of the parameters for all recordings, from that of the rows in memory.
 
         The part due to noise decreases with the number of recordings, that due to unmodelled torques does not.
 
         Args:
             reduced: rows of all recordings.
             solution: solution of these rows.
-            whole: covariance from the rows that are kept.
-            noise: the same covariance without effects that have no parameter.
+            whole: covariance from the rows in memory, (q, q).
+            noise: the part of this covariance without effects that have no parameter, (q, q).
             weights: weights of the joints, (n,).
         """
         share = min(1.0, float(self.trusted.sum() / max(reduced.rows.sum(), 1.0)))
@@ -520,7 +589,10 @@ class Regression:
 
     @property
     def _all_columns(self) -> tuple[FloatArray, FloatArray]:
-        """Columns [C W] and further open parameters, (N n, k), and their prior standard deviations, (k,)."""
+        """Torques per unit of all open parameters, (N n, k), and prior standard deviations of the parameters, (k,).
+
+        The parameters are those of friction, the base parameters, and further ones such as the shape of friction.
+        """
         own, base = self.columns(), np.full(len(self.names), np.inf)
         if self.prior is not None and self.prior.standard_deviations is not None:
             base = self.prior.standard_deviations
@@ -532,35 +604,45 @@ class Regression:
 
     @property
     def _effects(self) -> FloatArray:
-        """Torques of effects without a parameter, each at its likely size, (N n, k)."""
+        """Torques of effects without a parameter, such as remaining backlash, each at its likely size, (N n, k)."""
         if self.joint_friction is None or self.joint_friction.effects is None:
             return np.zeros((len(self.tau), 0))
         return self._padded(self.joint_friction.effects)
 
     def _padded(self, columns: FloatArray) -> FloatArray:
-        """Return columns (N, n, k) of sliding states, extended by zeros for standing states, (rows n, k)."""
+        """Return columns (N, n, k) as rows (rows n, k), followed by rows of zeros for the states near standstill."""
         stacked = columns.reshape(columns.shape[0] * self.axes, columns.shape[2])
         return np.concatenate([stacked, np.zeros((len(self.tau) - len(stacked), columns.shape[2]))])
 
     def errors(self, phi: FloatArray) -> TorqueErrors:
-        """Return the torque errors of phi (p,) on all rows, with the friction that fits best for it."""
+        """Return the torque errors of base parameters phi (p,) on all rows, with the friction that fits them best."""
         return torque_errors(self.torques, self.torques - self.misfit(phi, self.friction_given(phi)), self.dq)
 
     def misfit(self, phi: FloatArray, friction: FloatArray | None = None) -> FloatArray:
-        """Return measured minus predicted torques, (N, n) [N m], in all states, including those masked in the fit."""
+        """Return measured minus predicted torques, (N, n) [N m], in all states, including those masked in the fit.
+
+        Args:
+            phi: base parameters, (p,).
+            friction: friction parameters, (m,); None is zero.
+        """
         if self.joint_friction is None:
             return np.asarray(self.torques - self.of_all_states @ phi)
         return self.joint_friction.misfit(phi, np.zeros(self.friction_size) if friction is None else friction)
 
     def residual(self, phi: FloatArray, friction: FloatArray | None = None) -> FloatArray:
-        """Return the residual tau - W phi - C f, (N, n) [N m]."""
+        """Return the residual tau - W phi - C f of the fitted rows, (N, n) [N m].
+
+        Args:
+            phi: base parameters, (p,).
+            friction: friction parameters f, (m,); None is zero.
+        """
         left = (self.tau - self.W @ phi).reshape(-1, self.axes)
         return left if friction is None or self.joint_friction is None else left - self._friction_columns @ friction
 
     def axis_sigma(self, residual: FloatArray) -> FloatArray:
         """Return the standard deviation of every axis's residual on trusted rows, (n,) [N m].
 
-        The degrees of freedom of the fit are spread evenly over the axes.
+        The number of base parameters, spread evenly over the axes, is subtracted from the number of rows.
 
         Args:
             residual: residual of the samples, with or without that of rows that follow them, (N, n) [N m].
@@ -572,7 +654,7 @@ class Regression:
         return np.asarray(np.sqrt((residual**2 * trusted).sum(axis=0) / freedom))
 
     def weights(self, sigma: FloatArray) -> FloatArray:
-        """Return row weights (N n,): 1 / sigma of each row's axis, from sigma (n,)."""
+        """Return row weights (N n,): the reciprocal of the standard deviation sigma (n,) [N m] of each row's axis."""
         floor = max(SIGMA_FLOOR * float(sigma.max()), np.finfo(float).tiny)
         return np.tile(1.0 / np.maximum(sigma, floor), len(self.tau) // self.axes)
 
@@ -580,9 +662,13 @@ class Regression:
 def _chosen_fit(
     fitter: GearFitter, coulomb: CoulombSettings, known: KnownGears | None, structure: Structure | None
 ) -> tuple[GearFit, Ladder | None]:
-    """Return the fit of friction, and the comparison of structures if there was one.
+    """Return the fit of friction, and the comparison of friction structures if there was one.
 
-    The structure is that of a known fit, else the given one, else that of the settings, which may let the data decide.
+    Args:
+        fitter: fitter of the rows.
+        coulomb: settings, which name the structure, or let the data decide.
+        known: fit to other samples. A `KnownStart` is fitted again from its values, any other is kept.
+        structure: structure of friction; None is that of `coulomb`. It is ignored if `known` is given.
     """
     if isinstance(known, KnownStart):
         return fit_until_settled(fitter, fitter.fit(known.structure, known.point)), known.ladder
@@ -598,9 +684,15 @@ def _chosen_fit(
 def _without_play(
     fitter: GearFitter, fit: GearFit, play: FoundPlay, coulomb: CoulombSettings
 ) -> tuple[GearFitter, GearFit, FoundPlay]:
-    """Return fitter and fit for states corrected for backlash, and the backlash that was corrected.
+    """Return fitter and friction fit for states that are corrected for backlash, and the corrected backlash.
 
     The correction of a joint is kept only if it reduces the joint's error on held-out blocks of time.
+
+    Args:
+        fitter: fitter of the uncorrected rows.
+        fit: fit of these rows.
+        play: estimated backlash.
+        coulomb: how friction is treated.
     """
     sigma, taken = fitter.sigma(fitter.rows.target - fit.rows.tau, NO_ERROR), play.significant
     before = BlockJudge(fitter, sigma).of_axes(fit).sum(axis=0)
@@ -616,7 +708,10 @@ def _without_play(
 
 
 def _too_few(equations: int, parameters: int, samples: Samples, coulomb: CoulombSettings | None) -> DataError:
-    """Return the error about too few equations; with `coulomb`, it counts only states above the slow speed."""
+    """Return the error about too few equations for a number of parameters.
+
+    With `coulomb`, the message states that only states above the slow speed were counted; otherwise pass None.
+    """
     slow, advice = "", "record longer"
     if coulomb is not None:
         slow, top = f" faster than {coulomb.slow_rad_s} rad/s", float(np.abs(samples.dq).max(initial=0.0))

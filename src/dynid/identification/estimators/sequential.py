@@ -63,7 +63,7 @@ TURNING, SLIDING = (0, 1), (3,)  # rows of J that affect a revolute and a prisma
 
 @dataclass(frozen=True, eq=False)
 class SequentialModel:
-    """Result of the sequential programs.
+    """Result of the sequential fit, which finds physically consistent parameters joint by joint.
 
     Attributes:
         standard: standard parameters, physically consistent for every link.
@@ -93,10 +93,15 @@ def owners(model: ArmModel) -> NDArray[np.int64]:
 
 
 def largest(model: ArmModel, bounds: PhysicalBounds, joint: int) -> tuple[float, float]:
-    """Return limits of mass [kg] and of second moment about the joint's origin [kg m^2] for all links beyond a joint.
+    """Return the largest mass [kg] and second moment [kg m^2] of all links that a joint moves, about its origin.
 
     The mass limit follows from the bounds. The second moment assumes no mass farther away than the stretched arm plus
     `BODY_M`.
+
+    Args:
+        model: model of the arm.
+        bounds: physical bounds.
+        joint: index of the joint, from 0.
     """
     mdh, reach, limits = model.mdh, BODY_M, model.limits(bounds)
     for j in range(joint, model.chain_size):
@@ -108,10 +113,13 @@ def largest(model: ArmModel, bounds: PhysicalBounds, joint: int) -> tuple[float,
 
 
 def lightest(link: FloatArray, margin: float, slides: bool = False) -> FloatArray:
-    """Return ten standard parameters (10,) with the smallest possible part that does not affect their own joint.
+    """Return a link's standard parameters (10,) with the smallest part that its own joint's torque does not show.
+
+    For a revolute joint, this part is the mass, and the first and second moment along the axis z. It may equally belong
+    to the previous link.
 
     Args:
-        link: ten standard parameters whose A exceeds the margin.
+        link: ten standard parameters of the link. The visible part A of its pseudo-inertia must exceed the margin.
         margin: delta, smallest eigenvalue of the pseudo-inertia.
         slides: whether the joint is prismatic.
     """
@@ -167,7 +175,7 @@ def sequential_fit(model: ArmModel, W: FloatArray, tau: FloatArray, bounds: Phys
 
 
 class _JointProgram:
-    """Semidefinite program of one joint: its link, if it has one, and the parameters of its drive."""
+    """Semidefinite program that fits one joint's parameters: those of its link, if it has one, and of its drive."""
 
     def __init__(self, model: ArmModel, bounds: PhysicalBounds, axis: int, mine: NDArray[np.int64]) -> None:
         self.axis = axis
@@ -218,7 +226,12 @@ class _JointProgram:
         self.unfelt = second / (MASS_UNIT_KG * LENGTH_UNIT_M**2) + mass_unit * ten[9] / MASS_UNIT_KG
 
     def solve(self, columns: FloatArray, rest: FloatArray) -> FloatArray:
-        """Return the parameters (k,) that fit columns (N, k) to torques (N,) [N m]."""
+        """Return the joint's parameters (k,) that fit its torques, with the least mass that the torques do not show.
+
+        Args:
+            columns: torques per unit of each parameter, (N, k).
+            rest: torques of the joint minus those of the links further out, (N,) [N m].
+        """
         size = len(self.names)
         if len(rest) <= size:
             raise DataError(f"{len(rest)} samples do not determine the {size} parameters of joint {self.axis + 1}")
@@ -242,7 +255,7 @@ class _JointProgram:
         return np.asarray(self.units * self._minimum(self.unfelt, norm_below(misfit, torque, np.zeros(size), allowed)))
 
     def _minimum(self, c: FloatArray, fit: Cone) -> FloatArray:
-        """Return the variables (k,) with the least c' x within the program's constraints and that of the fit."""
+        """Return the variables (k,) that minimise c' x under the constraints of this joint and the constraint `fit`."""
         begin = time.perf_counter()
         found = minimise(
             c,
@@ -274,7 +287,15 @@ def samples_alike(errors: FloatArray) -> float:
 def _outcome(
     model: ArmModel, bounds: PhysicalBounds, pi: FloatArray, residual_rms: FloatArray, seconds: float
 ) -> SequentialModel:
-    """Return the result, after a check of its pseudo-inertias that does not rely on the solver's status."""
+    """Return the result of the sequential fit, after a check of the pseudo-inertias independent of the solver.
+
+    Args:
+        model: model of the arm.
+        bounds: physical bounds.
+        pi: standard parameters, (s,).
+        residual_rms: rms residual of every joint's torque, (n,) [N m].
+        seconds: time in all semidefinite programs together [s].
+    """
     standard = on_their_bounds(model, pi, bounds.pseudo_inertia_margin)
     margins = [float(np.linalg.eigvalsh(pseudo_inertia(standard.link(j)))[0]) for j in range(model.chain_size)]
     if min(margins) < bounds.pseudo_inertia_margin:

@@ -1,4 +1,4 @@
-"""Bounded least squares from the triangle of all rows, with the quantities that projections and covariances need."""
+"""Bounded least squares from the R factor of all regression rows, and quantities for projections and covariances."""
 
 from dataclasses import dataclass
 
@@ -12,13 +12,14 @@ from dynid.robot import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Least-squares solution within bounds.
+    """Least-squares solution within bounds for base parameters phi and additional friction parameters f.
 
     Attributes:
         phi: base parameters, (p,).
         inverse: inverse normal matrix of (f, phi), with the free friction parameters first; 0 for phi at a bound.
-        triangle: R of the weighted rows [C W tau] of the free friction parameters and phi.
-        friction: friction parameters, (m,); None if the problem has none.
+        triangle: R factor of the weighted rows [C W tau]: columns C of the free friction parameters, columns W of phi,
+            and the torque.
+        friction: friction parameters f, (m,); None if the problem has none.
         sliding: mask (m,) of the friction parameters that are not at a bound.
     """
 
@@ -30,7 +31,7 @@ class Solution:
 
     @property
     def metric(self) -> FloatArray:
-        """Metric R (p, p): || R (phi - self.phi) || is the weighted torque error that phi adds to the fit."""
+        """Matrix R (p, p): || R (phi - self.phi) || is the weighted torque error that other parameters phi add."""
         count = int(self.sliding.sum())
         return self.triangle[count:-1, count:-1]
 
@@ -39,7 +40,8 @@ def solve_triangle(whole: FloatArray, count: int, lower: FloatArray, upper: Floa
     """Return the least-squares solution within bounds; parameters at a bound have no standard deviation.
 
     Args:
-        whole: R (m + p + 1, m + p + 1) of the weighted rows [C W tau].
+        whole: R factor (m + p + 1, m + p + 1) of the weighted rows [C W tau]: columns of friction parameters, columns
+            of base parameters, and the torque.
         count: number m of friction parameters, which come first.
         lower: lower bounds of all parameters, (m + p,).
         upper: upper bounds of all parameters, (m + p,).

@@ -21,7 +21,7 @@ class TorqueErrors:
         rmse_per_axis: root-mean-square error of each axis [N m].
         rmse: root-mean-square error over all axes and samples [N m].
         mne_per_axis: mean |tau - tau_hat| / (max tau - min tau) of each axis.
-        mne: mean normalised error, the mean of `mne_per_axis` (the paper uses the name without a definition).
+        mne: mean normalised error, the mean of `mne_per_axis` (arXiv:2605.15949 uses the name without a definition).
         torque_rms_per_axis: root mean square of the measured torques [N m].
         moving: relative error over samples in which joints are in motion, see `in_motion`.
         moving_per_axis: relative error in motion of each axis; NaN if it is never in motion.

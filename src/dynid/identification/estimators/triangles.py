@@ -1,7 +1,8 @@
-"""Triangle R of a QR decomposition of the rows of all joints, and bounded least squares from this triangle.
+"""R factor of a QR decomposition of all joints' regression rows, and bounded least squares from this factor.
 
 The torque of a joint does not depend on links before it, so the rows of the last joints have few nonzero columns. Each
-joint's rows are reduced to a triangle first, over its own columns; then the triangles of all joints are reduced to one.
+joint's rows are reduced to an R factor first, over its own columns; then the R factors of all joints are reduced to
+one.
 """
 
 from collections.abc import Iterable
@@ -15,7 +16,7 @@ from dynid.robot import FloatArray
 
 
 def triangle(joints: Iterable[FloatArray], more: FloatArray | None = None) -> FloatArray:
-    """Return R (k, k) with R'R = A'A for the rows A.
+    """Return the R factor (k, k) of a QR decomposition of all regression rows A, so that R'R = A'A.
 
     Args:
         joints: rows of each joint, (N, k).
@@ -35,9 +36,13 @@ def triangle(joints: Iterable[FloatArray], more: FloatArray | None = None) -> Fl
 
 
 def bounded(R: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Return the minimiser within bounds (m,) from the triangle R (m + 1, m + 1) of [columns, target].
+    """Return the x (m,) within bounds that minimises || columns x - target ||, from the R factor of [columns, target].
 
-    Parameters of zero columns stay at a bound or 0.
+    Args:
+        R: R factor of a QR decomposition, (m + 1, m + 1).
+        lower: lower bounds of x, (m,); -inf for unbounded entries.
+        upper: upper bounds of x, (m,); inf for unbounded entries. An entry whose column is zero becomes the value
+            nearest to 0 within its bounds.
     """
     scale = np.linalg.norm(R[:, :-1], axis=0)
     heard: NDArray[np.bool_] = scale > 1e-9 * scale.max()

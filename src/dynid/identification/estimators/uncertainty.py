@@ -47,10 +47,14 @@ def degrees_of_freedom(count: int, interval_s: float) -> float:
 
 
 def score_covariance(scores: FloatArray, interval_s: float) -> FloatArray:
-    """Return S, (p, p), of the scores s_k (N, p) of samples `interval_s` apart.
+    """Return the covariance S (p, p) of the sum of all samples' scores.
 
     Bartlett's weights are those of sums over a window that slides over the samples, which makes S positive
     semidefinite. The scores of a fit add up to zero, so its window sums are smaller than those of the true errors.
+
+    Args:
+        scores: scores X_k' e_k (regressor columns times residual) of successive samples, (N, p).
+        interval_s: time between samples [s].
     """
     count, width = len(scores), window_width(len(scores), interval_s)
     silent = np.zeros((width, scores.shape[1]))
@@ -60,12 +64,14 @@ def score_covariance(scores: FloatArray, interval_s: float) -> FloatArray:
 
 
 def noise_covariance(columns: FloatArray, residual: FloatArray, inverse: FloatArray, interval_s: float) -> FloatArray:
-    """Return A^-1 S A^-1 (p, p) of weighted columns (N, n, p) and the residual (N, n), corrected for leverage.
+    """Return the covariance (p, p) of least-squares parameters due to noise, A^-1 S A^-1, corrected for leverage.
+
+    S is the covariance of the scores, estimated from windows of time.
 
     Args:
         columns: weighted columns of samples `interval_s` apart, (N, n, p).
         residual: weighted residual of their fit, (N, n).
-        inverse: A^-1 (p, p) of the columns, including the prior.
+        inverse: inverse A^-1 (p, p) of the normal matrix of the columns, including the prior.
         interval_s: time between samples [s].
     """
     count, size = len(columns), columns.shape[2]
@@ -88,7 +94,12 @@ def noise_covariance(columns: FloatArray, residual: FloatArray, inverse: FloatAr
 
 
 def _less_leverage(share: FloatArray, score: FloatArray) -> FloatArray:
-    """Return (I - share)^-1/2 score, (p,), by its power series."""
+    """Return (I - share)^-1/2 score, (p,), by its power series: the score of a window, corrected for leverage.
+
+    Args:
+        share: X_w' X_w A^-1 (p, p), the contribution of the window to the normal matrix, relative to the whole.
+        score: score of the window, (p,).
+    """
     term = total = score
     for k in range(1, SERIES):
         term = (2 * k - 1) / (2 * k) * share @ term
@@ -97,9 +108,13 @@ def _less_leverage(share: FloatArray, score: FloatArray) -> FloatArray:
 
 
 def sandwich(inverse: FloatArray, scores: FloatArray, interval_s: float, freedom: float) -> FloatArray:
-    """Return the covariance (p, p) from A^-1 (p, p) and the scores (N, p) of samples `interval_s` apart.
+    """Return the covariance (p, p) of least-squares parameters, from the scores of correlated samples.
 
-    `freedom` is the number of equations over the degrees of freedom that the fit leaves.
+    Args:
+        inverse: inverse A^-1 (p, p) of the normal matrix.
+        scores: scores X_k' e_k (regressor columns times residual) of successive samples, (N, p).
+        interval_s: time between samples [s].
+        freedom: number of equations over the degrees of freedom of the residual.
     """
     return np.asarray(freedom * inverse @ score_covariance(scores, interval_s) @ inverse)
 
@@ -112,16 +127,16 @@ def whole_covariance(
     inflation: float = 1.0,
     effects: FloatArray | None = None,
 ) -> FloatArray:
-    """Return the covariance (p, p) of factors fitted to weighted columns (N, n, p), from the weighted residual (N, n).
+    """Return the covariance (p, p) of least-squares parameters due to noise, prior and effects without a parameter.
 
     Args:
         columns: weighted columns of all open parameters, (N, n, p).
         residual: weighted residual of samples `interval_s` apart, (N, n).
-        known: prior standard deviations of the factors, (p,); infinite without a prior.
+        known: prior standard deviations of the parameters, (p,); infinite without a prior.
         interval_s: time between samples [s].
         inflation: factor of the inverse normal matrix.
-        effects: weighted torques (N, n, k) of nuisances without a parameter, each times its factor's standard
-            deviation.
+        effects: weighted torques (N, n, k) of effects without a parameter, each times the standard deviation of its
+            factor.
     """
     stacked = columns.reshape(-1, columns.shape[2])
     # variance of residuals, increased because correlated neighbours carry less information than independent samples
@@ -140,10 +155,15 @@ def whole_covariance(
 
 
 def unit_scale(columns: FloatArray, variance: float, known: FloatArray) -> FloatArray:
-    """Return scales (p,) of columns (N, p) that give their normal matrix, including the prior, a unit diagonal.
+    """Return factors (p,) by which columns are divided, so that their normal matrix with prior has a unit diagonal.
 
     For a column near zero, the prior dominates. If it were scaled by its length alone, its diagonal entry would be so
     large that all others were below rounding, and a pseudo-inverse would drop them.
+
+    Args:
+        columns: the columns, (N, p).
+        variance: variance of the residuals.
+        known: prior standard deviations of the parameters, (p,).
     """
     scale = np.sqrt(np.einsum("kp,kp->p", columns, columns) + variance / known**2)
     return np.asarray(np.where(scale > 0.0, scale, 1.0))
