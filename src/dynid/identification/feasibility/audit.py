@@ -1,11 +1,11 @@
-"""All-pose audit: the smallest eigenvalue of M(q; phi) over a box of poses (paper eqs. 10 and 11).
+"""All-pose audit: the smallest eigenvalue of M(q; phi) over a box of poses (arXiv:2605.15949, eqs. 10 and 11).
 
-The audit has three steps. First, a compiled kernel screens a dense, low-discrepancy sample of the box. Second, from the
-worst pose of every block of the sample, a search descends in a smooth measure of definiteness (`pose_kernels`), all
-searches at once. Third, exact eigenvalues of the lowest poses are computed, and the lowest of all is refined with the
-exact slope d lambda_min / d q_j = v' (dM / d q_j) v, with v the unit eigenvector. A sample or grid alone is not
-sufficient: the basin of an indefinite region can be smaller than its spacing, and the worst poses of a sample all lie
-in the broadest basin.
+M is the inertia matrix. The audit has three steps. First, a compiled kernel screens a dense, low-discrepancy sample of
+the box. Second, from the worst pose of every block of the sample, a search descends in a smooth measure of definiteness
+(`pose_kernels`), all searches at once. Third, exact eigenvalues of the lowest poses are computed, and the lowest of all
+is refined with the exact slope d lambda_min / d q_j = v' (dM / d q_j) v, with v the unit eigenvector. A sample or grid
+alone is not sufficient: the basin of an indefinite region can be smaller than its spacing, and the worst poses of a
+sample all lie in the broadest basin.
 
 M does not depend on the first joint of a chain, nor on decoupled axes. Such joints are detected and kept at mid-range.
 """
@@ -40,17 +40,17 @@ TINY = 1e-300  # lower bound of divisors, so that division by a slope of zero is
 
 @dataclass(frozen=True, eq=False)
 class AuditResult:
-    """Result of an audit; arrays are read-only.
+    """Result of an audit of the inertia matrix M over a box of poses; arrays are read-only.
 
     Attributes:
         lambda_min: smallest eigenvalue of M found [kg m^2].
         pose: pose with this eigenvalue, all axes, (n,) [rad].
-        poses_checked: number of sampled poses whose pivots were computed, without those of the search.
+        poses_checked: number of sampled poses that were checked, not counting those that a search visited.
         certificate: "counterexample": `pose` proves that lambda_min is below the limit; "searched": neither sample nor
             search found such a pose; "sampled": the sample found none and there was no search.
         seed: seed of the sample.
         limit: required lambda_min [kg m^2].
-        worst_poses: distinct poses below the limit, worst first, (k, n) [rad].
+        worst_poses: poses below the limit, worst first, (k, n) [rad]; the worst pose if none is below the limit.
     """
 
     lambda_min: float
@@ -63,7 +63,7 @@ class AuditResult:
 
     @property
     def passed(self) -> bool:
-        """Whether no pose below the limit was found."""
+        """Whether the audit found no pose at which the inertia matrix has an eigenvalue below the limit."""
         return self.lambda_min >= self.limit
 
 
@@ -91,7 +91,9 @@ def spread_points(dimensions: int, seed: int, begin: int, end: int) -> FloatArra
 
 
 class Auditor:
-    """Auditor of one arm over one box of poses; parts that do not depend on phi are prepared once.
+    """Auditor of the inertia matrix M(q; phi) of one arm over one box of poses, for any base parameters phi.
+
+    All parts that do not depend on phi are prepared once.
 
     Args:
         model: model of the arm.
@@ -111,9 +113,9 @@ class Auditor:
         self.kernels = compile_pose_kernels(model)
 
     def _free_joints(self) -> list[int]:
-        """Return the indices of the joints that have a range and on which M depends; at least one index.
+        """Return the indices of the joints that have a range and affect the inertia matrix; at least one index.
 
-        One joint is returned even if M depends on none, so that the box of poses has a dimension.
+        If no joint does, the first one is returned, so that the box of poses has a dimension.
         """
         rng = np.random.default_rng(0)
         q = rng.uniform(-np.pi, np.pi, (8, self.model.axes))
@@ -123,7 +125,10 @@ class Auditor:
         return [int(j) for j in np.flatnonzero((strength > 1e-9 * strength.max()) & wide)] or [0]
 
     def poses(self, unit: FloatArray) -> FloatArray:
-        """Return poses (N, n) [rad] for points (N, free) in the unit cube; the other joints are at mid-range."""
+        """Return poses (N, n) [rad] of the box for points (N, k) in the unit cube of the k free joints.
+
+        The other joints are at mid-range.
+        """
         q = np.tile(0.5 * (self.lower + self.upper), (len(unit), 1))
         q[:, self.free] = self.lower[self.free] + unit * (self.upper - self.lower)[self.free]
         return q
@@ -139,6 +144,8 @@ class Auditor:
         extra: FloatArray | None = None,
     ) -> AuditResult:
         """Return the result of a search for the smallest eigenvalue of M(q; phi).
+
+        M is the inertia matrix.
 
         Args:
             phi: base parameters.
@@ -170,7 +177,17 @@ class Auditor:
         return AuditResult(lambda_min, read_only(found[0]), checked, certificate, seed, limit, read_only(worst))
 
     def screen(self, phi: BaseParameters, eps: float, poses: int, blocks: int, seed: int) -> tuple[int, FloatArray]:
-        """Return the number of sampled poses, and the worst pose of each of `blocks` sample parts, (blocks, n)."""
+        """Return the number of sampled poses, and the worst pose of each of several sample parts, (blocks, n) [rad].
+
+        The worst pose is that with the smallest margin m = 1 / trace((M - eps I)^-1) of the inertia matrix M.
+
+        Args:
+            phi: base parameters.
+            eps: eps of the margin [kg m^2].
+            poses: number of poses to sample.
+            blocks: number of sample parts.
+            seed: seed of the sample.
+        """
         dimensions = len(self.free)
         grid = np.array(list(product((0.0, 0.5, 1.0), repeat=min(dimensions, GRID_JOINTS))))
         worst = self.poses(grid) if dimensions <= GRID_JOINTS else self.poses(np.full((1, dimensions), 0.5))
@@ -193,7 +210,10 @@ class Auditor:
         return checked, worst
 
     def _sample(self, seed: int, count: int) -> Iterator[FloatArray]:
-        """Yield the first `count` poses of the sequence in parts; the first part, which every audit uses, is cached."""
+        """Yield the first `count` poses of a low-discrepancy sequence in arrays (k, n) [rad] of at most CHUNK poses.
+
+        The first array, which every audit uses, is cached.
+        """
         if seed not in self._first_poses:
             self._first_poses = {seed: read_only(self.poses(_first_chunk(len(self.free), seed)))}
         yield self._first_poses[seed][:count]
@@ -203,12 +223,19 @@ class Auditor:
     def _sharp_screen(
         self, phi: BaseParameters, limit: float, poses: int, blocks: int, seed: int
     ) -> tuple[int, FloatArray, float]:
-        """Return the result of a second screen, with eps just below the lowest eigenvalue of a first one.
+        """Return the worst poses of a second screen, with eps just below the lowest eigenvalue that a first one found.
 
-        At this eps the measure ranks poses best.
+        With this eps, the margin of `screen` ranks poses best.
+
+        Args:
+            phi: base parameters.
+            limit: eps of the first screen [kg m^2].
+            poses: number of poses to sample.
+            blocks: number of sample parts, of each of which the worst pose is returned.
+            seed: seed of the sample.
 
         Returns:
-            Number of sampled poses, the worst poses (k, n), and the eps with which they were ranked.
+            Number of sampled poses, the worst poses (k, n) [rad], and the eps of the second screen [kg m^2].
         """
         _, found = self.screen(phi, limit, min(poses, CHUNK), blocks, seed)
         known, values = self._lowest(found, phi, limit)
@@ -219,7 +246,17 @@ class Auditor:
     def _lowest(
         self, q: FloatArray, phi: BaseParameters, eps: float, *, distinct: bool = False
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the `LOWEST` poses by their margin at eps with their exact lambda_min, lowest first."""
+        """Return the poses (k, n) [rad] with the smallest eigenvalues of the inertia matrix, and the eigenvalues (k,).
+
+        At most `LOWEST` poses are selected by their margin at eps, which compiled kernels compute. They are then sorted
+        by their exact eigenvalue, lowest first.
+
+        Args:
+            q: poses, (N, n) [rad].
+            phi: base parameters.
+            eps: eps of the margin [kg m^2].
+            distinct: whether poses close to a selected one are left out.
+        """
         q = q[np.argsort(self.kernels.margins(q, phi.values, eps))]
         q = _distinct(q, LOWEST) if distinct else q[:LOWEST]
         values, _ = self.functions.smallest(q, phi.values)
@@ -227,7 +264,16 @@ class Auditor:
         return q[order], values[order]
 
     def _search(self, q: FloatArray, phi: BaseParameters, eps: float) -> tuple[FloatArray, float]:
-        """Return poses (k, n) after a descent in lambda_min from poses (k, n), and the eps that ranks them."""
+        """Return poses (k, n) [rad] after a descent in the inertia matrix's smallest eigenvalue from given poses.
+
+        Args:
+            q: initial poses, (k, n) [rad].
+            phi: base parameters.
+            eps: eps of the margin that ranks the initial poses [kg m^2].
+
+        Returns:
+            The poses, and the eps of the margin that ranks them [kg m^2].
+        """
         for _ in range(DEPTH):
             lowest = float(self._lowest(q, phi, eps)[1][0])
             # with eps just below the lowest eigenvalue so far, M - eps I is definite, so the measure is smooth, and
@@ -239,7 +285,15 @@ class Auditor:
         return q, eps
 
     def _walk(self, q: FloatArray, phi: FloatArray, eps: float) -> FloatArray:
-        """Return poses (k, n) after a projected gradient descent from each, which stops when lambda_min < eps."""
+        """Return poses (k, n) [rad] after a projected gradient descent of the margin from each pose.
+
+        A descent stops when the margin is no longer positive: the smallest eigenvalue is then below eps.
+
+        Args:
+            q: initial poses, (k, n) [rad].
+            phi: base parameters, (p,).
+            eps: eps of the margin 1 / trace((M - eps I)^-1) [kg m^2].
+        """
         free, lower, upper = self.free, self.lower[self.free], self.upper[self.free]
         q = np.array(q)
         value, slope = self.kernels.slopes(q, phi, eps)
@@ -262,7 +316,7 @@ class Auditor:
 
 
 def _distinct(poses: FloatArray, most: int) -> FloatArray:
-    """Return the first `most` poses (k, n) without those within DISTINCT_RAD of an earlier one in every joint."""
+    """Return the first `most` poses (k, n) that differ from all earlier ones by DISTINCT_RAD or more in some joint."""
     kept = np.empty((min(most, len(poses)), poses.shape[1]))
     count = 0
     for pose in poses:
@@ -286,5 +340,16 @@ def audit(
     searches: int = SEARCHES,
     seed: int = 1,
 ) -> AuditResult:
-    """Return one audit of M(q; phi) over the box of chain poses lower to upper, (c,) [rad]; see `Auditor.audit`."""
+    """Return the result of a search for the smallest eigenvalue of the inertia matrix M(q; phi) over a box of poses.
+
+    Args:
+        model: model of the arm.
+        phi: base parameters.
+        lower: lower corner of the box, chain joints, (c,) [rad].
+        upper: upper corner of the box, (c,) [rad].
+        limit: required lambda_min [kg m^2].
+        poses: number of poses to sample.
+        searches: number of downhill searches to start; 0 for none.
+        seed: seed of the sample.
+    """
     return Auditor(model, lower, upper).audit(phi, limit=limit, poses=poses, searches=searches, seed=seed)

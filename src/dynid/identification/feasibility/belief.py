@@ -20,8 +20,8 @@ class Belief:
 
     Attributes:
         names: names of the parameters, (k,).
-        values: unconstrained estimate, (k,), SI.
-        covariance: covariance (k, k); a row of zeros belongs to friction that was held at zero.
+        values: estimate without physical constraints, (k,), SI.
+        covariance: covariance (k, k); friction that was fixed at zero has a row of zeros.
     """
 
     names: tuple[str, ...]
@@ -38,7 +38,7 @@ class Belief:
             raise DataError("the estimate's values or its covariance are not finite: identify again")
 
     def save(self, folder: Path) -> None:
-        """Write `BELIEF_FILE` into a folder."""
+        """Write this distribution of an arm's parameters into the file `BELIEF_FILE` of a folder."""
         stream = io.BytesIO()
         np.savez_compressed(stream, names=np.array(self.names), values=self.values, covariance=self.covariance)
         write_whole(folder / BELIEF_FILE, stream.getvalue())

@@ -1,4 +1,4 @@
-"""Conic programs for Clarabel: min c' x with rows, norms and matrices of x in their cones.
+"""Conic programs for the solver Clarabel: min c' x, with linear functions of x constrained to cones.
 
 The standard form is written directly, since the programs of this package are few and similar; a modelling library takes
 longer to import than the rest of an identification takes to run. If the interior-point method stalls, it is run again
@@ -32,8 +32,8 @@ class Cone:
     """Constraint that A x + b lies in a cone; created by `zero`, `positive`, `norm_below` or `semidefinite`.
 
     Attributes:
-        kind: "zero" and "positive": all entries are zero or not negative; "norm": the first entry is at least the norm
-            of the others; "matrix": the entries (k, k) form a symmetric positive semidefinite matrix.
+        kind: "zero": all entries are zero; "positive": no entry is negative; "norm": the first entry is at least the
+            norm of the others; "matrix": the entries (k k,) form a symmetric positive semidefinite matrix.
         A: matrix (m, n); variables beyond its columns are not constrained.
         b: vector (m,).
     """
@@ -43,7 +43,7 @@ class Cone:
     b: FloatArray
 
     def violation(self, x: FloatArray) -> float:
-        """Return the distance by which x (n,) violates the constraint; negative or 0 if it is satisfied."""
+        """Return the amount by which x (n,) violates the constraint; negative or 0 if x satisfies it."""
         value = self.A @ x[: self.A.shape[1]] + self.b
         if self.kind == "zero":
             return float(np.abs(value).max(initial=0.0))
@@ -80,7 +80,7 @@ def semidefinite(A: FloatArray, b: FloatArray) -> Cone:
 
 
 def minimise(c: FloatArray, cones: Sequence[Cone], what: str, cure: str) -> FloatArray:
-    """Return the x (n,) with the least c' x in all cones.
+    """Return the x (n,) that minimises c' x under conic constraints.
 
     If no attempt finds an accurate solution, the inaccurate one with the smallest constraint violation is returned: the
     caller has to check it by its own criteria.
@@ -115,7 +115,12 @@ def minimise(c: FloatArray, cones: Sequence[Cone], what: str, cure: str) -> Floa
 
 
 def _attempt(data: tuple[Any, ...], options: dict[str, float]) -> tuple[str, FloatArray]:
-    """Return Clarabel's status and x for these settings."""
+    """Solve a conic program once, and return Clarabel's status as text and its solution x (n,).
+
+    Args:
+        data: the program in Clarabel's standard form.
+        options: solver settings that differ from the defaults, by name.
+    """
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     for name, value in options.items():

@@ -1,9 +1,10 @@
-"""Consistent projection: physically consistent base parameters, beyond the eq. 8 of the paper.
+"""Consistent projection: physically consistent base parameters, a stronger condition than eq. 8 of arXiv:2605.15949.
 
-A set of standard parameters is consistent if every link's pseudo-inertia is at least delta I. Then M(q) is positive
-definite at EVERY pose, no poses need to be sampled, and a URDF exists. A consistent link may still be too large or too
-thin for the arm. So no link has mass outside a box around it (`link_rows`), and the standard deviation of its mass
-distribution is at least a given spread. The projection has two stages:
+A set of standard parameters is consistent if every link's pseudo-inertia is at least delta I. Then the inertia matrix
+M(q) is positive definite at EVERY pose, no poses need to be sampled, and a URDF exists. A consistent link may still be
+too large or too thin for the arm. So no link has mass outside a box around it (`link_rows`), and the standard deviation
+of its mass distribution is at least a given spread. The projection of base parameters phi0 has two stages, with K the
+regrouping matrix:
 
     1. min || L (K pi - phi0) ||   over consistent pi within the physical bounds;
     2. min || pi - pi_prior ||     over the same set with K pi fixed to the first stage's.
@@ -50,13 +51,14 @@ class ConsistentModel:
     """Result of a consistent projection.
 
     Attributes:
-        standard: the consistent standard parameters.
-        base: exactly K pi.
-        distance: || phi - phi0 ||, in the mixed SI units of the parameters.
+        standard: the consistent standard parameters pi.
+        base: their base parameters phi, exactly K pi.
+        distance: || phi - phi0 || from the projected parameters phi0, in the mixed SI units of the parameters.
         margin: smallest eigenvalue of all pseudo-inertias, computed from the returned values.
         total_mass: mass of all links [kg].
-        strained: base parameters that the bounds moved by more than `STRAIN_DEVIATIONS` standard deviations, with their
-            number. The covariance of `base` includes these changes, because either data or bounds are wrong.
+        strained: base parameters that the bounds changed by more than `STRAIN_DEVIATIONS` standard deviations, each
+            with its change in standard deviations. The covariance of `base` includes these changes, because either data
+            or bounds are wrong.
         negative: strained rotor inertias and friction parameters that the data make negative, which is physically
             impossible.
     """
@@ -88,7 +90,12 @@ class ConsistentModel:
 
 
 def solver_units(names: tuple[str, ...], prismatic: Sequence[bool] = ()) -> FloatArray:
-    """Return the solver's unit of every standard parameter, (s,) [its SI unit]; a `prismatic` axis has a rotor mass."""
+    """Return the solver's unit of every standard parameter, (s,), each in the parameter's SI unit.
+
+    Args:
+        names: names of the standard parameters, (s,).
+        prismatic: whether each axis is prismatic; the rotor inertia of such an axis is a mass.
+    """
     inertia, moment = MASS_UNIT_KG * LENGTH_UNIT_M**2, MASS_UNIT_KG * LENGTH_UNIT_M
     by_kind = {"M": MASS_UNIT_KG, "MX": moment, "MY": moment, "MZ": moment, **dict.fromkeys((*FRICTION, "OF"), 0.1)}
     own = dict.fromkeys((f"IA{k + 1}" for k in np.flatnonzero(prismatic)), MASS_UNIT_KG)
@@ -97,10 +104,10 @@ def solver_units(names: tuple[str, ...], prismatic: Sequence[bool] = ()) -> Floa
 
 
 def pseudo_inertia_rows(parameters: FloatArray, margin: float, spread: float = 0.0) -> tuple[FloatArray, FloatArray]:
-    """Return pseudo-inertia - margin I - mass spread^2 diag(1, 1, 1, 0) as A x + b, (16, n) and (16,).
+    """Return pseudo-inertia - margin I - mass spread^2 diag(1, 1, 1, 0) of a link as A x + b, (16, n) and (16,).
 
-    If this matrix is positive semidefinite, its last term keeps the covariance of the link's mass about its centre
-    above spread^2, in any frame. The matrix is in the solver's units.
+    A x + b are the entries of the (4, 4) matrix in the solver's units. If the matrix is positive semidefinite, its last
+    term keeps the covariance of the link's mass about its centre above spread^2, in any frame.
 
     Args:
         parameters: derivatives of the link's ten standard parameters, in SI units, by x, (10, n).
@@ -114,12 +121,15 @@ def pseudo_inertia_rows(parameters: FloatArray, margin: float, spread: float = 0
 
 
 class ConsistentProblem:
-    """Standard parameters pi = units x within physical bounds as a convex set of x.
+    """Convex set of all standard parameters within physical bounds, as constraints on scaled variables x.
+
+    The standard parameters are pi = units * x, entry by entry.
 
     Args:
         model: model of the arm.
         limits: physical bounds of the arm.
-        room: smallest distance from all bounds, in the solver's units; None makes it the variable after x.
+        room: smallest distance from all bounds, in the solver's units; None makes this distance a variable that follows
+            x.
     """
 
     def __init__(self, model: ArmModel, limits: ArmLimits, room: float | None = 0.0) -> None:
@@ -152,7 +162,12 @@ class ConsistentProblem:
             self.cones.append(zero(x[absent], np.zeros(len(absent))))
 
     def least(self, c: FloatArray, extra: Sequence[Cone], stage: str) -> FloatArray:
-        """Return the variables (size,) with the least c' x that also satisfy the `extra` constraints.
+        """Return the variables x (size,) that minimise c' x within the physical bounds and the `extra` constraints.
+
+        Args:
+            c: objective, (size,).
+            extra: additional constraints.
+            stage: name of the problem in errors.
 
         Raises:
             InfeasibleError: there are none; the message names `stage`.
@@ -168,7 +183,9 @@ class ConsistentProblem:
     def nearest(
         self, norms: Sequence[tuple[float, FloatArray, FloatArray]], extra: Sequence[Cone], stage: str
     ) -> FloatArray:
-        """Return the standard parameters (s,) with the least sum of weight || A x + b ||.
+        """Return the standard parameters (s,) within physical bounds that minimise the sum of weight || A x + b ||.
+
+        The variables x (s,) are the standard parameters in the solver's units.
 
         Args:
             norms: weight, A (m, s) and b (m,) of each norm.
@@ -186,12 +203,22 @@ class ConsistentProblem:
 
 
 def _inside(A: FloatArray, b: FloatArray, unit: FloatArray, room: float | None) -> tuple[FloatArray, FloatArray]:
-    """Return A and b of the bounds A x + b >= room * `unit`; if room is None, it is an unknown that follows x."""
+    """Return the matrix and vector of the constraint A x + b - room * unit >= 0.
+
+    Args:
+        A: matrix of the bounds A x + b >= 0, (m, n).
+        b: vector of the bounds, (m,).
+        unit: vector (m,) that is multiplied by the distance from the bounds.
+        room: distance from the bounds; None makes it a variable that follows x, so that the matrix is (m, n + 1).
+    """
     return (np.column_stack([A, -unit]), b) if room is None else (A, b - room * unit)
 
 
 def prior_from_bounds(model: ArmModel, limits: ArmLimits) -> FloatArray:
-    """Return standard parameters (s,) of an arm of solid boxes in the middle of the bounds, as a default prior."""
+    """Return standard parameters (s,) of an arm whose links are solid boxes of mean mass, as a default prior.
+
+    Each box fills the region that the bounds permit for the link's centre of mass. All other parameters are zero.
+    """
     parts = []
     for j, link in enumerate(limits.links):
         lower, upper = link.centre
@@ -209,7 +236,9 @@ def consistent_projection(
     prior: FloatArray | None = None,
     metric: FloatArray | None = None,
 ) -> ConsistentModel:
-    """Return the consistent model nearest to phi0.
+    """Return the physically consistent model whose base parameters are nearest to phi0.
+
+    A second stage selects its standard parameters among all with nearly these base parameters.
 
     Args:
         model: model of the arm.
@@ -217,8 +246,8 @@ def consistent_projection(
         bounds: physical bounds.
         prior: standard parameters (s,) to which the second stage stays close; None is boxes in the middle of the
             bounds.
-        metric: matrix L (k, p) of the first stage's norm; None is the plain Euclidean distance in phi. The R factor of
-            a regressor makes it the least-squares fit under the constraints.
+        metric: matrix L (k, p) of the norm || L (phi - phi0) ||; None is the plain Euclidean distance. The R factor of
+            a regressor makes the result the least-squares fit under the constraints.
 
     Raises:
         InfeasibleError: there is no consistent model within the bounds.
@@ -244,7 +273,15 @@ def consistent_projection(
 def nearest_parameters(
     model: ArmModel, problem: ConsistentProblem, phi: FloatArray, metric: FloatArray | None
 ) -> FloatArray:
-    """Return the standard parameters (s,) of the first stage, whose base parameters are nearest to phi (p,)."""
+    """Return standard parameters (s,) within physical bounds whose base parameters are nearest to phi.
+
+    Args:
+        model: model of the arm.
+        problem: physical bounds as constraints.
+        phi: base parameters, (p,).
+        metric: matrix L (k, p) of the norm || L (K pi - phi) || to minimise, with K the regrouping matrix; None is the
+            identity.
+    """
     L = np.eye(len(phi)) if metric is None else np.asarray(metric)
     L = L / np.abs(L).max()
     typical = np.median(problem.units[list(model.regrouping.representatives)])
@@ -253,14 +290,17 @@ def nearest_parameters(
 
 
 def _offsets(model: ArmModel) -> list[int]:
-    """Return the indices of constant torques that are grouped with a weight, as in a vertical prismatic joint."""
+    """Return the indices of torque offsets and springs that base parameters combine with other standard parameters.
+
+    An example is the offset of a vertical prismatic joint, which the data cannot separate from the weight of the links.
+    """
     groups, names = model.regrouping.K != 0.0, model.regrouping.standard
     shared = groups[groups.sum(axis=1) > 1].any(axis=0)
     return [k for k, name in enumerate(names) if (name.startswith("OF") or is_spring(name)) and shared[k]]
 
 
 def consistent_interior(model: ArmModel, limits: ArmLimits) -> FloatArray:
-    """Return consistent standard parameters (s,) that are as far inside all bounds as possible.
+    """Return consistent standard parameters (s,) that are as far inside all physical bounds as possible.
 
     Raises:
         InfeasibleError: no model is strictly inside.
@@ -269,7 +309,7 @@ def consistent_interior(model: ArmModel, limits: ArmLimits) -> FloatArray:
 
 
 def largest_room(model: ArmModel, limits: ArmLimits) -> float:
-    """Return the largest distance from all bounds that a model can have, in the solver's units; at most 1.
+    """Return the largest possible distance of a model from all its physical bounds, in the solver's units; at most 1.
 
     Raises:
         InfeasibleError: no model is strictly inside.
@@ -291,7 +331,14 @@ def _roomiest(model: ArmModel, limits: ArmLimits) -> tuple[FloatArray, float]:
 
 
 def on_their_bounds(model: ArmModel, pi: FloatArray, margin: float, spread: float = 0.0) -> StandardParameters:
-    """Return a solver's standard parameters (s,), moved onto bounds that they violate within its tolerance."""
+    """Return a solver's standard parameters, moved onto bounds that they violate within the solver's tolerance.
+
+    Args:
+        model: model of the arm.
+        pi: standard parameters from the solver, (s,).
+        margin: smallest allowed eigenvalue of a link's pseudo-inertia.
+        spread: smallest standard deviation of a link's mass distribution [m].
+    """
     names = model.regrouping.standard
     pi = np.array([_settled(name, value, model) for name, value in zip(names, pi, strict=True)])
     for j in range(model.chain_size):
@@ -309,12 +356,17 @@ def _settled(name: str, value: float, model: ArmModel) -> float:
 
 
 def raised_to_bounds(parameters: FloatArray, margin: float, spread: float = 0.0) -> FloatArray:
-    """Return a link's standard parameters (10,), raised to the pseudo-inertia margin if they miss it slightly.
+    """Return a link's standard parameters (10,), raised to the required pseudo-inertia if they miss it slightly.
 
-    After subtraction of the minimal spread (`spread_out`), the pseudo-inertia must be at least margin I. eps I is added
-    to the pseudo-inertia: the second moments and the mass grow by eps, so the inertias by 2 eps. Parameters that miss
-    the margin by more than MARGIN_TOLERANCE are returned unchanged. So an inertia changes by at most a fifth of the
-    margin.
+    The requirement is that all eigenvalues of `spread_out(parameters, spread)` are at least `margin`. If they miss it,
+    the pseudo-inertia is increased by eps I: the second moments and the mass grow by eps, and the inertias by 2 eps.
+    Parameters that miss the margin by more than `MARGIN_TOLERANCE` (a tenth) of it are returned unchanged. So an
+    inertia grows by at most about a fifth of the margin.
+
+    Args:
+        parameters: standard parameters of the link, (10,).
+        margin: smallest allowed eigenvalue.
+        spread: smallest standard deviation of the link's mass distribution [m].
     """
     missing = margin - float(np.linalg.eigvalsh(spread_out(parameters, spread))[0])
     if not 0 < missing <= MARGIN_TOLERANCE * margin:
@@ -325,7 +377,14 @@ def raised_to_bounds(parameters: FloatArray, margin: float, spread: float = 0.0)
 
 
 def _outcome(model: ArmModel, phi0: BaseParameters, pi: FloatArray, limits: ArmLimits) -> ConsistentModel:
-    """Return the result, after a check of its own numbers that does not rely on the solver's status."""
+    """Return the result of a projection, after a check of its own numbers that does not rely on the solver's status.
+
+    Args:
+        model: model of the arm.
+        phi0: base parameters before the projection.
+        pi: standard parameters from the solver, (s,).
+        limits: physical bounds of the arm.
+    """
     standard = on_their_bounds(model, pi, limits.margin, limits.spread)
     if problem := outside(standard, model, limits):
         raise InfeasibleError(f"consistent projection: {problem}; the problem is badly scaled for the solver")
@@ -339,9 +398,13 @@ def _outcome(model: ArmModel, phi0: BaseParameters, pi: FloatArray, limits: ArmL
 
 
 def _strained(phi0: BaseParameters, values: FloatArray) -> tuple[BaseParameters, Mapping[str, float]]:
-    """Return the result with covariance, and the parameters that the bounds moved more than chance can explain.
+    """Return the projected base parameters with covariance, and those that bounds changed more than chance explains.
 
-    See `ConsistentModel.strained`.
+    The latter are `ConsistentModel.strained`.
+
+    Args:
+        phi0: base parameters before the projection.
+        values: base parameters after the projection, (p,).
     """
     spread, moved = phi0.standard_deviations, values - phi0.values
     if phi0.covariance is None or spread is None:

@@ -1,9 +1,10 @@
 """Functions of poses for audit and projection: fast compiled kernels and exact symbolic functions.
 
-The kernels, for millions of poses, measure the distance of M(q; phi) - eps I from singularity, and its slope, by m = 1
-/ trace((M - eps I)^-1). For a positive definite M - eps I of size n with smallest eigenvalue l, m lies between l / n
-and l. Unlike l, m is smooth and needs no iteration. If M - eps I is not positive definite (a pivot of its LDL' factors
-is not positive), m is that pivot, so its sign is always right. The symbolic functions serve hundreds of poses.
+M(q; phi) is the inertia matrix of the arm. The kernels, for millions of poses, measure the distance of M - eps I from
+singularity, and its slope, by m = 1 / trace((M - eps I)^-1). For a positive definite M - eps I of size n with smallest
+eigenvalue l, m lies between l / n and l. Unlike l, m is smooth and needs no iteration. If M - eps I is not positive
+definite (a pivot of its LDL' factors is not positive), m is that pivot, so its sign is always right. The symbolic
+functions serve hundreds of poses.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +27,12 @@ from dynid.robot import FloatArray
 
 @compiled
 def keep_sign(pivots: Any, margin: Any) -> None:
-    """Replace `margin` (LANES,) by the last pivot that is not positive, if there is one."""
+    """Replace the margin of poses at which M - eps I is not positive definite by its last pivot that is not positive.
+
+    Args:
+        pivots: pivots of the LDL' factors for LANES poses at once, (n, LANES).
+        margin: margins of these poses, (LANES,), changed in place.
+    """
     for j in range(len(pivots)):
         for lane in range(LANES):
             margin[lane] = margin[lane] if pivots[j, lane] > 0.0 else pivots[j, lane]
@@ -34,9 +40,18 @@ def keep_sign(pivots: Any, margin: Any) -> None:
 
 @compiled
 def margins(program: int, chain: int, q: Any, phi: Any, eps: Any, margin: Any) -> int:
-    """Compute the margin m = 1 / trace((M - eps I)^-1) per pose by a program of pivots and m.
+    """Compute m = 1 / trace((M - eps I)^-1) at each pose, and return the number of joint positions out of range.
 
-    Returns the number of the chain's positions that were out of range.
+    M is the inertia matrix. If M - eps I is not positive definite, m is a pivot that is not positive. The range is that
+    of the program.
+
+    Args:
+        program: address of the compiled program that computes pivots and m.
+        chain: number of chain joints.
+        q: poses, (N, n) [rad].
+        phi: base parameters, (p,).
+        eps: eps as an array (1,) [kg m^2].
+        margin: result m, (N,) [kg m^2].
     """
     positions, pivots, value = np.empty((chain, LANES)), np.empty((q.shape[1], LANES)), np.empty((1, LANES))
     outside = 0
@@ -52,9 +67,19 @@ def margins(program: int, chain: int, q: Any, phi: Any, eps: Any, margin: Any) -
 
 @compiled
 def slopes(program: int, chain: int, q: Any, phi: Any, eps: Any, margin: Any, slope: Any) -> int:
-    """Compute the margin m = 1 / trace((M - eps I)^-1) and its derivatives per pose by a program.
+    """Compute m = 1 / trace((M - eps I)^-1) and its derivatives; return the number of joint positions out of range.
 
-    Returns the number of positions that were out of range.
+    M is the inertia matrix at each pose. If M - eps I is not positive definite, m is a pivot that is not positive, and
+    the derivatives are meaningless. The range is that of the program.
+
+    Args:
+        program: address of the compiled program that computes pivots, m and its derivatives.
+        chain: number c of chain joints.
+        q: poses, (N, n) [rad].
+        phi: base parameters, (p,).
+        eps: eps as an array (1,) [kg m^2].
+        margin: result m, (N,) [kg m^2].
+        slope: result, derivatives of m by the chain's positions, (N, c) [kg m^2 / rad].
     """
     positions, pivots, value = np.empty((chain, LANES)), np.empty((q.shape[1], LANES)), np.empty((1, LANES))
     derivatives = np.empty((chain, LANES))
@@ -72,7 +97,7 @@ def slopes(program: int, chain: int, q: Any, phi: Any, eps: Any, margin: Any, sl
 
 
 def _inverse_trace(factors: Factors) -> ca.SX:
-    """Return trace((U D U')^-1) = sum over i, j of (U^-1)_ij^2 / d_i."""
+    """Return the trace of the inverse of a factored matrix U D U', as the sum over i, j of (U^-1)_ij^2 / d_i."""
     n = len(factors.pivots)
     inverse = ca.SX.eye(n)
     for j in range(n):
@@ -97,9 +122,10 @@ def _generate(model: ArmModel) -> Generated:
 
 
 class InertiaFunctions:
-    """Functions of M for batches of poses, exact and symbolic: smallest eigenvalue, its slope, and linear cuts.
+    """Exact symbolic functions of the inertia matrix M(q; phi) for batches of poses.
 
-    All methods take q (N, n) [rad]; columns of decoupled axes are ignored.
+    They give M, its smallest eigenvalue, the slope of this eigenvalue, and quadratic forms v' M v as linear functions
+    of phi. All methods take poses q (N, n) [rad]; columns of decoupled axes are ignored.
     """
 
     def __init__(self, model: ArmModel) -> None:
@@ -113,27 +139,47 @@ class InertiaFunctions:
         self._cut = ca.Function("cut", [q, v], [ca.gradient(form, arm.phi)])
 
     def matrices(self, q: FloatArray, phi: FloatArray) -> FloatArray:
-        """Return M(q; phi), (N, n, n) [kg m^2]."""
+        """Return the inertia matrices (N, n, n) [kg m^2] at poses q (N, n) [rad] with base parameters phi (p,)."""
         n = self.model.axes
         return np.asarray(self._matrix(self._chain(q), phi)).T.reshape(-1, n, n)
 
     def smallest(self, q: FloatArray, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return lambda_min (N,) [kg m^2] and its unit eigenvectors (N, n)."""
+        """Return the inertia matrix's smallest eigenvalue at each pose, (N,) [kg m^2], and its unit eigenvector (N, n).
+
+        Args:
+            q: poses, (N, n) [rad].
+            phi: base parameters, (p,).
+        """
         values, vectors = np.linalg.eigh(self.matrices(q, phi))
         return values[:, 0], vectors[:, :, 0]
 
     def slopes(self, q: FloatArray, phi: FloatArray, v: FloatArray) -> FloatArray:
-        """Return v' (dM / dq_j) v, (N, chain) [kg m^2 / rad], for vectors v (N, n)."""
+        """Return derivatives of v' M(q; phi) v by the chain's positions at each pose, (N, c) [kg m^2 / rad].
+
+        If v is a unit eigenvector of the inertia matrix M, this is the slope of the eigenvalue.
+
+        Args:
+            q: poses, (N, n) [rad].
+            phi: base parameters, (p,).
+            v: vector of each pose, (N, n).
+        """
         return np.asarray(self._slope(self._chain(q), phi, v.T)).T
 
     def cuts(self, q: FloatArray, v: FloatArray) -> FloatArray:
-        """Return rows a (N, p) with a phi = v' M(q; phi) v, for vectors v (N, n)."""
+        """Return rows a (N, p) such that a phi = v' M(q; phi) v, the linear form of M's definiteness in phi.
+
+        Args:
+            q: poses, (N, n) [rad].
+            v: vector of each pose, (N, n).
+        """
         return np.asarray(self._cut(self._chain(q), v.T)).T
 
     def local_minimum(
         self, pose: FloatArray, phi: FloatArray, joints: Sequence[int], lower: FloatArray, upper: FloatArray
     ) -> tuple[FloatArray, float]:
-        """Return the local minimum of lambda_min near a pose, found by its exact slope.
+        """Return the local minimum of lambda_min, the smallest eigenvalue of the inertia matrix, near a pose.
+
+        It is found by L-BFGS with the exact slope.
 
         Args:
             pose: initial pose, (n,) [rad].
@@ -165,7 +211,9 @@ class InertiaFunctions:
 
 @dataclass(frozen=True)
 class PoseKernels:
-    """Compiled functions of poses q (N, n) [rad], phi (p,) and eps [kg m^2].
+    """Compiled functions of poses q (N, n) [rad], base parameters phi (p,) and eps [kg m^2].
+
+    M(q; phi) is the inertia matrix of the arm.
 
     Attributes:
         margins: returns the margin m = 1 / trace((M - eps I)^-1), (N,) [kg m^2].
@@ -180,7 +228,7 @@ class PoseKernels:
 
 
 def compile_pose_kernels(model: ArmModel) -> PoseKernels:
-    """Return the audit's compiled kernels for an arm."""
+    """Return the compiled functions by which an audit measures the inertia matrix of this arm at many poses."""
     programs, chain = load_programs("poses", model, lambda: _generate(model)).addresses, model.chain_size
 
     def all_margins(q: FloatArray, phi: FloatArray, eps: float) -> FloatArray:

@@ -47,7 +47,7 @@ DECREMENT = 1e-10  # Newton decrement at convergence
 
 @dataclass(frozen=True, eq=False)
 class PossibleArms:
-    """Arms drawn from the posterior.
+    """Standard and base parameters of arms drawn from their posterior distribution, given data and physical bounds.
 
     Attributes:
         names: names of the standard parameters, (s,).
@@ -55,7 +55,7 @@ class PossibleArms:
         base_names: names of the base parameters and the additional friction, (k,).
         base: base parameters and additional friction, (N, k).
         chain_size: number of links.
-        acceptance: share of the trajectories that were accepted.
+        acceptance: fraction of the trajectories that were accepted.
     """
 
     names: tuple[str, ...]
@@ -66,17 +66,25 @@ class PossibleArms:
     acceptance: float
 
     def arm(self, k: int) -> StandardParameters:
-        """Return the standard parameters of the k-th arm."""
+        """Return the standard parameters of the k-th drawn arm; k counts from 0."""
         return StandardParameters(self.names, self.standard[k], self.chain_size)
 
 
 class _Density:
-    """Logarithm of the posterior density, up to a constant, over coordinates z (c, d) of c chains.
+    """Logarithm of the posterior density of an arm's free standard parameters, up to a constant.
 
-    x = origin + axes z are the free standard parameters in the solver's units. `slopes` (m, d) and `levels` (m,) give
-    the slacks of linear bounds; `shapes` (16 n, d) and `inertias` (16 n,) give the links' matrices S; `fit` (k, d) and
-    `misses` (k,) give the whitened residual of the data. `slack_pull` and `inertia_pull` are the centre's s0^-1 and
-    S0^-1; zero without a centre.
+    The density is a function of coordinates z (c, d) of c Markov chains. The free standard parameters in the solver's
+    units are x = origin + axes z. All arrays below are linear functions of z, as a matrix and the value at z = 0.
+
+    Attributes:
+        slopes: matrix of the slacks of the linear bounds, (m, d).
+        levels: slacks at z = 0, (m,).
+        shapes: matrix of the entries of all links' matrices S (pseudo-inertia beyond margin and spread), (16 n, d).
+        inertias: entries of all S at z = 0, (16 n,).
+        fit: matrix of the whitened residual of the data, (k, d).
+        misses: whitened residual at z = 0, (k,).
+        slack_pull: s0^-1 of the prior's central arm, (m,); zero without a central arm.
+        inertia_pull: S0^-1 of the prior's central arm, (16 n,); zero without a central arm.
     """
 
     def __init__(self, parts: tuple[FloatArray, ...], pulls: tuple[FloatArray, FloatArray] | None = None) -> None:
@@ -86,23 +94,34 @@ class _Density:
         self.slack_pull, self.inertia_pull = none if pulls is None else pulls
 
     def moved(self, origin: FloatArray, axes: FloatArray) -> "_Density":
-        """Return this density as a function of new coordinates, from which the present ones are origin + axes z."""
+        """Return this density in new coordinates z_new, with present coordinates z = origin + axes z_new.
+
+        Args:
+            origin: present coordinates of the new origin, (d,).
+            axes: present coordinates per unit of each new coordinate, (d, d).
+        """
         pairs = zip(self.parts[::2], self.parts[1::2], strict=True)
         parts = tuple(part for matrix, offset in pairs for part in (matrix @ axes, offset + matrix @ origin))
         return _Density(parts, (self.slack_pull, self.inertia_pull))
 
     def pulled_to(self, z: FloatArray) -> "_Density":
-        """Return this density with its central arm at z (d,)."""
+        """Return a copy of the posterior density, in which the central arm of the prior has the coordinates z (d,)."""
         _, inverse = _inverse(self._matrices(z[None]))
         return _Density(self.parts, (1.0 / (self.slopes @ z + self.levels), inverse.reshape(-1)))
 
     def _matrices(self, z: FloatArray) -> FloatArray:
-        """Return S of all links, (4, 4, n, c); the chains come last, so that operations run along them."""
+        """Return the matrices S (pseudo-inertia beyond margin and spread) of all n links for c chains, (4, 4, n, c).
+
+        `z` are the coordinates of the chains, (c, d). The chains come last, so that operations run along them.
+        """
         flat = self.shapes @ z.T + self.inertias[:, None]
         return flat.reshape(4, 4, -1, len(z))
 
     def __call__(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the negative log-density (c,), infinite outside the bounds, and its gradient (c, d), at z (c, d)."""
+        """Return the negative logarithm of the posterior density (c,) and its gradient (c, d) at coordinates z (c, d).
+
+        Outside the bounds, the value is infinite.
+        """
         slacks = z @ self.slopes.T + self.levels
         miss = z @ self.fit.T + self.misses
         logarithms, inverse = _inverse(self._matrices(z))
@@ -117,7 +136,7 @@ class _Density:
         return np.where(outside, np.inf, value), np.where(outside[:, None], 0.0, slope)
 
     def curvature(self, z: FloatArray) -> FloatArray:
-        """Return the second derivatives (d, d) of the negative log-density at z (d,)."""
+        """Return second derivatives (d, d) of the negative logarithm of the posterior density at coordinates z (d,)."""
         scaled = self.slopes / (self.slopes @ z + self.levels)[:, None]
         inverse = _inverse(self._matrices(z[None]))[1][..., 0]
         shapes = self.shapes.reshape(4, 4, -1, len(z))
@@ -126,7 +145,10 @@ class _Density:
 
 
 def _inverse(S: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return log-determinants (n, c) and inverses (4, 4, n, c) of S (4, 4, n, c); NaN if S is not positive definite."""
+    """Return log-determinants (n, c) and inverses (4, 4, n, c) of symmetric matrices S (4, 4, n, c).
+
+    There are n links and c chains. The results are NaN if S is not positive definite.
+    """
     size = len(S)
     root, back = np.zeros_like(S), np.zeros_like(S)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -166,7 +188,14 @@ def _mode(density: _Density, z: FloatArray) -> FloatArray:
 
 
 class _Arm:
-    """Arm with an estimated distribution of base parameters: free standard parameters and their posterior density."""
+    """Free standard parameters of an arm, and their posterior density, given an estimate of the base parameters.
+
+    Args:
+        model: geometry and structure of the arm.
+        belief: estimate of base parameters and additional friction, with covariance.
+        limits: physical bounds.
+        start: standard parameters (s,), which fix those that are not free.
+    """
 
     def __init__(self, model: ArmModel, belief: Belief, limits: ArmLimits, start: FloatArray) -> None:
         self.names = model.regrouping.standard
@@ -186,7 +215,13 @@ class _Arm:
         )
 
     def _freedom(self, model: ArmModel, names: tuple[str, ...], held: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return a mask (s,) of the free standard parameters: the model's, and additional friction unless `held`."""
+        """Return a mask (s,) of the free standard parameters: the model's, and additional friction with a variance.
+
+        Args:
+            model: structure of the arm.
+            names: names of the estimated parameters, (k,).
+            held: whether each of them has a variance of zero, (k,).
+        """
         free = np.array(model.modelled)
         for name, row, still in zip(names, self.rows, held, strict=True):
             friction = np.count_nonzero(row) == 1 and kind_and_number(name)[0] in FRICTION
@@ -200,7 +235,7 @@ class _Arm:
         return free
 
     def _row(self, model: ArmModel, name: str) -> FloatArray:
-        """Return the row (s,) that maps the standard parameters to a parameter of the estimated distribution."""
+        """Return the row (s,) whose product with the standard parameters is the estimated parameter `name`."""
         if name in model.names:
             return np.asarray(model.regrouping.K[model.names.index(name)])
         if name in self.names:
@@ -208,7 +243,7 @@ class _Arm:
         raise DataError(f"the belief's {name} is not a parameter of this model: it is of another robot or structure")
 
     def _bounds(self, model: ArmModel, limits: ArmLimits) -> tuple[FloatArray, FloatArray]:
-        """Return the linear bounds A pi + b > 0 of all standard parameters, A (m, s) and b (m,)."""
+        """Return A (m, s) and b (m,) of the linear bounds A pi + b > 0 on the standard parameters pi (s,)."""
         size = len(self.names)
         A, b = [], []
         for j, link in enumerate(limits.links):
@@ -228,7 +263,11 @@ class _Arm:
         return np.vstack(A), np.concatenate(b)
 
     def _shapes(self, model: ArmModel, limits: ArmLimits) -> tuple[FloatArray, FloatArray]:
-        """Return the links' scaled matrices as A pi + b, (16 n, s) and (16 n,), in the order of `_Density`."""
+        """Return A (16 n, s) and b (16 n,) such that A pi + b are the entries of all n links' matrices S.
+
+        S is a link's pseudo-inertia minus what the required margin and spread need, in the solver's units. The order is
+        that of `_Density`.
+        """
         scale = np.diag([1 / LENGTH_UNIT_M] * 3 + [1.0]) / np.sqrt(MASS_UNIT_KG)
         units = np.array([scale @ spread_out(one, limits.spread) @ scale for one in np.eye(10)])
         n = model.chain_size
@@ -239,10 +278,14 @@ class _Arm:
         return A.reshape(-1, len(self.names)), margin.reshape(-1)
 
     def inside(self, standard: FloatArray, belief: Belief) -> FloatArray:
-        """Return free parameters (d,) strictly inside the bounds, from standard ones (s,).
+        """Return values of the free parameters (d,), strictly inside the bounds, in the solver's units.
 
-        The standard parameters must be strictly inside, except for additional friction. Friction has no upper bound and
-        a spring has no bound, so their values in an interior model are arbitrary: they start at the estimate.
+        Friction has no upper bound and a spring has no bound, so their values in an interior model are arbitrary: they
+        start at the estimate.
+
+        Args:
+            standard: standard parameters (s,), strictly inside the bounds except for additional friction.
+            belief: estimate of base parameters and additional friction.
         """
         values = np.array(standard)
         for name, value, variance in zip(belief.names, belief.values, np.diag(belief.covariance), strict=True):
@@ -260,7 +303,7 @@ class _Arm:
 
 
 def _whitening(correlation: FloatArray) -> FloatArray:
-    """Return W with W' W the inverse of a correlation matrix (k, k), whose variances are bounded from below."""
+    """Return W (k, k) with W' W the inverse of a correlation matrix, whose eigenvalues are bounded from below."""
     values, vectors = np.linalg.eigh(correlation)
     return np.asarray((vectors / np.sqrt(np.maximum(values, LEAST_VARIANCE))).T)
 
@@ -275,14 +318,15 @@ def possible_arms(
     start: FloatArray | None = None,
     seed: int = 0,
 ) -> PossibleArms:
-    """Return arms drawn from the posterior.
+    """Return arms drawn from the posterior distribution of standard parameters, given data and physical bounds.
 
     Args:
         model: geometry and structure of the arm.
-        belief: estimate with covariance.
+        belief: estimate of base parameters and additional friction, with covariance.
         bounds: physical bounds.
         count: number of arms.
-        start: standard parameters (s,) of the result, which fix those that the model does not contain; None is zero.
+        start: standard parameters (s,) of the result, which fix those that the model does not contain; None takes them
+            from a model inside the bounds.
         seed: seed of the draws; the same seed gives the same arms.
 
     Raises:
@@ -311,7 +355,7 @@ def possible_arms(
 
 
 def _draw(density: _Density, count: int, rng: np.random.Generator) -> tuple[FloatArray, float]:
-    """Return draws (count, d) of Hamiltonian Monte Carlo, and the share of trajectories that were accepted."""
+    """Return draws (count, d) by Hamiltonian Monte Carlo, and the fraction of the trajectories that were accepted."""
     chains = min(count, CHAINS)
     z = _start(density, chains, rng)
     value, slope = density(z)

@@ -6,14 +6,14 @@ plane, in standard deviations of g' phi0,
 
     T = (g' (phi0 - phi))^2 / (g' C g)
 
-is the pull of the bounds. If the true parameters are within the bounds, T follows a chi-bar-square distribution: a
-mixture of chi-squares of 0 to q degrees of freedom, with q the number of independent directions of base parameters that
-the bounds block (Silvapulle and Sen, Constrained Statistical Inference, 2005, ch. 3). For any weights of the mixture,
-its upper quantiles are at most those of 0.5 chi^2_(q-1) + 0.5 chi^2_q. C is estimated from windows of time, so both
-become q F(q, windows), as Student's distribution replaces the normal one.
+with C the covariance of phi0, is called the pull of the bounds. If the true parameters are within the bounds, T follows
+a chi-bar-square distribution: a mixture of chi-squares of 0 to q degrees of freedom. Here q is the number of
+independent directions of base parameters that the bounds block (Silvapulle and Sen, Constrained Statistical Inference,
+2005, ch. 3). For any weights of the mixture, its upper quantiles are at most those of 0.5 chi^2_(q-1) + 0.5 chi^2_q. C
+is estimated from windows of time, so both become q F(q, windows), as Student's distribution replaces the normal one.
 
-Rows are computed by finite differences and filters, so they determine no parameter to better than a thousandth of its
-value, however small their noise: C is increased accordingly.
+Regression rows are computed by finite differences and filters, so they determine no parameter to better than a
+thousandth of its value, however small their noise: C is increased accordingly.
 
 A bound counts if the nearest consistent parameters reach it: q is the dimension of the gradients of all reached bounds,
 as far as they affect base parameters.
@@ -40,14 +40,17 @@ LEAST_COSINE = 0.9  # smallest cosine between a direction of reached bounds and 
 
 @dataclass(frozen=True)
 class BoundsPull:
-    """Displacement of an estimate by physical bounds, as a test statistic.
+    """Displacement of estimated base parameters by physical bounds, as a test statistic.
+
+    The displacement is that from the estimate to the nearest physically consistent model.
 
     Attributes:
         value: T, the squared displacement in standard deviations.
-        directions: q, the number of directions of base parameters that reached bounds block.
+        directions: q, the number of independent directions in which bounds that the model reaches block base
+            parameters.
         freedom: degrees of freedom of the standard deviations.
-        worst: name of the base parameter that is moved most, in standard deviations.
-        by: displacement of this parameter, in standard deviations.
+        worst: name of the base parameter that is displaced most, in its standard deviations.
+        by: displacement of this parameter, in its standard deviations.
     """
 
     value: float
@@ -58,12 +61,15 @@ class BoundsPull:
 
     @property
     def limit(self) -> float:
-        """Value that correct models exceed with a probability of at most `CHANCE`."""
+        """Value of the test statistic that an arm within the bounds exceeds with a probability of at most `CHANCE`."""
         return pull_limit(self.directions, self.freedom)
 
     @property
     def detail(self) -> str:
-        """Text that names the base parameter that is moved most."""
+        """Text that explains the displacement by physical bounds in a report.
+
+        If the displacement is large, the text names the base parameter that the bounds change most.
+        """
         if self.value <= pull_limit(1, self.freedom):
             return "squared distance in deviations"
         return (
@@ -73,7 +79,15 @@ class BoundsPull:
 
 
 def pull_limit(directions: int, freedom: float, chance: float = CHANCE) -> float:
-    """Return the value that T exceeds with a probability of at most `chance`, for q `directions`; see the module."""
+    """Return the limit that the test statistic T exceeds with a probability of at most `chance` if bounds are right.
+
+    T is the squared displacement of the estimate by physical bounds, in standard deviations.
+
+    Args:
+        directions: number q of independent directions of base parameters that the bounds block.
+        freedom: degrees of freedom of the standard deviations.
+        chance: probability.
+    """
     q = max(directions, 1)
 
     def beyond(value: float) -> float:
@@ -91,7 +105,7 @@ def pull_of_bounds(
     metric: FloatArray,
     freedom: float,
 ) -> BoundsPull | None:
-    """Return the displacement of an estimate by the bounds; None if the covariance of the estimate is unknown.
+    """Return the displacement of estimated base parameters by physical bounds; None if their covariance is unknown.
 
     Directions of reached bounds are counted only if the displacement exceeds the limit for one direction.
 
@@ -100,7 +114,7 @@ def pull_of_bounds(
         estimate: base parameters before the projection.
         found: result of the projection.
         bounds: physical bounds of the projection.
-        metric: metric of the projection, R (k, p).
+        metric: matrix R (k, p) of the distance || R (phi - estimate) || that the projection minimised.
         freedom: degrees of freedom of the estimate's standard deviations.
 
     Raises:
@@ -125,10 +139,10 @@ def pull_of_bounds(
 
 
 def directions_at_bounds(problem: ConsistentProblem, by_x: FloatArray, x: FloatArray) -> int:
-    """Return the number of independent directions of base parameters that bounds block at x (s,).
+    """Return the number of independent directions of base parameters in which bounds prevent further motion from x.
 
     Args:
-        problem: the bounds.
+        problem: the physical bounds, as constraints on x.
         by_x: derivatives (p, s) of the base parameters by x.
         x: standard parameters in the solver's units, (s,).
     """
@@ -141,7 +155,12 @@ def directions_at_bounds(problem: ConsistentProblem, by_x: FloatArray, x: FloatA
 
 
 def reached_gradients(cone: Cone, x: FloatArray) -> FloatArray:
-    """Return the unit gradients (k, s) of a cone's bounds that x (s,) reaches."""
+    """Return unit gradients (k, s) of the bounds of a conic constraint that the parameters x reach.
+
+    Args:
+        cone: the constraint.
+        x: standard parameters in the solver's units, (s,).
+    """
     A = cone.A[:, : len(x)]
     value = A @ x + cone.b
     if cone.kind == "positive":

@@ -1,4 +1,4 @@
-"""Audit of M(q; phi) by a few thousand poses and searches from the worst of them, without compiled kernels.
+"""Audit of the inertia matrix M(q; phi) at thousands of random poses, without compiled kernels.
 
 M of a consistent model is positive definite at every pose, so only the size of its smallest eigenvalue must be
 determined. Compiling the kernels for millions of poses would take longer than the rest of an identification.
@@ -27,12 +27,14 @@ def quick_audit(
     poses: int = MOST_POSES,
     seed: int = 1,
 ) -> AuditResult:
-    """Return an audit of random poses in the box lower to upper, (c,) [rad], and of descents from the lowest.
+    """Return the smallest eigenvalue of the inertia matrix M(q; phi) over random poses, refined from the worst ones.
+
+    A descent starts from each of the `SEARCHES` poses with the smallest eigenvalues.
 
     Args:
         model: model of the arm.
         phi: base parameters.
-        lower: lower corner of the box, chain joints, (c,) [rad].
+        lower: lower corner of the box of poses, chain joints, (c,) [rad].
         upper: upper corner of the box, (c,) [rad].
         limit: required lambda_min [kg m^2].
         poses: number of poses to sample.
