@@ -165,7 +165,7 @@ def _inverse(S: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _mode(density: _Density, z: FloatArray) -> FloatArray:
-    """Return the maximum (d,) of the density, by Newton's method from a point inside the bounds."""
+    """Return the coordinates z (d,) of the density's maximum, by Newton's method from z (d,) inside the bounds."""
     value, slope = (one[0] for one in density(z[None]))
     for _ in range(NEWTON_STEPS if np.isfinite(value) else 0):
         try:

@@ -1,9 +1,9 @@
-"""Fourth-order ARX model of one joint, from the data of the first-order fit, to show what eq. 1 neglects.
+"""Fourth-order ARX model of one joint, from the data of the first-order fit, to show what that fit neglects.
 
 The model is A(z) v = B(z) u over intervals of a few samples: v is the encoder's mean velocity in an interval, u the
 mean net torque. Both contain the same averaging, so B/A is the joint's response. Only sections are used in which the
 joint keeps moving in one direction. In these, Coulomb friction and backlash are constant, and the values from the
-first-order fit can be subtracted. The paper makes the same comparison (arXiv:2605.15949, figure 2b).
+first-order fit can be subtracted. The paper (arXiv:2605.15949) makes the same comparison with its eq. 1 in figure 2b.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,12 +30,14 @@ FEWEST_ROWS = 100
 
 @dataclass(frozen=True, eq=False)
 class ArxFit:
-    """Model v_k + a_1 v_{k-1} + ... + a_4 v_{k-4} = b_0 u_k + ... + b_4 u_{k-4}; arrays are read-only.
+    """Model v_k + a_1 v_{k-1} + ... + a_4 v_{k-4} = b_0 u_k + ... + b_4 u_{k-4} of one joint; arrays are read-only.
+
+    The velocity v and the net torque u are means over intervals of equal length.
 
     Attributes:
         a: coefficients a_1 to a_4, (4,).
         b: coefficients b_0 to b_4, (5,) [rad/s per N m].
-        interval_s: time between two values [s].
+        interval_s: length of an interval [s].
         rows: number of equations of the least squares.
     """
 
@@ -45,14 +47,14 @@ class ArxFit:
     rows: int
 
     def response(self, frequency_hz: FloatArray) -> FloatArray:
-        """Return the frequency response from torque to velocity at frequencies (F,) [Hz], complex, (F,)."""
+        """Return the joint's frequency response from torque to velocity at frequencies (F,) [Hz], complex, (F,)."""
         z = np.exp(-2j * np.pi * np.asarray(frequency_hz) * self.interval_s)
         powers = z[:, None] ** np.arange(ORDER + 1)
         return np.asarray((powers @ self.b) / (powers @ np.concatenate([[1.0], self.a])))
 
 
 def fit_arx(segments: Sequence[Segment], dt: float, first_order: FirstOrderFit) -> ArxFit:
-    """Return the least-squares fit of the ARX model over all usable sections.
+    """Return the least-squares fit of the ARX model over all usable open-loop sections of one joint.
 
     Args:
         segments: sections of the joint's motion without feedback.
@@ -77,7 +79,7 @@ def fit_arx(segments: Sequence[Segment], dt: float, first_order: FirstOrderFit) 
 
 
 def _complete(segment: Segment) -> Iterator[Segment]:
-    """Yield the sections of a segment without missing readings."""
+    """Yield the parts of a segment in which no reading is missing."""
     read = np.concatenate([[False], np.isfinite(segment.q), [False]])
     edges = np.flatnonzero(np.diff(read.astype(np.int8))).tolist()
     for begin, end in zip(edges[::2], edges[1::2], strict=True):
@@ -87,7 +89,14 @@ def _complete(segment: Segment) -> Iterator[Segment]:
 def _averages(
     segment: Segment, dt: float, size: int, known: FirstOrderFit
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return mean net torque, mean velocity, and a mask of continuous motion, per interval of `size` samples, (n,)."""
+    """Return net torque and velocity of a joint, averaged over intervals, and a mask of continuous motion, (n,) each.
+
+    Args:
+        segment: open-loop section without missing readings.
+        dt: time between two samples [s].
+        size: number of samples per interval.
+        known: first-order fit, whose friction and load are subtracted from the torque.
+    """
     q, samples = segment.q, len(segment.q)
     smooth = butterworth_sections(2, SMOOTH_HZ, 1.0 / dt)
     speed = np.gradient(filtered_both_ways(smooth, q), dt)
@@ -105,7 +114,15 @@ def _averages(
 
 
 def _rows(u: FloatArray, v: FloatArray, clear: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return regressor rows (k, 9) and velocities (k,) for which the joint kept moving over the model's memory."""
+    """Return ARX regression rows (k, 9) and velocities (k,), for intervals whose whole history is continuous motion.
+
+    The history consists of the `ORDER` intervals before.
+
+    Args:
+        u: mean net torque of each interval, (n,).
+        v: mean velocity of each interval, (n,).
+        clear: 1 for intervals of continuous motion, else 0, (n,).
+    """
     k = np.arange(ORDER, len(v))
     k = k[np.all([clear[k - lag] > 0 for lag in range(ORDER + 1)], axis=0)]
     columns = [-v[k - lag] for lag in range(1, ORDER + 1)] + [u[k - lag] for lag in range(ORDER + 1)]

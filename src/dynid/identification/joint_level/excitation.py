@@ -1,4 +1,4 @@
-"""Conversion of recorded joint excitations to segments for the joint-level fit, and its results for all joints."""
+"""Conversion of recorded joint excitations to open-loop segments for the joint-level fit, and its result per joint."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -56,9 +56,14 @@ class ExcitedJoint:
 
 @dataclass(frozen=True, eq=False)
 class JointLevel:
-    """Identification result of one joint: the model of eq. 1, the fourth-order model, and the paths of the recordings.
+    """Identification result of one joint: the first-order model, the fourth-order model, and the recordings.
 
-    If the data do not suffice for the fourth-order model, `arx` is the reason as text.
+    Attributes:
+        name: name of the joint.
+        joint: index of the joint.
+        first_order: first-order lag with dead time (arXiv:2605.15949, eq. 1).
+        arx: fourth-order model; if the data do not suffice for it, the reason as text.
+        source: paths of the recordings.
     """
 
     name: str
@@ -68,7 +73,7 @@ class JointLevel:
     source: str
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the result as plain values, including both frequency responses."""
+        """Return the joint's identification result as plain values, with the frequency responses of both models."""
         fit, hertz = self.first_order, np.array(RESPONSE_HZ)
         bounded = {
             "gain_rad_s_per_nm": fit.gain,
@@ -107,7 +112,7 @@ class JointLevel:
 
 
 def excited_joints(recording: DriverRecording) -> list[ExcitedJoint]:
-    """Return the joint excitations in a bag.
+    """Return the joint excitations that a driver recording contains.
 
     Raises:
         DataError: there are none, or commands or reference were not recorded.
@@ -143,16 +148,24 @@ def excited_joints(recording: DriverRecording) -> list[ExcitedJoint]:
 
 
 def _at_states(time: FloatArray, stamps: FloatArray, values: FloatArray, cycle: float) -> FloatArray:
-    """Return the values that were sent in response to states, (N, n); missing ones repeat their predecessor."""
+    """Return the values (N, n) of the messages that answer each state; missing ones repeat their predecessor.
+
+    Args:
+        time: timestamps of the states, (N,) [s].
+        stamps: timestamps of the messages, (M,) [s].
+        values: values of the messages, (M, n).
+        cycle: control cycle [s].
+    """
     index = np.searchsorted(stamps, time + SAME_STAMP_OF_CYCLE * cycle, side="right") - 1
     return np.asarray(values[np.maximum(index, 0)])
 
 
 def segments(excited: ExcitedJoint, robot: Robot) -> tuple[list[Segment], float]:
-    """Return the open-loop sections of an excitation, and the time between two states [s].
+    """Return the open-loop sections of a joint's excitation, and the time between two states [s].
 
-    The reference identifies them: it stands still, and its acceleration contains the signal. The torques are those
-    after current quantisation, minus the gravity torques of the arm's nominal parameters.
+    Open-loop sections are recognised by the reference: its velocity is zero, and its acceleration contains the
+    excitation signal. The torques are those after current quantisation, minus the gravity torques of the arm's nominal
+    parameters.
 
     Raises:
         DataError: there are too few states.
@@ -183,14 +196,25 @@ def segments(excited: ExcitedJoint, robot: Robot) -> tuple[list[Segment], float]
 
 
 def _stretches(driven: NDArray[np.bool_], late: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each section in which `driven` is true; a section ends before its first late state."""
+    """Yield start and end index of each section in which the joint is excited without feedback.
+
+    Args:
+        driven: mask of the states with excitation, (N,).
+        late: mask of the states that came too late after the previous one, (N,); a section ends before its first late
+            state.
+    """
     for (states,) in ndimage.find_objects(ndimage.label(driven)[0]):
         gaps = np.flatnonzero(late[states.start + 1 : states.stop])
         yield states.start, states.start + 1 + int(gaps[0]) if len(gaps) else states.stop
 
 
 def identify_joint(excited: Sequence[ExcitedJoint], robot: Robot, controller: ControllerSettings) -> JointLevel:
-    """Return the fits of both models to all excitations of one joint.
+    """Return the first-order and the fourth-order model of one joint, fitted to all its excitations.
+
+    Args:
+        excited: recorded excitations of the joint.
+        robot: the robot.
+        controller: controller settings, whose inertia and damping are the initial values.
 
     Raises:
         DataError: the excitations are of several joints, or no model can be fitted.
@@ -218,7 +242,7 @@ def identify_joint(excited: Sequence[ExcitedJoint], robot: Robot, controller: Co
 
 
 def _tried_torque(excited: Sequence[ExcitedJoint], robot: Robot) -> str:
-    """Return a sentence with the largest torque, which did not move the joint enough, and with advice."""
+    """Return advice for a joint that hardly moved, with the largest torque that its excitations applied."""
     joint, most = excited[0].joint, 0.0
     for one in excited:
         still = np.zeros_like(one.q)
@@ -232,7 +256,10 @@ def _tried_torque(excited: Sequence[ExcitedJoint], robot: Robot) -> str:
 
 
 def controller_settings(found: Sequence[JointLevel], controller: ControllerSettings) -> ControllerSettings:
-    """Return the controller's settings with M_hat = Tp1/Kp and D_hat = 1/Kp of the identified joints."""
+    """Return controller settings with inertia M_hat = Tp1 / Kp and damping D_hat = 1 / Kp of the identified joints.
+
+    The time constant Tp1 and the gain Kp are those of arXiv:2605.15949, eq. 1. Other joints keep their values.
+    """
     inertia, damping = list(controller.inertia_kg_m2), list(controller.damping_nm_s_rad)
     for one in found:
         inertia[one.joint] = float(f"{one.first_order.inertia:.6g}")
@@ -241,7 +268,12 @@ def controller_settings(found: Sequence[JointLevel], controller: ControllerSetti
 
 
 def write_controller(path: Path, found: Sequence[JointLevel], controller: ControllerSettings) -> None:
-    """Write a controller.yaml with the identified realization parameters; never overwrite an existing file.
+    """Write a controller.yaml with the identified inertia and damping of joints; never overwrite an existing file.
+
+    Args:
+        path: the new file.
+        found: identification results of the joints.
+        controller: previous settings, from which all other values are copied.
 
     Raises:
         OutputExistsError: the file exists.

@@ -37,8 +37,8 @@ def simulate_excitation(
         joint: index of the excited joint.
         acceleration_limits: largest accelerations of the approach, (n,) [rad/s^2].
         mount: a mount of robot.yaml; None is the default one.
-        seed: seed of all random nuisances.
-        switched_off: names of nuisances to leave out.
+        seed: seed of all random disturbances.
+        switched_off: names of simulated disturbances (nuisances of robot.yaml) to leave out.
         standard: standard parameters of the arm; None is the set that the robot's file names.
         friction: friction law of the gears, or its name; None is the choice of robot.yaml.
 

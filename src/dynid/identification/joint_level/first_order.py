@@ -40,7 +40,7 @@ LARGEST_MISSING, LARGEST_ERROR, WIDEST_BOUNDS = 0.05, 1.5, 0.3
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Section of one joint's motion without feedback.
+    """Open-loop section (without feedback) of one joint's motion.
 
     Attributes:
         q: measured positions, (N,) [rad]; NaN for missing readings, which are neither first nor last.
@@ -60,7 +60,7 @@ class Segment:
 
     @property
     def way(self) -> float:
-        """Range from the smallest to the largest angle [rad]."""
+        """Range of the joint's motion in this section, from the smallest to the largest angle [rad]."""
         return float(np.nanmax(self.q) - np.nanmin(self.q)) if len(self.q) else 0.0
 
 
@@ -75,7 +75,9 @@ class Bounded:
 
 @dataclass(frozen=True)
 class FirstOrderFit:
-    """Fit of eq. 1 for one joint, with the additional effects.
+    """First-order lag with dead time of one joint (arXiv:2605.15949, eq. 1), with friction, load and backlash.
+
+    The model is G(s) = Kp / (1 + Tp1 s) exp(-Td s) from torque to velocity.
 
     Attributes:
         gain: Kp [rad/s per N m].
@@ -88,7 +90,7 @@ class FirstOrderFit:
         play: backlash between joint and encoder [rad].
         torque_noise: standard deviation of torque per sample that explains the errors [N m].
         samples: number of readings that were predicted.
-        missing: share of the cycles without a reading.
+        missing: fraction of the cycles without a reading.
         normalised_error: root mean square of the errors over that explained by the noise; about 1.
     """
 
@@ -107,7 +109,7 @@ class FirstOrderFit:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Reasons why the fit is unreliable, one sentence each; empty for a reliable fit."""
+        """Reasons why this first-order fit of a joint is unreliable, one sentence each; empty for a reliable fit."""
         width = max((one.upper - one.lower) / one.value for one in (self.gain, self.time_constant))
         limits = (
             (self.missing, LARGEST_MISSING, "of the cycles have no reading"),
@@ -120,22 +122,28 @@ class FirstOrderFit:
 
     @property
     def inertia(self) -> float:
-        """Inertia M_hat = Tp1 / Kp [kg m^2]."""
+        """Inertia of the joint, M_hat = Tp1 / Kp [kg m^2]: time constant over gain."""
         return self.time_constant.value / self.gain.value
 
     @property
     def damping(self) -> float:
-        """Damping D_hat = 1 / Kp [N m s/rad]."""
+        """Viscous damping of the joint, D_hat = 1 / Kp [N m s/rad]: reciprocal of the gain."""
         return 1.0 / self.gain.value
 
     def response(self, frequency_hz: FloatArray) -> FloatArray:
-        """Return the frequency response G(j 2 pi f) of eq. 1 at frequencies (F,) [Hz], complex, (F,)."""
+        """Return the frequency response from torque to velocity at frequencies (F,) [Hz], complex, (F,).
+
+        It is G(j 2 pi f) of the first-order lag with dead time (arXiv:2605.15949, eq. 1).
+        """
         s = 2j * np.pi * np.asarray(frequency_hz)
         return np.asarray(self.gain.value / (1.0 + self.time_constant.value * s) * np.exp(-self.dead_time.value * s))
 
 
 class _Problem:
-    """Prediction errors of all segments as a function of x = (ln M, ln D, delay [samples], F, c, k, backlash)."""
+    """Prediction errors of all segments as a function of x = (ln M, ln D, delay [samples], F, c, k, backlash).
+
+    The joint obeys M dv/dt = u(t - delay) - D v - F sign(v) - c - k (q - q0), with the torque u and velocity v.
+    """
 
     def __init__(self, segments: Sequence[Segment], dt: float, position_step: float) -> None:
         self.segments, self.dt = segments, dt
@@ -143,7 +151,10 @@ class _Problem:
         self.noise = np.array([0.01, max(position_step, 1e-7) / np.sqrt(12.0), START_SPEED_RAD_S])
 
     def errors(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return prediction errors and their expected standard deviations, (N,) each [rad]."""
+        """Return the prediction errors of all positions and their expected standard deviations, (N,) each [rad].
+
+        `x` are the parameters of the joint, (7,).
+        """
         model = np.array(
             [np.exp(x[0]), np.exp(x[1]), x[2] * self.dt, x[3], x[4], x[5], self.centre, 0.5 * PLAY_UNIT_RAD * x[6]]
         )
@@ -157,13 +168,19 @@ class _Problem:
         return error, spread
 
     def residuals(self, x: FloatArray) -> FloatArray:
-        """Return errors divided by their expected standard deviations, (N,)."""
+        """Return the prediction errors of all positions, divided by their expected standard deviations, (N,).
+
+        `x` are the parameters of the joint, (7,).
+        """
         error, spread = self.errors(x)
         with np.errstate(all="ignore"):  # a filter that diverges gives large residuals
             return np.asarray(np.nan_to_num(error / spread, nan=1e6, posinf=1e6, neginf=-1e6))
 
     def jacobian(self, x: FloatArray) -> FloatArray:
-        """Return the Jacobian of the residuals, (N, 7), by central differences with a step per parameter."""
+        """Return the derivatives (N, 7) of the scaled prediction errors by the parameters x (7,) of the joint.
+
+        They are central differences with a step per parameter.
+        """
         columns = []
         for k, step in enumerate(STEPS):
             low, high = x.copy(), x.copy()
@@ -175,13 +192,13 @@ class _Problem:
 def fit_first_order(
     segments: Sequence[Segment], dt: float, position_step: float, start: tuple[float, float]
 ) -> FirstOrderFit:
-    """Return the fit of eq. 1 to segments of one joint.
+    """Return the fit of a first-order lag with dead time to open-loop segments of one joint (arXiv:2605.15949, eq. 1).
 
     Args:
-        segments: sections without feedback; those that are too short are ignored.
+        segments: sections of the joint's motion without feedback; those that are too short are ignored.
         dt: time between two samples [s].
         position_step: encoder resolution [rad].
-        start: initial M [kg m^2] and D [N m s/rad].
+        start: initial inertia M [kg m^2] and viscous damping D [N m s/rad].
 
     Raises:
         DataError: no segment is long enough, or the joint hardly moved.
@@ -226,7 +243,14 @@ def fit_first_order(
 
 
 def _result(problem: _Problem, x: FloatArray) -> FirstOrderFit:
-    """Return values and bounds, with the covariance of (ln M, ln D, ...) transformed to Kp = 1/D and Tp1 = M/D."""
+    """Return the fit with confidence bounds for given parameters of the joint.
+
+    The covariance of (ln M, ln D, ...) is transformed to that of gain Kp = 1/D and time constant Tp1 = M/D.
+
+    Args:
+        problem: prediction errors of all segments.
+        x: estimated parameters, (7,).
+    """
     residuals = problem.residuals(x)
     level = float(np.mean(residuals**2))
     jacobian = problem.jacobian(x)

@@ -24,9 +24,18 @@ def advance(
     stiffness: float,
     centre: float,
 ) -> None:
-    """Advance the filter by `step` [s] with a constant command [N m], in place.
+    """Advance a joint's predicted state and its covariance over a time step with constant commanded torque, in place.
 
-    `state` (5,) holds q, v and the covariances qq, qv, vv.
+    Args:
+        state: position q [rad], velocity v [rad/s], and the covariances qq, qv and vv, (5,).
+        step: time step [s].
+        commanded: commanded torque [N m].
+        inertia: inertia of the joint [kg m^2].
+        damping: viscous damping [N m s/rad].
+        friction: Coulomb friction [N m].
+        offset: constant load [N m].
+        stiffness: load per angle [N m/rad].
+        centre: angle at which the load is `offset` [rad].
     """
     q, v, qq, qv, vv = state
     torque = commanded - offset - stiffness * (q - centre)
@@ -47,8 +56,8 @@ def predict_errors(
 ) -> None:
     """Compute one-step prediction errors of a joint with M dv/dt = u(t - delay) - D v - F sign(v) - c - k (q - q0).
 
-    The encoder measures the joint through backlash: its reading rests until the joint has crossed the gap, and carries
-    no information meanwhile.
+    The encoder measures the joint through backlash: its reading is constant until the joint has crossed the gap, and
+    carries no information meanwhile.
 
     Args:
         y: measured positions, (N,) [rad]; NaN for missing readings, except for the first.

@@ -1,9 +1,9 @@
-"""Parameters from all recordings, of any number, by reduction of their rows.
+"""Parameters from all recordings, of any number, by reduction of their regression rows.
 
 A sample of the recordings that fits into memory determines the structure of friction, delays and backlash, and the
-correlation time of residuals. The rows of all recordings are then linearised at this result and reduced to triangles
-(`estimators.reduced_rows`), one recording after the other, in this process or in others. The triangles determine the
-parameters.
+correlation time of residuals. The rows of all recordings are then linearised at this result and reduced to R factors of
+QR decompositions (`estimators.reduced_rows`), one recording after the other, in this process or in others. The R
+factors determine the parameters.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,15 +36,16 @@ MOST_NAMED = 3  # largest number of recordings without rows that a note lists
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Several recordings to reduce, as a task for any process.
+    """Several recordings whose regression rows a process reduces, with all that is needed for it.
 
     Attributes:
-        sources: the recordings, without corrections of the set-up.
-        numbers: index of each among all recordings.
+        sources: the recordings, as recorded, without corrections by `setup`.
+        numbers: index of each recording among all recordings.
         model: model of the arm.
-        setup: estimated set-up, by which recordings are corrected.
+        setup: estimated errors of the arm's set-up (such as position zeros and delay), by which recordings are
+            corrected.
         settings: settings of the identification.
-        held_out_share: share of each recording's time, at its end, that is not fitted.
+        held_out_share: fraction of each recording's time, at its end, that is not fitted.
         known: friction at which rows are linearised; None if torques are linear in all parameters.
         play: significant half backlash, (n,) [rad]; None without backlash.
     """
@@ -61,7 +62,14 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Reduced:
-    """Result of a task: triangles by group, rows of full trust (n,), seconds, and recordings without rows."""
+    """Regression rows of several recordings, reduced to R factors of QR decompositions.
+
+    Attributes:
+        triangles: R factors of each joint's rows, (n, k, k), by group of recordings.
+        rows: number of rows of full weight of each joint, (n,).
+        seconds: total duration of the recordings that gave rows [s].
+        left_out: sentences about the recordings that gave no rows.
+    """
 
     triangles: dict[int, FloatArray]
     rows: FloatArray
@@ -70,7 +78,7 @@ class Reduced:
 
 
 def reduced(task: Task) -> Reduced:
-    """Return the reduced rows of a task's recordings, read one after the other.
+    """Return the reduced regression rows of a task's recordings, which are read one after the other.
 
     Raises:
         DataError: a recording has changed since it was found.
@@ -94,7 +102,7 @@ def reduced(task: Task) -> Reduced:
 
 
 def _fitted_blocks(signals: Signals, task: Task) -> Iterator[Samples]:
-    """Yield the samples of a recording, block by block, without the held-out part."""
+    """Yield the samples of a recording that are fitted, block by block, without the held-out part at its end."""
     span, filters = Span.of(signals), task.settings.filter
     cut = span.end - task.held_out_share * (span.end - span.begin)
     for whole in all_blocks(signals, task.settings):
@@ -117,17 +125,19 @@ def from_all(
     mapper: Map = map,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> tuple[Estimate, tuple[str, ...]]:
-    """Return the estimate from all recordings, with notes; the mapper affects the result only by rounding.
+    """Return the estimate from all recordings, with notes.
+
+    How the tasks are distributed affects the result only by rounding.
 
     Args:
-        estimate: estimate from the sample in memory.
+        estimate: estimate from the sample of the recordings that fits into memory.
         model: model of the arm.
-        sources: all recordings, without corrections of the set-up.
-        setup: set-up estimated from the sample.
+        sources: all recordings, as recorded, without corrections by `setup`.
+        setup: errors of the arm's set-up (such as position zeros and delay), estimated from the sample.
         settings: settings of the identification.
-        held_out_share: share of each recording's time, at its end, that is not fitted.
+        held_out_share: fraction of each recording's time, at its end, that is not fitted.
         mapper: map function that distributes the tasks, such as `map` or that of a process pool.
-        progress: function that is called four times with the number of finished tasks as text.
+        progress: function that is called at most four times with the number of finished tasks as text.
 
     Raises:
         DataError: a recording has changed since it was found.
@@ -153,13 +163,22 @@ def from_all(
 
 
 def _pieces(count: int) -> list[tuple[int, ...]]:
-    """Return the indices of the recordings of each task; the recordings of a task share one group of triangles."""
+    """Return the indices of the recordings of each task, for `count` recordings.
+
+    The first blocks of a task's recordings belong to the same group of R factors (`reduced_rows.GROUPS`).
+    """
     groups = [range(group, count, GROUPS) for group in range(GROUPS)]
     return [tuple(own[first : first + PER_TASK]) for own in groups for first in range(0, len(own), PER_TASK)]
 
 
 def _notes(count: int, left_out: Sequence[str], seconds: float) -> tuple[str, ...]:
-    """Return notes about the recordings on which the parameters are based."""
+    """Return notes about the recordings on which the parameters are based.
+
+    Args:
+        count: number of all recordings.
+        left_out: sentences about the recordings that gave no rows.
+        seconds: total duration of the recordings that gave rows [s].
+    """
     used = f"{count - len(left_out)} of {count} recordings" if left_out else f"all {count} recordings"
     used = "the whole recording" if count == 1 else used
     told = (

@@ -1,4 +1,4 @@
-"""Distribution of work on many recordings: over processes, over machines by Dask, and over several runs by a cache.
+"""Distribution of tasks for many recordings over processes, over machines by Dask, and over several runs by a cache.
 
 The map functions return results in the order of the items, regardless of the worker (`dynid.parallel.Map`).
 """
@@ -66,13 +66,13 @@ def spread_over(processes: int | None = None, dask: str | None = None) -> Iterat
 
 
 class _ClusterFuture:
-    """Future of Dask that separates the cluster's failures from errors of the task."""
+    """Future of Dask whose errors distinguish failures of the cluster from errors of the task."""
 
     def __init__(self, future: Any) -> None:
         self._future = future
 
     def result(self) -> Any:
-        """Return the result of the task.
+        """Wait for the task and return its result.
 
         Raises:
             DynidError: the cluster could not execute the task, or the task itself raised the error.
@@ -89,9 +89,10 @@ class _ClusterFuture:
 
 
 def kept(spread: Map, folder: Path) -> Map:
-    """Return a map function that caches results in a folder and reuses those that the folder contains.
+    """Return a map function that caches results of tasks in a folder and reuses those that the folder contains.
 
-    An interrupted run resumes there. A task is identified by everything that its result depends on, see `task_key`.
+    An interrupted run resumes from the cached results. A task is identified by everything that its result depends on,
+    see `task_key`.
     """
     make_folder(folder)
 
@@ -112,7 +113,7 @@ def kept(spread: Map, folder: Path) -> Map:
 
 
 def task_key(task: Task) -> str:
-    """Return the key of a task: a digest of its recordings' contents, model, set-up, settings and friction."""
+    """Return the cache key of a task: a digest of its recordings' contents, model, set-up, settings and friction."""
     digest = hashlib.sha256(_probe(task.model))
     digest.update(f"{__version__} {FORMAT} {task.numbers} {task.held_out_share!r}".encode())
     digest.update(" ".join(one.sha256 for one in task.sources).encode())

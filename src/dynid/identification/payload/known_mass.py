@@ -1,7 +1,7 @@
-"""Torque constants by a known mass: the same arm without and with it (after Gautier and Briot 2012).
+"""Torque constants by a known mass: two runs of one arm, without and with the mass (after Gautier and Briot 2012).
 
 Published torque constants of one servo differ by up to 30 %, and every parameter scales with them. A known body at the
-last link must add a known torque. The share of it that the drive of joint j reports is c_j in
+last link must add a known torque. The fraction of this torque that the drive of joint j reports is c_j in
 
     tau_j (reported) = W_j psi_j + c_j t_j,
 
@@ -45,7 +45,7 @@ class JointScale:
         deviation: standard deviation of c; infinite if the motion does not determine it.
         known_torque: root mean square of the known body's torque at this joint [N m].
         unexplained: root mean square of the fit's residual [N m].
-        torque_constant: constant that was used [N m/A]; None if torques were recorded.
+        torque_constant: torque constant that was used [N m/A]; None if torques were recorded.
         placed: whether the body's position was known; otherwise it was estimated together with the scales.
     """
 
@@ -59,12 +59,12 @@ class JointScale:
 
     @property
     def determined(self) -> bool:
-        """Whether the known mass determines this joint's scale."""
+        """Whether the known mass determines the ratio of reported to true torque of this joint."""
         return self.deviation <= DETERMINED and self.known_torque > LEAST_LOAD * self.unexplained
 
     @property
     def doubtful(self) -> bool:
-        """Whether the torque constant is wrong with statistical significance."""
+        """Whether the joint's torque constant is wrong with statistical significance."""
         return self.determined and abs(self.scale - 1.0) > max(SIGNIFICANT * self.deviation, LEAST_DOUBTFUL_ERROR)
 
     @property
@@ -76,7 +76,7 @@ class JointScale:
         return value, abs(value) * self.deviation / abs(self.scale)
 
     def sentence(self) -> str:
-        """Return the result as a sentence."""
+        """Return a sentence about this joint's ratio of reported to true torque, and the torque constant to expect."""
         if not self.determined and not self.placed and self.known_torque > LEAST_LOAD * self.unexplained:
             return f"{self.joint}: its torque by the mass depends on the unknown position of the mass: give --at"
         if not self.determined:
@@ -95,11 +95,12 @@ def check_torque_constants(
     """Return the ratio of reported to true torque of each chain joint, from the torque of a known body.
 
     Args:
-        model: model of the arm, mounted as in both runs; with Coulomb friction, which a load may change.
+        model: model of the arm, mounted as in both runs. It contains Coulomb friction, because a load may change
+            friction.
         without: samples of the run without the body.
-        carrying: samples of the run with it.
+        carrying: samples of the run with the body.
         body: the known body in the last URDF link frame.
-        torque_constants: constants that were used, (n,) [N m/A]; () if torques were recorded.
+        torque_constants: torque constants that were used, (n,) [N m/A]; () if torques were recorded.
 
     Raises:
         DataError: the body loads no joint in this motion, or no joint reports its load.
@@ -117,7 +118,11 @@ def check_torque_constants(
 
 
 def refuse_unseen(found: tuple[JointScale, ...]) -> tuple[JointScale, ...]:
-    """Return the scales unchanged; raise DataError if the body loads no joint, or no joint reports its load."""
+    """Check that a known body loads some joint and that a joint reports its load; return the torque scales unchanged.
+
+    Raises:
+        DataError: the body loads no joint, or no joint reports its load.
+    """
     if not any(one.determined for one in found):
         raise DataError(
             "the known mass loads no joint enough in these runs; use a larger mass, further out, against gravity"
@@ -134,9 +139,16 @@ def refuse_unseen(found: tuple[JointScale, ...]) -> tuple[JointScale, ...]:
 def arm_columns(
     model: ArmModel, without: Samples, carrying: Samples, friction: FloatArray
 ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-    """Yield each chain joint's index, columns of the arm and of a friction change (N, p), and its torque (N,) [N m].
+    """Yield each chain joint's index, its regressor columns without the body (N, p), and its torque (N,) [N m].
 
-    `friction` contains the columns of a friction change by the load, in the run with the body; see `load_columns`.
+    The columns are those of the arm's base parameters and of a friction change by the load. The N samples are those of
+    both runs in sequence.
+
+    Args:
+        model: model of the arm.
+        without: samples of the run without the body.
+        carrying: samples of the run with the body.
+        friction: columns of a friction change by the load in the run with the body, see `load_columns`.
     """
     W = [one.low_passed(model.regressor) for one in (without, carrying)]
     for j in range(model.chain_size):
@@ -146,14 +158,23 @@ def arm_columns(
 
 
 def residuals_after_fit(columns: FloatArray, *values: FloatArray) -> tuple[int, list[FloatArray]]:
-    """Return the number of independent columns (N, p), and the residuals of values (N,) or (N, k) after their fit."""
+    """Return the number of independent columns (N, p), and the residuals of values (N,) or (N, k) fitted by them."""
     own = columns[:, independent_columns(columns, range(columns.shape[1]))]
     basis = np.linalg.qr(own / np.linalg.norm(own, axis=0))[0]
     return own.shape[1], [one - basis @ (basis.T @ one) for one in values]
 
 
 def _scale(columns: FloatArray, torque: FloatArray, tau: FloatArray, interval_s: float) -> tuple[float, float, float]:
-    """Return c in tau = columns psi + c torque, its standard deviation, and the rms residual; torques (N,) [N m]."""
+    """Return c in tau = columns psi + c torque by least squares, its standard deviation, and the rms residual.
+
+    If the columns reproduce the torque, the results are NaN and infinity.
+
+    Args:
+        columns: regressor columns of the arm, with unknown parameters psi, (N, p).
+        torque: torque of the known body, (N,) [N m].
+        tau: reported torque, (N,) [N m].
+        interval_s: time between samples [s].
+    """
     taken, (left, rest) = residuals_after_fit(columns, torque, tau)
     strength = float(left @ left)
     if strength <= INVISIBLE_RESIDUAL**2 * float(torque @ torque) or strength == 0.0:
@@ -169,10 +190,10 @@ def _scale(columns: FloatArray, torque: FloatArray, tau: FloatArray, interval_s:
 
 
 def pooled(scales: tuple[JointScale, ...]) -> dict[float, tuple[float, float]]:
-    """Return one scale with its standard deviation by torque constant, for all joints of one servo type.
+    """Return for each torque constant the common ratio of reported to true torque and its standard deviation.
 
-    Joints are weighted by the reciprocals of their variances. If their scales scatter more than these permit, the
-    standard deviation is increased.
+    Joints with equal torque constants have servos of one type. They are weighted by the reciprocals of their variances.
+    If their ratios scatter more than these permit, the standard deviation is increased.
     """
     found: dict[float, tuple[float, float]] = {}
     for constant in dict.fromkeys(one.torque_constant for one in scales if one.torque_constant is not None):

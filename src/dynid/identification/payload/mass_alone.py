@@ -1,6 +1,6 @@
-"""Torque constants by a body of known mass and unknown position: scale of each joint, and the position.
+"""Torque constants by a body of known mass and unknown position: torque scale of each joint, and the position.
 
-As in `known_mass`, joint j reports c_j of the body's torque t_j,
+As in `known_mass`, the drive of joint j reports the fraction c_j (its scale) of the body's torque t_j,
 
     tau_j (reported) = W_j psi_j + c_j t_j(p),    p the body's centre of mass in the last link's frame.
 
@@ -33,7 +33,13 @@ TINY = 1e-300
 
 
 class MassCheck(NamedTuple):
-    """Scales of the joints, and position of the body in the last URDF link frame with its deviation, (3,) [m] each."""
+    """Result of the check of torque constants by a body of known mass.
+
+    Attributes:
+        joints: ratio of reported to true torque of each chain joint.
+        place_m: estimated position of the body in the last URDF link frame, (3,) [m].
+        place_deviation_m: standard deviations of the position, (3,) [m].
+    """
 
     joints: tuple[JointScale, ...]
     place_m: FloatArray
@@ -41,28 +47,51 @@ class MassCheck(NamedTuple):
 
 
 class _Body:
-    """Ball of known mass attached to the last link; its ten standard parameters depend on its position."""
+    """Ball of known mass and radius attached to the last link; its ten standard parameters depend on its position."""
 
     def __init__(self, model: ArmModel, mass: float, radius: float) -> None:
         self.mass, self._inertia = mass, 0.4 * mass * radius**2 * np.eye(3)
         self._in_link = model.mdh.in_link[-1]
 
     def place(self, first_moments: FloatArray) -> FloatArray:
-        """Return the position in the last URDF link frame, (3,) [m], from first moments in the last MDH frame."""
+        """Return the body's position in the last URDF link frame, (3,) [m].
+
+        `first_moments` are those of the body in the last modified DH frame, (3,) [kg m].
+        """
         return np.asarray(self._in_link[:3, :3] @ first_moments / self.mass + self._in_link[:3, 3])
 
     def parameters(self, place: FloatArray) -> FloatArray:
-        """Return the ten parameters in the last modified DH frame, (10,), SI."""
+        """Return the body's ten standard parameters in the last modified DH frame, (10,), SI.
+
+        `place` is its position in the last URDF link frame, (3,) [m].
+        """
         return from_link_frame(LinkInertia(self.mass, place, self._inertia), self._in_link)
 
     def slopes(self, place: FloatArray) -> FloatArray:
-        """Return the derivatives of the ten parameters by the position, (10, 3), SI."""
+        """Return the derivatives of the body's ten standard parameters by its position, (10, 3), SI.
+
+        `place` is the position in the last URDF link frame, (3,) [m], at which they are computed.
+        """
         ahead, behind = ([self.parameters(place + sign * STEP_M * e) for e in np.eye(3)] for sign in (1.0, -1.0))
         return (np.array(ahead) - np.array(behind)).T / (2.0 * STEP_M)
 
 
 class _Rows:
-    """Residuals of torques, (N, n), and of the body's ten columns, (N, n, 10), after a fit of the arm's own columns."""
+    """Torques of two runs and regressor columns of a body, without the parts that the arm's own columns reproduce.
+
+    Args:
+        model: model of the arm.
+        without: samples of the run without the body.
+        carrying: samples of the run with the body.
+
+    Attributes:
+        columns: residuals of the columns of the body's ten standard parameters, (N, n, 10).
+        torque: residuals of the torques, (N, n) [N m].
+        sigma: standard deviation of each joint's noise, (n,) [N m].
+        carried: columns of the body's ten parameters in the run with the body, before the fit.
+        short: R factor (k, 11) of [columns, torque] of each joint, which replaces the residuals in fits.
+        freedom: number of equations over the degrees of freedom of the residual.
+    """
 
     def __init__(self, model: ArmModel, without: Samples, carrying: Samples) -> None:
         last, friction = load_columns(model, carrying)
@@ -79,7 +108,7 @@ class _Rows:
             taken += own
             both = np.column_stack([self.columns[:, j], self.torque[:, j]])
             left = np.asarray(np.linalg.qr(both, mode="r"))
-            self.short.append(left)  # triangle of 11 rows with the same norms and products as all residuals
+            self.short.append(left)  # R factor of 11 rows with the same norms and products as all residuals
             # the residual that no body explains is the noise of the joint
             self.sigma[j] = max(abs(left[-1, -1]), TINY) / np.sqrt(len(tau) - own - len(LINK_PARAMETERS))
         self.freedom = self.torque.size / (self.torque.size - taken - model.chain_size - 3)
@@ -93,12 +122,18 @@ class _Rows:
         return np.array(found)
 
     def first_moments(self, mass: float) -> FloatArray:
-        """Return the best-fitting first moments (3,) [kg m] of a body of this mass; scales are 1, inertia is free."""
+        """Return the first moments (3,) [kg m] that fit best for a body of this mass.
+
+        All joints are assumed to report the true torque, and the body's inertia is free.
+        """
         rows = np.concatenate([left / sigma for left, sigma in zip(self.short, self.sigma, strict=True)])
         return np.asarray(np.linalg.lstsq(rows[:, :9], rows[:, 10] - mass * rows[:, 9], rcond=1e-9)[0][6:])
 
     def misfit(self, parameters: FloatArray) -> FloatArray:
-        """Return the residuals with the best-fitting scales, in standard deviations, (11 n,)."""
+        """Return the residuals for a body's parameters (10,), in standard deviations of the torques, (11 n,).
+
+        For each joint, the best-fitting ratio of reported to true torque is used.
+        """
         pairs = zip(self.short, self.scales(parameters), self.sigma, strict=True)
         return np.concatenate([(left[:, 10] - c * (left[:, :10] @ parameters)) / sigma for left, c, sigma in pairs])
 
@@ -112,15 +147,16 @@ def check_with_mass_alone(
     radius: float = 0.0,
     torque_constants: tuple[float, ...] = (),
 ) -> MassCheck:
-    """Return the scale of each joint from a body of known mass, and the estimated position of the body.
+    """Return each joint's ratio of reported to true torque, from a body of known mass, and the body's position.
 
     Args:
-        model: model of the arm, mounted as in both runs; with Coulomb friction, which a load may change.
+        model: model of the arm, mounted as in both runs. It contains Coulomb friction, because a load may change
+            friction.
         without: samples of the run without the body.
-        carrying: samples of the run with it.
+        carrying: samples of the run with the body.
         mass: mass of the body [kg].
         radius: radius of a solid ball with the same inertia [m].
-        torque_constants: constants that were used, (n,) [N m/A]; () if torques were recorded.
+        torque_constants: torque constants that were used, (n,) [N m/A]; () if torques were recorded.
 
     Raises:
         DataError: the body loads no joint in this motion, no joint reports its load, or there are too few samples.
@@ -153,7 +189,15 @@ def check_with_mass_alone(
 
 
 def _covariance(rows: _Rows, body: _Body, place: FloatArray, scales: FloatArray, interval_s: float) -> FloatArray:
-    """Return the covariance of scales and position, (n + 3, n + 3)."""
+    """Return the covariance of the joints' torque scales and the body's position, (n + 3, n + 3).
+
+    Args:
+        rows: torques and columns of both runs.
+        body: the body.
+        place: estimated position of the body, (3,) [m].
+        scales: ratio of reported to true torque of each joint, (n,).
+        interval_s: time between samples [s].
+    """
     n, parameters = len(scales), body.parameters(place)
     torque = rows.columns @ parameters / rows.sigma
     X = np.zeros((*rows.torque.shape, n + 3))

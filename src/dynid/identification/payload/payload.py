@@ -36,7 +36,7 @@ from dynid.threads import on_one_thread
 
 @dataclass(frozen=True, eq=False)
 class Payload:
-    """Change at the last link, in its modified DH frame; arrays are read-only.
+    """Change of the last link's parameters between two runs, in its modified DH frame; arrays are read-only.
 
     Attributes:
         names: standard parameters of the last link that the motion determines, such as ("XX6", ..., "M6").
@@ -44,7 +44,7 @@ class Payload:
         covariance: covariance of the changes, (k, k).
         unseen: names of the parameters that the motion does not determine.
         centre_of_mass: centre of mass of the change in the last URDF link frame, (3,) [m]; None if mass or moments are
-            undetermined.
+            undetermined, or the mass is not positive.
         physical: whether the ten parameters are physically possible; None if some are undetermined.
     """
 
@@ -57,11 +57,15 @@ class Payload:
 
     @property
     def deviations(self) -> FloatArray:
-        """Standard deviations of the changes, (k,)."""
+        """Standard deviations of the parameter changes, (k,), SI."""
         return read_only(np.sqrt(np.diag(self.covariance)))
 
     def value(self, kind: str) -> tuple[float, float] | None:
-        """Return value and standard deviation of the parameter of a kind, such as "XX" or "M"; None if undetermined."""
+        """Return the change of one parameter of the last link and its standard deviation; None if it is undetermined.
+
+        Args:
+            kind: kind of the parameter, such as "XX" or "M".
+        """
         for name, value, deviation in zip(self.names, self.values, self.deviations, strict=True):
             if kind_and_number(name)[0] == kind:
                 return float(value), float(deviation)
@@ -70,13 +74,16 @@ class Payload:
 
 @on_one_thread
 def changes_between(model: ArmModel, before: Samples, after: Samples) -> tuple[Change, ...]:
-    """Return the changes of all base parameters between two runs, each identified by weighted least squares."""
+    """Return the changes of all base parameters between two runs, each run identified by weighted least squares."""
     found = [estimator("wls").estimate(model, samples).base for samples in (before, after)]
     return parameter_changes(found[0], found[1], model.unit)
 
 
 def load_columns(model: ArmModel, samples: Samples) -> tuple[FloatArray, FloatArray]:
-    """Return torques per unit of the last link's ten parameters (N, n, 10), and of friction terms (N, n, k)."""
+    """Return regressor columns of a load at the last link: its ten parameters (N, n, 10), and friction terms (N, n, k).
+
+    A column contains the torques of all joints per unit of the parameter. Friction terms are those of all joints.
+    """
     c = model.chain_size
     kinds = [(name, kind_and_number(name)[0]) for name in model.drive.modelled_names]
     names = [name for name, kind in kinds if kind != "IA" and not is_spring(kind)]
@@ -92,9 +99,15 @@ def load_columns(model: ArmModel, samples: Samples) -> tuple[FloatArray, FloatAr
 
 
 def _stacked(model: ArmModel, before: Samples, after: Samples) -> tuple[FloatArray, FloatArray]:
-    """Return the weighted rows of both runs: columns (N, n, k) and torques (N, n).
+    """Return the weighted regression rows of both runs: columns (N, n, k) and torques (N, n).
 
-    The columns are those of phi, of the last link's ten parameters, and of friction changes.
+    The columns are those of the arm's base parameters in both runs, and of the payload's ten parameters and friction
+    changes in the run with it. Each joint's rows are divided by its residual standard deviation.
+
+    Args:
+        model: model of the arm.
+        before: samples of the run without the payload.
+        after: samples of the run with the payload.
     """
     extra = np.concatenate(load_columns(model, after), axis=-1)
     parts, torques = [], []
@@ -109,12 +122,12 @@ def _stacked(model: ArmModel, before: Samples, after: Samples) -> tuple[FloatArr
 
 @on_one_thread
 def find_payload(model: ArmModel, before: Samples, after: Samples) -> Payload:
-    """Return the change at the last link between two runs.
+    """Return the change of the last link's parameters between two runs.
 
     Args:
         model: model of the arm, mounted as in both runs.
         before: samples of the run without the payload.
-        after: samples of the run with it.
+        after: samples of the run with the payload.
 
     Raises:
         DataError: the runs do not determine the arm's parameters, or the second does not excite a payload.
@@ -138,7 +151,14 @@ def find_payload(model: ArmModel, before: Samples, after: Samples) -> Payload:
 
 
 def _covariance(columns: FloatArray, tau: FloatArray, values: FloatArray, interval_s: float) -> FloatArray:
-    """Return the covariance (k, k) of values fitted to tau (N, n) by columns (N, n, k); see `uncertainty`."""
+    """Return the covariance (k, k) of least-squares values, allowing for correlated residuals; see `uncertainty`.
+
+    Args:
+        columns: weighted columns, (N, n, k).
+        tau: weighted torques, (N, n).
+        values: fitted values, (k,).
+        interval_s: time between samples [s].
+    """
     lengths = np.linalg.norm(columns, axis=(0, 1))
     X = columns / lengths
     inverse = np.linalg.inv(np.einsum("knp,knq->pq", X, X)) / np.outer(lengths, lengths)

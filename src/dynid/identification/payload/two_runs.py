@@ -25,7 +25,12 @@ class TwoRuns(NamedTuple):
 
 
 def load_two_runs(robot: Robot, paths: tuple[Path, Path], mappings: tuple[Mapping, Mapping] = (None, None)) -> TwoRuns:
-    """Return two runs of one arm for comparison.
+    """Return two runs of one arm for comparison, with a model of the arm.
+
+    Args:
+        robot: the robot.
+        paths: recordings of the two runs.
+        mappings: mapping of each recording's columns; None if it needs none.
 
     Raises:
         DataError: both hold the same data, or they differ in mount or torque constants; also as for `load_recording`.
@@ -40,7 +45,7 @@ def load_two_runs(robot: Robot, paths: tuple[Path, Path], mappings: tuple[Mappin
 
 
 def split_run(robot: Robot, path: Path, change_s: float, mapping: Mapping = None) -> TwoRuns:
-    """Return the parts of one recording before and after a change of the arm.
+    """Return the two parts of one recording before and after a change of the arm, with a model of the arm.
 
     Args:
         robot: the robot.
@@ -57,7 +62,7 @@ def split_run(robot: Robot, path: Path, change_s: float, mapping: Mapping = None
 
 
 def _two_runs(robot: Robot, first: Recording, second: Recording) -> TwoRuns:
-    """Return the samples of two recordings of one mount, with a model of the arm."""
+    """Return the samples of two recordings with the same mount, and a model of the arm."""
     settings = load_identification(robot)
     structure = robot.file.structure.model_copy(update={"coulomb_friction": True})
     model = ArmModel.of(robot, mount=first.mount, structure=structure)

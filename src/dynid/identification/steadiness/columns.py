@@ -1,4 +1,4 @@
-"""Regressor columns of possible changes of an arm: bodies, zeros, torque scales, offsets, friction, the mount."""
+"""Regressor columns of possible changes of an arm: body, position zeros, torque scales, offsets, friction, mount."""
 
 from dataclasses import dataclass
 
@@ -19,12 +19,14 @@ STEP_RAD = 1e-4  # step of numerical derivatives by positions
 
 @dataclass(frozen=True, eq=False)
 class TestedQuantity:
-    """A quantity that may change during the recordings, with its regressor columns.
+    """Property of an arm that may change during its recordings, such as friction, with its regressor columns.
 
     Attributes:
-        kind: kind of the quantity: `BODY`, `ZERO`, `SCALE`, `OFFSET`, `FRICTION` or `MOUNT`.
+        kind: kind of the property: `BODY`, `ZERO` (of a joint's position), `SCALE` (of torques), `OFFSET` (of torques),
+            `FRICTION` or `MOUNT`.
         axes: indices of the joints concerned, from 0; () for a body, for the mount, and for all joints together.
-        columns: torques per unit of the quantity, (N, n, k): per kg and kg m, per rad, per share, or per N m.
+        columns: torques per unit of the property, (N, n, k). The units are kg and kg m for a body, rad for a position
+            zero and for the tilt of the mount, N m for an offset, and relative changes for scale and friction.
     """
 
     kind: str
@@ -33,7 +35,15 @@ class TestedQuantity:
 
 
 def tested_quantities(model: ArmModel, samples: Samples, regression: Regression) -> tuple[TestedQuantity, ...]:
-    """Return all quantities that are tested, linearised at the least-squares fit of a regression."""
+    """Return all properties of the arm whose change is tested, each with its regressor columns.
+
+    The columns are linearised at the least-squares fit of a regression.
+
+    Args:
+        model: model of the arm.
+        samples: the fitted samples.
+        regression: regression of the samples.
+    """
     solution = regression.solve()
     count, n = samples.q.shape
     base = BaseParameters(model.names, solution.phi)
@@ -57,14 +67,23 @@ def tested_quantities(model: ArmModel, samples: Samples, regression: Regression)
 
 
 def _body(model: ArmModel, regression: Regression, count: int) -> FloatArray:
-    """Return torques (N, n, 4) [SI] per unit of a body's mass and first moments in the last link's frame."""
+    """Return torques (N, n, 4) [SI] per unit of mass and first moments of a body that is attached to the last link.
+
+    The first moments are those in the last link's frame. `count` is the number N of samples.
+    """
     standard = [f"{kind}{model.chain_size}" for kind in LOAD]
     of_load = model.regrouping.K[:, [model.regrouping.standard.index(name) for name in standard]]
     return np.asarray(links_regressor(regression)[:count] @ of_load)
 
 
 def _zeros(model: ArmModel, samples: Samples, base: BaseParameters) -> list[TestedQuantity]:
-    """Return the effects of a small error of each joint's zero on the torques."""
+    """Return for each chain joint the derivative of all torques by the zero of its position.
+
+    Args:
+        model: model of the arm.
+        samples: the fitted samples.
+        base: base parameters with which the torques are computed.
+    """
     given = model.inverse_dynamics(samples.q, samples.dq, samples.ddq, base)
     found = []
     for axis in range(model.chain_size):

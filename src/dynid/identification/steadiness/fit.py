@@ -1,4 +1,4 @@
-"""Fits of quantities that change with time, from the information matrices of time windows."""
+"""Fits of properties of an arm that change with time, from the information matrices of time windows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,16 +17,18 @@ LEAST_CORRELATION = 1e-6  # least eigenvalue of a correlation matrix; smaller on
 
 @dataclass(frozen=True, eq=False)
 class ChangeFit:
-    """A fitted change.
+    """Least-squares fit of a property of the arm (such as a joint's friction) that changes with time.
+
+    The torques of the change are the property's k regressor columns, times a given function of time, times `values`.
 
     Attributes:
-        values: sizes of the quantity's columns, per unit of the function of time, (k,).
+        values: factors of the columns, (k,).
         deviations: standard deviations of the values, (k,).
         explained: weighted squared residual that the change removes.
         by_noise: expectation of `explained` for noise alone.
         chance: probability of values this large if nothing changed.
-        theta_at_start: change of all parameters (p,) if the quantity is 0 at the start.
-        theta_at_end: change of all parameters (p,) if the quantity is 0 at the end.
+        theta_at_start: change of all fitted parameters (p,) if the property has its nominal value at the start.
+        theta_at_end: change of all fitted parameters (p,) if the property has its nominal value at the end.
     """
 
     values: FloatArray
@@ -39,13 +41,19 @@ class ChangeFit:
 
 
 class Information:
-    """Products [X Z y]'[X Z y] of the rows of each window, from which changes over time are fitted.
+    """Products [X Z y]'[X Z y] of the regression rows of each time window, from which changes over time are fitted.
 
-    X are the columns of all parameters, Z those of the tested quantities, and y is the residual of a fit.
+    X are the columns of all parameters, Z those of the properties of the arm that are tested for changes, and y is the
+    residual of a fit.
     """
 
     def __init__(self, products: FloatArray, parameters: int) -> None:
-        """Store products (w, k, k), any unit, whose first `parameters` columns are X and whose last one is y."""
+        """Store the products [X Z y]'[X Z y] of each time window and factor those of the parameters' columns X.
+
+        Args:
+            products: products of w windows, (w, k, k), any unit.
+            parameters: number of columns X, which come first.
+        """
         self.products, self.size = products, parameters
         total = products.sum(axis=0)
         X = total[:parameters, :parameters]
@@ -59,15 +67,16 @@ class Information:
         self.own = products[:, parameters:, parameters:]
 
     def without(self, columns: Sequence[int], course: FloatArray, beside: bool) -> tuple[FloatArray, FloatArray]:
-        """Return D'D (..., k, k) and D'y (..., k), any unit, for columns D of Z multiplied by a function of time.
+        """Return the normal matrix D'D (..., k, k) and right-hand side D'y (..., k) of a change over time, any unit.
 
-        The parts that X spans are removed from D and y. If `beside`, the parts that the same columns of Z span without
-        the function of time are also removed.
+        D are tested columns of Z, multiplied by a function of time. The parts of D and y that the parameters' columns X
+        span are removed before the products. If `beside`, the parts that these columns of Z span without the function
+        of time are removed as well.
 
         Args:
             columns: indices of the columns of Z.
             course: values of one or several functions of time by window, (..., w).
-            beside: whether the tested quantity also has an unknown constant value.
+            beside: whether the tested property also has an unknown constant value.
         """
         c = list(columns)
         own, target = self.own[:, c][:, :, c], self.own[:, c, -1]
@@ -86,12 +95,25 @@ class Information:
         return G, b
 
     def explains(self, columns: Sequence[int], courses: FloatArray, beside: bool) -> FloatArray:
-        """Return the squared residuals (...) that Z columns times functions of time (..., w) remove; see `without`."""
+        """Return the squared residual that a change over time removes, (...), for each of several functions of time.
+
+        Args:
+            columns: indices of the tested columns of Z.
+            courses: values of the functions of time by window, (..., w).
+            beside: whether the tested property also has an unknown constant value.
+        """
         G, b = self.without(columns, courses, beside)
         return np.asarray(np.einsum("...i,...ij,...j", b, self._inverse(G, columns, courses), b))
 
     def _inverse(self, G: FloatArray, columns: Sequence[int], course: FloatArray) -> FloatArray:
-        """Return the inverse of D'D (..., k, k), restricted to directions that the parameters do not reproduce."""
+        """Return the inverse of D'D, (..., k, k), restricted to directions that the parameters do not reproduce.
+
+        Args:
+            G: D'D (..., k, k), with D tested columns of Z times a function of time, after removal of what the
+                parameters reproduce.
+            columns: indices of the tested columns of Z.
+            course: values of the function of time by window, (..., w).
+        """
         size = np.sqrt(np.maximum(course**2 @ self.own[:, list(columns), list(columns)], np.finfo(float).tiny))
         unit = size[..., :, None] * size[..., None, :]
         values, vectors = np.linalg.eigh(G / unit)
@@ -100,7 +122,13 @@ class Information:
         return np.asarray(scaled / unit)
 
     def fit(self, columns: Sequence[int], course: FloatArray, beside: bool) -> ChangeFit:
-        """Return the fit of Z columns times a function of time (w,), with a covariance from windows; see `without`."""
+        """Return the fit of a change over time, with a covariance from the scores of time windows.
+
+        Args:
+            columns: indices of the tested columns of Z.
+            course: values of the function of time by window, (w,).
+            beside: whether the tested property also has an unknown constant value.
+        """
         G, b = self.without(columns, course, beside)
         inverse = self._inverse(G, columns, course)
         values = inverse @ b
@@ -112,7 +140,12 @@ class Information:
         return ChangeFit(values, np.sqrt(np.diag(V)), float(b @ values), float(np.sum(inverse * S)), chance, start, end)
 
     def _moved(self, columns: Sequence[int], course: FloatArray) -> FloatArray:
-        """Return the change of the parameters (p,) [SI] by a fit that also contains Z columns with this course."""
+        """Return the change of all fitted parameters (p,) [SI] if the fit also contains a change over time.
+
+        Args:
+            columns: indices of the columns of Z that change.
+            course: values of the function of time by window, (w,).
+        """
         G, b = self.without(columns, course, False)
         values = self._inverse(G, columns, course) @ b
         across = np.tensordot(course, self.across[:, :, list(columns)], 1) @ values
@@ -121,7 +154,16 @@ class Information:
     def _spread(
         self, columns: Sequence[int], course: FloatArray, beside: bool, values: FloatArray
     ) -> tuple[FloatArray, float]:
-        """Return the covariance (k, k) of D'y from the scores of windows, any unit, and its degrees of freedom."""
+        """Return the covariance (k, k) of D'y, any unit, and its degrees of freedom, from the scores of time windows.
+
+        D are tested columns of Z times a function of time, and y is the residual.
+
+        Args:
+            columns: indices of the tested columns of Z.
+            course: values of the function of time by window, (w,).
+            beside: whether the tested property also has an unknown constant value.
+            values: fitted factors of D, (k,).
+        """
         c = [self.size + k for k in columns]
         own = [*range(self.size), *(c if beside else [])]
         total = self.products.sum(axis=0)
@@ -139,9 +181,11 @@ class Information:
         return _covariance(scores), _freedom(shown)
 
     def with_course(self, columns: Sequence[int], course: FloatArray) -> "Information":
-        """Return the products after Z columns times a function of time (w,), any unit, have become parameters.
+        """Return the products after a change over time has become part of the fitted parameters.
 
-        The function of time has one value per window.
+        Args:
+            columns: indices of the columns of Z that change.
+            course: values of the function of time by window, (w,), any unit.
         """
         c = [self.size + k for k in columns]
         more = self.products[:, :, c] * course[:, None, None]
@@ -153,7 +197,7 @@ class Information:
 
 
 def _covariance(scores: FloatArray) -> FloatArray:
-    """Return the covariance (k, k) of the sum of scores (w, k), any unit, with Bartlett's weights.
+    """Return the covariance (k, k) of the sum of the windows' scores (w, k), any unit, with Bartlett's weights.
 
     The scores of neighbouring windows may be correlated.
     """
@@ -168,9 +212,12 @@ def _covariance(scores: FloatArray) -> FloatArray:
 
 
 def _chance(values: FloatArray, V: FloatArray, windows: float) -> float:
-    """Return the probability of values at least as large as these (k,), with covariance V, if the true values are 0.
+    """Return the probability that noise alone gives values at least as large as the fitted ones.
 
-    `windows` is the number of independent windows from which the covariance was estimated.
+    Args:
+        values: fitted values, (k,).
+        V: covariance of the values, (k, k).
+        windows: number of independent windows from which the covariance was estimated.
     """
     spread = np.sqrt(np.maximum(np.diag(V), np.finfo(float).tiny))
     correlation, vectors = np.linalg.eigh(V / np.outer(spread, spread))
@@ -184,9 +231,12 @@ def _chance(values: FloatArray, V: FloatArray, windows: float) -> float:
 
 
 def _freedom(shown: FloatArray) -> float:
-    """Return the degrees of freedom of a variance, from shares (w, k) of windows in each column, any unit.
+    """Return the degrees of freedom of a variance that is estimated from windows of time.
 
     The formula is Priestley's for Bartlett's weights.
+
+    Args:
+        shown: contribution of each window to the normal matrix's diagonal, (w, k), any unit.
     """
     total, squares = shown.sum(axis=0), (shown**2).sum(axis=0)
     return 1.5 * float(np.min(total**2 / np.maximum(squares, np.finfo(float).tiny)))

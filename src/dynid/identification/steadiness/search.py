@@ -1,8 +1,9 @@
 """Search for changes of an arm during its recordings, and for constant offsets of its torques.
 
-Every quantity is tested with several courses over time: steps at the borders of windows, and a straight line. The
-quantity and course that explain most in relation to their number of columns become part of the fit, and the search is
-repeated. So a change is reported once, and not again as a change of a quantity that resembles it.
+Every property of the arm that may change (a tested quantity) is combined with several functions of time, called
+courses: steps at the borders of windows, and a straight line. The quantity and course that explain most in relation to
+their number of columns become part of the fit, and the search is repeated. So a change is reported once, and not again
+as a change of a quantity that resembles it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,20 +38,20 @@ COST = 2.0  # multiple of the squared error explained by noise that is subtracte
 
 @dataclass(frozen=True)
 class Change:
-    """A change during the recordings, or a constant offset that the model does not have.
+    """A change of the arm during its recordings, or a constant torque offset that the model does not have.
 
     Attributes:
-        kind: kind of the quantity, such as a body, a joint zero or friction.
+        kind: kind of the property that changes, such as a body, a joint zero or friction.
         axes: joints, from 0; () for all joints together, for a body and for the mount.
         course: function of time of the change: step, drift or constant.
-        values: sizes of the quantity's columns.
-        chance: probability of a change this large if nothing changed, over all tested quantities.
-        explained: share of the squared error that the change removes.
+        values: size of the change, as factors of the property's regressor columns.
+        chance: probability of a change this large if nothing changed, over all tested properties.
+        explained: fraction of the squared error that the change removes.
         gravity: change of the model's gravity torques over their size (root mean square).
         torque: change of the model's torques along the recorded motions over their size (root mean square).
         at: time of a step [s] on the axis of its recording.
-        recording: index of that recording.
-        into: whether the step is at the start of that recording, and so between two recordings.
+        recording: index of the recording that contains the step.
+        into: whether the step is at the start of this recording, and so between two recordings.
     """
 
     kind: str
@@ -67,12 +68,21 @@ class Change:
 
     @property
     def moved(self) -> float:
-        """Relative change of gravity or of all torques, whichever is larger."""
+        """Relative change of the model's gravity torques or of all its torques, whichever is larger."""
         return max(self.gravity, self.torque)
 
 
 class _Tried(NamedTuple):
-    """Tested quantity with a course over time, and the squared error that both together explain."""
+    """Combination of a tested property of the arm and a function of time, with the squared error that it explains.
+
+    Attributes:
+        reading: the tested property.
+        columns: indices of its columns among those of all tested properties.
+        course: kind of the function of time.
+        over: values of the function of time by window, (w,).
+        window: window at which a step begins; 0 for other functions.
+        explained: squared error that the change removes.
+    """
 
     reading: TestedQuantity
     columns: list[int]
@@ -83,7 +93,7 @@ class _Tried(NamedTuple):
 
 
 class HiddenOffset(NamedTuple):
-    """Offset of a joint's torque that the data do not exclude.
+    """Constant offset of a joint's torque that the data do not exclude.
 
     Attributes:
         axis: index of the joint, from 0.
@@ -97,10 +107,17 @@ class HiddenOffset(NamedTuple):
 
 
 class Search:
-    """Search for changes of the arm in addition to the fit of one regression."""
+    """Search for changes of an arm over time that the fit of a regression does not contain.
+
+    Args:
+        robot: the robot, in whose postures gravity torques are compared.
+        model: model of the arm.
+        samples: the fitted samples.
+        regression: regression of the samples.
+    """
 
     def __init__(self, robot: Robot, model: ArmModel, samples: Samples, regression: Regression) -> None:
-        """Prepare the columns of all tested quantities and their products."""
+        """Prepare the regressor columns of all tested properties of the arm, and their products by time windows."""
         self.samples, self.regression = samples, regression
         self.windows = Windows.of(samples)
         self.tried = tested_quantities(model, samples, regression)
@@ -122,7 +139,11 @@ class Search:
         self.gravity = model.regressor(postures, still, still) * np.array(smooth)
 
     def courses(self) -> Iterator[tuple[Course, FloatArray, int]]:
-        """Yield the tested courses: kind, values by window from 0 to 1, (w,) [-], and window of the step, else 0."""
+        """Yield the functions of time of possible changes.
+
+        Each is given by its kind, its values by window from 0 to 1, (w,) [-], and the window at which a step begins, or
+        0.
+        """
         share = self.windows.share
         yield "drift", share, 0
         starts = np.flatnonzero(np.diff(self.windows.recording)) + 1
@@ -132,7 +153,7 @@ class Search:
                 yield "step", (np.arange(len(share)) >= k).astype(float), k
 
     def changes(self) -> tuple[Change, ...]:
-        """Return the significant changes, in the order in which the search finds them."""
+        """Return the significant changes of the arm over time, in the order in which the search finds them."""
         information, found = self.information, list[Change]()
         total = float(information.products[:, -1, -1].sum())
         courses = list(self.courses())
@@ -156,7 +177,13 @@ class Search:
     def _all(
         self, information: Information, courses: Sequence[tuple[Course, FloatArray, int]], constant: FloatArray
     ) -> list[_Tried]:
-        """Return all tested quantities with all courses."""
+        """Return all combinations of tested property and function of time, with the squared errors that they explain.
+
+        Args:
+            information: products of the regression rows by window.
+            courses: kind, values by window (w,) and first window of each function of time.
+            constant: values by window (w,) of a constant torque offset, which is tested in addition.
+        """
         found, every = [], np.array([over for _, over, _ in courses])
         for one, columns in zip(self.tried, self.places, strict=True):
             removed = information.explains(columns, every, True).tolist()
@@ -168,7 +195,12 @@ class Search:
         return found
 
     def _best(self, tried: Sequence[_Tried], information: Information) -> tuple[_Tried, ChangeFit] | None:
-        """Return the quantity that explains most beyond noise, with its fit; None if nothing was tested."""
+        """Return the combination that explains most beyond noise, with its fit; None if there is none.
+
+        Args:
+            tried: combinations of a tested property of the arm and a function of time.
+            information: products of the regression rows by window.
+        """
         best: dict[int, _Tried] = {}
         for one in tried:
             own = best.get(one.columns[0])
@@ -183,7 +215,14 @@ class Search:
         return max(fits, key=lambda pair: pair[1].explained - COST * pair[1].by_noise, default=None)
 
     def _change(self, one: _Tried, fit: ChangeFit, chance: float, total: float) -> Change:
-        """Return a description of a fitted change."""
+        """Return the description of a fitted change of the arm.
+
+        Args:
+            one: property and function of time.
+            fit: fit of the change.
+            chance: probability of a change this large if nothing changed, over all tested properties.
+            total: squared error before the change was fitted.
+        """
         return Change(
             one.reading.kind,
             one.reading.axes,
@@ -198,18 +237,18 @@ class Search:
         )
 
     def _constants(self, best: _Tried) -> int:
-        """Return the number of joints among which a constant offset is tested.
+        """Return the number of joints among which a constant torque offset is tested.
 
         An offset is relevant only at joints where even a hardly significant offset changes gravity torques noticeably.
         This depends on the motion and its noise, not on the estimate. So the false-alarm probability is shared among
-        the relevant joints alone.
+        the relevant joints alone. If the joint of `best` is not relevant, all joints count.
         """
         matter = [one.axis for one in self.hidden if one.moved > RELEVANT_SHARE]
         return len(matter) if best.reading.axes[0] in matter else self.samples.tau.shape[1]
 
     @cached_property
     def hidden(self) -> tuple[HiddenOffset, ...]:
-        """Largest constant torque offset of each joint that gravity parameters may conceal."""
+        """Largest constant torque offset of each joint that the gravity parameters of the fit may conceal."""
         constant, found = np.ones(len(self.windows)), []
         for one, columns in zip(self.tried, self.places, strict=True):
             if one.kind != OFFSET:
@@ -221,7 +260,10 @@ class Search:
         return tuple(found)
 
     def _moved(self, fit: ChangeFit) -> tuple[float, float]:
-        """Return the relative changes of gravity and of all torques; each is the larger of those at start and end."""
+        """Return the relative changes of the model's gravity torques and of all its torques by a fitted change.
+
+        Each is the larger of two values: with the nominal property at the start, and with that at the end.
+        """
         p, first = len(self.phi), self.first_phi
         gravity = float(np.linalg.norm(self.gravity @ self.phi))
         size = float(np.linalg.norm(self.regression.torques))

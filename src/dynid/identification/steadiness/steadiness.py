@@ -1,4 +1,4 @@
-"""Test of the verdict for changes of the arm between the first and the last recorded sample."""
+"""Test for changes of the arm between the first and the last recorded sample, as part of the verdict on a model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,16 +30,16 @@ class Steadiness:
 
     @property
     def measured(self) -> tuple[float, str]:
-        """Largest relative change of the model's torques, and all changes in words, for the check."""
+        """Largest relative change of the model's torques, and sentences about all changes of the arm in one text."""
         return max((one.moved for one in self.changes), default=0.0), "; ".join(self.sentences)
 
     def beyond(self, limit: float) -> tuple[str, ...]:
-        """Return sentences about changes that move the model's torques by more than a relative limit."""
+        """Return sentences about changes of the arm that change the model's torques by more than a relative limit."""
         pairs = zip(self.changes, self.sentences, strict=True)
         return tuple(words for one, words in pairs if one.moved > limit)
 
     def notes(self, limit: float) -> tuple[str, ...]:
-        """Return sentences about changes within a relative limit, and about offsets that may be hidden."""
+        """Return sentences about changes of the arm within a relative limit, and about possible torque offsets."""
         pairs = zip(self.changes, self.sentences, strict=True)
         found = tuple(words for one, words in pairs if one.moved <= limit)
         return (*found, self.hidden) if self.hidden else found
@@ -48,7 +48,7 @@ class Steadiness:
 def steadiness(
     robot: Robot, model: ArmModel, samples: Samples, regression: Regression, recordings: Sequence[str], share: float
 ) -> Steadiness:
-    """Search for changes of the arm during its recordings.
+    """Return the changes of an arm during its recordings, with a sentence for each.
 
     Args:
         robot: the robot, in whose postures gravity torques are compared.
@@ -56,8 +56,8 @@ def steadiness(
         samples: the fitted samples.
         regression: regression of the samples.
         recordings: names of the recordings, in order.
-        share: relative change of gravity torques beyond which a change refuses the model; a hidden offset is reported
-            from half of it on.
+        share: relative change of gravity torques beyond which the model is refused; a hidden offset is reported from
+            half of this value on.
     """
     search = Search(robot, model, samples, regression)
     changes = search.changes()

@@ -1,8 +1,8 @@
 """Information matrices of a regression by windows of time.
 
-Weighted columns X of all parameters, columns Z of the tested quantities and the residual y are multiplied window by
-window. A change over time is a column of Z times a function of time, so its fit and its scores follow from these
-products alone, without the rows.
+The rows of a regression consist of weighted columns X of all parameters, columns Z of properties of the arm that are
+tested for changes, and the residual y. Their products are computed window by window. A change over time is a column of
+Z times a function of time, so its fit and its scores follow from these products alone, without the rows.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ FEWEST, MOST = 24, 120  # number of windows of all recordings together
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Windows of time that cover all samples in order.
+    """Consecutive windows of time that together cover all samples.
 
     Attributes:
         first: index of the first sample of each window, (w,).
@@ -43,7 +43,7 @@ class Windows:
 
     @classmethod
     def of(cls, samples: Samples) -> "Windows":
-        """Return windows of about `MEMORY_S`, longer in long recordings; each lies within one recording."""
+        """Return windows that last about `MEMORY_S`, longer in long recordings; each lies within one recording."""
         time, interval, count = samples.time, samples.settings.interval_s, len(samples)
         width = max(MEMORY_S / interval, count / MOST, 1.0)
         width = min(width, max(count / FEWEST, 2.0))
@@ -67,10 +67,10 @@ class Windows:
         )
 
     def products(self, rows: FloatArray, axes: int) -> FloatArray:
-        """Return A'A of each window, (w, k, k), any unit.
+        """Return the product A'A of the rows A of each window of time, (w, k, k), any unit.
 
         Args:
-            rows: matrix A, (N n, k).
+            rows: matrix A of all windows, (N n, k).
             axes: number n of rows per sample.
         """
         parts = np.split(rows, axes * self.first[1:])

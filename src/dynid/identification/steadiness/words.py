@@ -18,7 +18,7 @@ CAUSES = {
 
 
 def sentence(change: Change, joints: Sequence[str], units: Sequence[str], recordings: Sequence[str]) -> str:
-    """Return a sentence about a change.
+    """Return a sentence about a change of the arm, with its kind, size, time, effect and advice.
 
     Args:
         change: the change.
@@ -34,7 +34,13 @@ def sentence(change: Change, joints: Sequence[str], units: Sequence[str], record
 
 
 def _what(change: Change, joints: Sequence[str], units: Sequence[str]) -> str:
-    """Return kind and size of a change in words."""
+    """Return kind and size of a change of the arm in words.
+
+    Args:
+        change: the change.
+        joints: names of all joints.
+        units: position units of the joints, such as "rad" or "m".
+    """
     of = f"joint {joints[change.axes[0]]}" if change.axes else "all joints"
     size = change.values[0]
     if change.kind == BODY:
@@ -54,7 +60,7 @@ def _what(change: Change, joints: Sequence[str], units: Sequence[str]) -> str:
 
 
 def _when(change: Change, recordings: Sequence[str]) -> str:
-    """Return the time of a change in words."""
+    """Return the time of a change of the arm in words; `recordings` are the names of all recordings."""
     if change.course == "constant":
         return ""
     if change.course == "drift":
@@ -66,7 +72,10 @@ def _when(change: Change, recordings: Sequence[str]) -> str:
 
 
 def _advice(change: Change, several: bool) -> str:
-    """Return the possible cause of a change, and the advice, as text."""
+    """Return the possible cause of a change of the arm, and the advice, as text.
+
+    `several` states whether there are several recordings.
+    """
     if change.course == "constant":
         return "if the offset is real, set friction_offset in the structure of robot.yaml; else correct its zero"
     if change.course == "drift":
@@ -79,7 +88,12 @@ def _advice(change: Change, several: bool) -> str:
 
 
 def hidden_offset(found: Sequence[HiddenOffset], joints: Sequence[str]) -> str:
-    """Return a sentence about offsets that the data do not separate from gravity; "" without any."""
+    """Return a sentence about torque offsets that the data do not separate from gravity; "" without any.
+
+    Args:
+        found: the offsets.
+        joints: names of all joints.
+    """
     if not found:
         return ""
     each = ", ".join(f"{size:.2g} N m at {joints[axis]} ({100 * moved:.2g} %)" for axis, size, moved in found)
