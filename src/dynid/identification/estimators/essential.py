@@ -33,7 +33,13 @@ SIGMA_FLOOR = 1e-9  # smallest deviation relative to the largest joint's: noise-
 
 @dataclass(frozen=True)
 class Cancelled:
-    """Parameter that was dropped, its last relative standard deviation, and the number of remaining parameters."""
+    """Base parameter that was dropped as not essential.
+
+    Attributes:
+        name: name of the parameter.
+        relative_deviation: its relative standard deviation when it was dropped.
+        left: number of remaining parameters.
+    """
 
     name: str
     relative_deviation: float
@@ -154,7 +160,9 @@ def relative_deviations(values: FloatArray, covariance: FloatArray) -> FloatArra
 
 
 def essential_parameters(model: ArmModel, samples: Samples, limit: float = DEVIATION_LIMIT) -> EssentialParameters:
-    """Return the essential parameters, after dropping those that the motion does not excite, the worst first.
+    """Return the essential base parameters, which are those that the motion determines with a small relative deviation.
+
+    All others are dropped one at a time, that with the largest relative standard deviation first.
 
     Args:
         model: model of the arm.

@@ -192,8 +192,8 @@ def side_by_side(
 def with_parameters(law: FrictionLaw, parameters: Sequence[Parameter], values: FloatArray) -> FrictionLaw:
     """Return the law with new values (m,) of these friction parameters, limited to their bounds.
 
-    If the shares of the motor torque add up to more than `MOST_LOAD`, they are reduced, so that the gear is not
-    self-locking.
+    If km + kms, the fraction of the motor torque that friction takes, exceeds `MOST_LOAD`, both are reduced, so that
+    the gear is not self-locking.
     """
     figures = np.array(law.values)
     for one, value in zip(parameters, values, strict=True):
@@ -432,7 +432,7 @@ class GearFitter:
         return None, share, used
 
     def linearised(self, known: KnownGears) -> GearFit:
-        """Return the `GearFit` of given friction and base parameters: it is linearised there, nothing is fitted."""
+        """Return a `GearFit` that keeps given friction and base parameters: torques are only linearised there."""
         parameters, drift = known.structure.parameters(self.gears), known.structure.drift
         return self._linearised(known.structure, conforming(known.point, parameters, drift), None)
 
@@ -456,7 +456,13 @@ class GearFitter:
         return self.rows.predict(point.phi, point.law, point.drift, guess, sticking=False)
 
     def _derived(self, structure: Structure, point: Point, predicted: Predicted) -> GearFit:
-        """Return a friction structure, linearised at a point, given the torques `predicted` at this point."""
+        """Return a friction structure, linearised at a point.
+
+        Args:
+            structure: friction structure, to which the friction of the point belongs.
+            point: base parameters and friction law.
+            predicted: torques of moving joints that were predicted at this point.
+        """
         parameters, drift = structure.parameters(self.gears), structure.drift
         rows = self.rows.derived(predicted, sorted({one.term for one in parameters}))
         columns, theta = stacked(rows, parameters, drift), values_of(point, parameters, drift)

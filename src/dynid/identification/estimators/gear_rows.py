@@ -125,8 +125,9 @@ class _Stretch:
     def by_other_current(self) -> tuple[FloatArray, FloatArray]:
         """Return the torques of the other current minus the fitted ones for this recording, (N, n) each [N m].
 
-        The first array is for states in which the joint moves, the second for masked states near standstill. See
-        `GearRows.by_other_current`.
+        A recording may contain a measured and a commanded current. The other current is that from which the fitted
+        torques were not computed. The first array is for states in which the joint moves, the second for masked states
+        near standstill.
         """
         if self._more is None:
             return np.zeros_like(self.target), np.zeros_like(self.target)

@@ -60,7 +60,7 @@ class FoundDelay:
 
     @property
     def effects(self) -> FloatArray:
-        """Torques of a delay of the size `remaining`, (N, n, 1) [N m]."""
+        """Change of the torques by a delay of the size `remaining`, (N, n, 1) [N m]."""
         return (self.column * self.remaining)[..., None]
 
 
@@ -96,11 +96,11 @@ def find_lags(fitter: GearFitter, fit: GearFit) -> tuple[FoundPlay, FoundDelay]:
 def _estimated(
     columns: FloatArray, residual: FloatArray, known: FloatArray, rows: GearRows
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the least-squares factors (k,) of columns, and their covariance (k, k).
+    """Return the factors (k,) of columns that fit a residual best, and their covariance (k, k).
 
     Args:
         columns: weighted columns, (N, n, k).
-        residual: weighted torques to which the columns are fitted, (N, n).
+        residual: weighted residual to which the columns are fitted, (N, n).
         known: prior standard deviations of the factors about zero, (k,).
         rows: regression rows, whose sampling interval is used.
     """
@@ -157,7 +157,7 @@ def pooled(values: FloatArray, deviations: FloatArray) -> tuple[FloatArray, Floa
 
 
 def _late_columns(rows: GearRows, fit: GearFit) -> tuple[FloatArray, FloatArray]:
-    """Return torques per second of each axis's delay, (N, n, n) [N m/s], and ratios of friction to link torques, (n,).
+    """Return derivatives of the torques by each axis's delay, (N, n, n) [N m/s], and friction over link torques, (n,).
 
     The torques are those of links alone, because friction may have a delay of its own. Their derivative is low-passed,
     because fast encoder errors would look like a negative delay: a controller turns these errors into torques, which

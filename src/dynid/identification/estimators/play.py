@@ -85,7 +85,7 @@ def _side(samples: Samples, states: FineStates, half: FloatArray | None = None) 
 
 @numba.njit(cache=True)
 def _through_gap(q: FloatArray, half: FloatArray) -> FloatArray:
-    """Return the encoder positions (M, n) of joints with backlash: each rests until the joint has crossed the gap.
+    """Return encoder positions (M, n) of joints with backlash: each is constant until the joint has crossed the gap.
 
     Args:
         q: joint positions, (M, n).

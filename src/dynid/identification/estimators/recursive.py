@@ -97,11 +97,11 @@ class RecursiveRegression:
 
     @property
     def friction_size(self) -> int:
-        """Number m of friction parameters."""
+        """Number m of friction parameters of the recursive regression, including drift."""
         return len(self.sliding) - 1 - len(self.model.names)
 
     def updated(self, piece: Samples) -> "RecursiveRegression":
-        """Return the state after the samples of another piece of the same recording have been added."""
+        """Return the recursive regression after the samples of another piece of the same recording have been added."""
         rows = GearRows(self.model, counted_from(piece, self.origin_s), self.coulomb.slow_rad_s)
         slow = rows.sliding_share < self.coulomb.sliding_share
         trust = np.where(slow, self.coulomb.slow_weight, 1.0)

@@ -269,7 +269,7 @@ class Regression:
 
     @cached_property
     def trusted(self) -> NDArray[np.bool_]:
-        """Mask (N n,) of the rows with full weight."""
+        """Mask (N n,) of the regression rows with full weight, which are those of joints that certainly move."""
         return np.ones(len(self.tau), dtype=bool) if self.trust is None else self.trust >= 1.0
 
     def columns(self) -> FloatArray:
@@ -426,9 +426,10 @@ class Regression:
         return bool(self._coulomb_columns.any())
 
     def independence_from_coulomb(self) -> dict[str, float]:
-        """Return by name the fraction of each parameter's column that Coulomb friction cannot reproduce, 0 to 1.
+        """Return by name the fraction of each base parameter's column that Coulomb friction cannot reproduce, 0 to 1.
 
-        The column contains the torques per unit of the base parameter. The fraction refers to its length.
+        The column contains the torques per unit of the parameter. The fraction is a ratio of lengths: that of the part
+        orthogonal to Coulomb friction over that of the column.
         """
         coulomb, count = self._coulomb_columns, self.friction_size
         own = np.flatnonzero(~coulomb[count:]) + count

@@ -79,7 +79,7 @@ class SequentialModel:
 
 
 def owners(model: ArmModel) -> NDArray[np.int64]:
-    """Return the joint whose program finds each standard parameter, (s,): the last joint whose torque depends on it."""
+    """Return the joint whose program estimates each standard parameter, (s,): the last whose torque depends on it."""
     found = []
     for k, name in enumerate(model.regrouping.standard):
         kind, number = kind_and_number(name)

@@ -31,7 +31,7 @@ class Solution:
 
     @property
     def metric(self) -> FloatArray:
-        """Matrix R (p, p): || R (phi - self.phi) || is the weighted torque error that other parameters phi add."""
+        """Matrix R (p, p): || R (phi - self.phi) || is the weighted torque error that values phi add to the fit."""
         count = int(self.sliding.sum())
         return self.triangle[count:-1, count:-1]
 

@@ -22,7 +22,7 @@ ESTIMATORS: Mapping[str, Callable[[], Estimator]] = MappingProxyType(
 
 
 def estimator(name: str) -> Estimator:
-    """Return the estimator of this name.
+    """Return the estimator with a name such as "ols".
 
     Raises:
         UnknownNameError: the name is not in the table.

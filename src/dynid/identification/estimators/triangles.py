@@ -50,7 +50,7 @@ def bounded(R: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
     limited = heard & (np.isfinite(lower) | np.isfinite(upper))
     free = heard & ~limited
     b = R[:, -1] - R[:, :-1][:, ~heard] @ out[~heard]
-    # columns without bounds go first: the rows below their triangle form the problem of the bounded ones alone
+    # columns without bounds go first: the rows below their R factor form the problem of the bounded ones alone
     count = int(free.sum())
     T = qr(
         np.column_stack([R[:, :-1][:, free], R[:, :-1][:, limited], b])

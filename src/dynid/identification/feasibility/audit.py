@@ -223,9 +223,10 @@ class Auditor:
     def _sharp_screen(
         self, phi: BaseParameters, limit: float, poses: int, blocks: int, seed: int
     ) -> tuple[int, FloatArray, float]:
-        """Return the worst poses of a second screen, with eps just below the lowest eigenvalue that a first one found.
+        """Screen sampled poses twice for small eigenvalues of the inertia matrix, and return the worst poses.
 
-        With this eps, the margin of `screen` ranks poses best.
+        The eps of the second screen is just below the lowest eigenvalue of the first one. With this eps, the margin of
+        `screen` ranks poses best.
 
         Args:
             phi: base parameters.

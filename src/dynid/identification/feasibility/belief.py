@@ -45,7 +45,7 @@ class Belief:
 
     @classmethod
     def load(cls, folder: Path) -> "Belief":
-        """Return the parameter distribution that is stored in a result's folder.
+        """Return the parameter distribution that is stored in the folder of an identification result.
 
         Raises:
             InputNotFoundError: the result does not contain the file.

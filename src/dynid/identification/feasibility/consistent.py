@@ -73,7 +73,7 @@ class ConsistentModel:
 
     @property
     def strain_sentence(self) -> str:
-        """Sentence about the contradiction between data and bounds; "" if there is none."""
+        """Sentence about the contradiction between data and physical bounds; "" if there is none."""
         if not self.strained:
             return ""
         worst = max(self.strained, key=lambda name: self.strained[name])

@@ -29,8 +29,10 @@ from dynid.robot import FloatArray
 def keep_sign(pivots: Any, margin: Any) -> None:
     """Replace the margin of poses at which M - eps I is not positive definite by its last pivot that is not positive.
 
+    M is the inertia matrix.
+
     Args:
-        pivots: pivots of the LDL' factors for LANES poses at once, (n, LANES).
+        pivots: pivots of the LDL' factors of M - eps I for LANES poses at once, (n, LANES).
         margin: margins of these poses, (LANES,), changed in place.
     """
     for j in range(len(pivots)):
@@ -166,7 +168,7 @@ class InertiaFunctions:
         return np.asarray(self._slope(self._chain(q), phi, v.T)).T
 
     def cuts(self, q: FloatArray, v: FloatArray) -> FloatArray:
-        """Return rows a (N, p) such that a phi = v' M(q; phi) v, the linear form of M's definiteness in phi.
+        """Return rows a (N, p) such that a phi = v' M(q; phi) v: the inertia matrix M is linear in phi (p,).
 
         Args:
             q: poses, (N, n) [rad].

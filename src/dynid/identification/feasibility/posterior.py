@@ -71,10 +71,11 @@ class PossibleArms:
 
 
 class _Density:
-    """Logarithm of the posterior density of an arm's free standard parameters, up to a constant.
+    """Posterior density of an arm's free standard parameters; a call returns its negative logarithm and the gradient.
 
     The density is a function of coordinates z (c, d) of c Markov chains. The free standard parameters in the solver's
-    units are x = origin + axes z. All arrays below are linear functions of z, as a matrix and the value at z = 0.
+    units are x = origin + axes z. Slacks, link matrices and residuals are linear in z. Each is given by its matrix and
+    its value at z = 0.
 
     Attributes:
         slopes: matrix of the slacks of the linear bounds, (m, d).
@@ -83,8 +84,9 @@ class _Density:
         inertias: entries of all S at z = 0, (16 n,).
         fit: matrix of the whitened residual of the data, (k, d).
         misses: whitened residual at z = 0, (k,).
-        slack_pull: s0^-1 of the prior's central arm, (m,); zero without a central arm.
-        inertia_pull: S0^-1 of the prior's central arm, (16 n,); zero without a central arm.
+        slack_pull: reciprocal slacks of the arm at which the prior is largest, (m,); zero for a prior without such an
+            arm.
+        inertia_pull: entries of the inverse matrices S of this arm, (16 n,); zero without such an arm.
     """
 
     def __init__(self, parts: tuple[FloatArray, ...], pulls: tuple[FloatArray, FloatArray] | None = None) -> None:
@@ -105,7 +107,7 @@ class _Density:
         return _Density(parts, (self.slack_pull, self.inertia_pull))
 
     def pulled_to(self, z: FloatArray) -> "_Density":
-        """Return a copy of the posterior density, in which the central arm of the prior has the coordinates z (d,)."""
+        """Return a copy of the posterior density with a prior that is largest at the arm with coordinates z (d,)."""
         _, inverse = _inverse(self._matrices(z[None]))
         return _Density(self.parts, (1.0 / (self.slopes @ z + self.levels), inverse.reshape(-1)))
 

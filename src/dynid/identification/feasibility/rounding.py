@@ -20,10 +20,10 @@ def rounding_of(values: Iterable[float]) -> float:
 
 
 def eigenvalue_rounding_error(functions: InertiaFunctions, phi: FloatArray, pose: FloatArray, rounding: float) -> float:
-    """Return the largest change of the smallest eigenvalue of M at a pose [kg m^2] that rounding of parameters causes.
+    """Return the largest change of an inertia matrix's smallest eigenvalue [kg m^2] that rounding of parameters causes.
 
-    With v the unit eigenvector, the eigenvalue is v' M(q; phi) v, which is linear in phi. To first order, the change is
-    the sum of the absolute derivatives times the rounding error.
+    With M the inertia matrix and v the unit eigenvector, the eigenvalue is v' M(q; phi) v, which is linear in phi. To
+    first order, the change is the sum of the absolute derivatives times the rounding error.
 
     Args:
         functions: functions of the arm's inertia matrix.

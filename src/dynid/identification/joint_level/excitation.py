@@ -148,7 +148,7 @@ def excited_joints(recording: DriverRecording) -> list[ExcitedJoint]:
 
 
 def _at_states(time: FloatArray, stamps: FloatArray, values: FloatArray, cycle: float) -> FloatArray:
-    """Return the values (N, n) of the messages that answer each state; missing ones repeat their predecessor.
+    """Return the values (N, n) of the messages sent in response to each state; a missing one repeats its predecessor.
 
     Args:
         time: timestamps of the states, (N,) [s].

@@ -28,8 +28,8 @@ from dynid.model.dynamics import ArmModel
 from dynid.parallel import Map, with_progress
 from dynid.robot import FloatArray
 
-LINEAR = ("ols", "wls")  # estimators whose solution follows from triangles
-PER_TASK = 8  # number of recordings per task; a task returns one set of triangles
+LINEAR = ("ols", "wls")  # estimators whose solution follows from R factors
+PER_TASK = 8  # number of recordings per task; a task returns one set of R factors
 FEWEST_SAMPLES = 10  # smallest number of samples of a block
 MOST_NAMED = 3  # largest number of recordings without rows that a note lists
 
@@ -125,7 +125,7 @@ def from_all(
     mapper: Map = map,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> tuple[Estimate, tuple[str, ...]]:
-    """Return the estimate from all recordings, with notes.
+    """Return the estimate from all recordings, and notes about the recordings on which it is based.
 
     How the tasks are distributed affects the result only by rounding.
 
@@ -165,7 +165,8 @@ def from_all(
 def _pieces(count: int) -> list[tuple[int, ...]]:
     """Return the indices of the recordings of each task, for `count` recordings.
 
-    The first blocks of a task's recordings belong to the same group of R factors (`reduced_rows.GROUPS`).
+    Indices of a task differ by multiples of `reduced_rows.GROUPS`, so the first blocks of its recordings belong to one
+    group of R factors.
     """
     groups = [range(group, count, GROUPS) for group in range(GROUPS)]
     return [tuple(own[first : first + PER_TASK]) for own in groups for first in range(0, len(own), PER_TASK)]

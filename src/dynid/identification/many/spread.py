@@ -29,10 +29,10 @@ FORMAT = 2  # version of the file format of cached results
 
 @contextlib.contextmanager
 def spread_over(processes: int | None = None, dask: str | None = None) -> Iterator[Map]:
-    """Yield a map function over processes of this machine (None: one per core), or over a Dask cluster.
+    """Yield a map function that distributes work over processes of this machine, or over a Dask cluster.
 
     Args:
-        processes: number of processes on this machine; 1 is this process.
+        processes: number of processes on this machine; 1 is this process, None is one per core.
         dask: address of a cluster's scheduler, such as tcp://host:8786; "local" starts one here. Its workers need dynid
             and the recordings' files. None uses `processes`.
 
@@ -130,7 +130,7 @@ def task_key(task: Task) -> str:
 
 @lru_cache(maxsize=4)
 def _probe(model: ArmModel) -> bytes:
-    """Return bytes that distinguish models: their parameter names, and their regressors at some states."""
+    """Return bytes that distinguish models of arms: parameter names, and regressors at some random states."""
     q, dq, ddq = np.random.default_rng(PROBE_SEED).standard_normal((3, PROBES, model.axes))
     return " ".join(model.names).encode() + model.regressor(q, dq, ddq).tobytes()
 

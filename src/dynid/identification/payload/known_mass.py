@@ -69,7 +69,7 @@ class JointScale:
 
     @property
     def corrected(self) -> tuple[float, float] | None:
-        """Torque constant according to the known mass, with its standard deviation [N m/A]; None if undetermined."""
+        """Torque constant [N m/A] that the known mass implies, with its standard deviation; None if undetermined."""
         if self.torque_constant is None or not self.determined:
             return None
         value = self.torque_constant / self.scale

@@ -114,7 +114,7 @@ class _Rows:
         self.freedom = self.torque.size / (self.torque.size - taken - model.chain_size - 3)
 
     def scales(self, parameters: FloatArray) -> FloatArray:
-        """Return the best-fitting scale (n,) of each joint for a body's ten parameters."""
+        """Return each joint's best-fitting ratio of reported to true torque, (n,), for a body's parameters (10,)."""
         found = []
         for left in self.short:
             torque = left[:, :10] @ parameters

@@ -1,6 +1,6 @@
 """Changes between two runs of one arm: a payload at the last link, or any parameters, with uncertainty.
 
-A payload adds its ten standard parameters delta to the last link, and may change friction. Both runs are fitted
+A payload adds its ten standard parameters delta to the last link, and may change friction by f. Both runs are fitted
 together,
 
     tau_before = W phi
@@ -102,7 +102,8 @@ def _stacked(model: ArmModel, before: Samples, after: Samples) -> tuple[FloatArr
     """Return the weighted regression rows of both runs: columns (N, n, k) and torques (N, n).
 
     The columns are those of the arm's base parameters in both runs, and of the payload's ten parameters and friction
-    changes in the run with it. Each joint's rows are divided by its residual standard deviation.
+    changes in the run with it. Each joint's rows are divided by its residual standard deviation, and rows of a sticking
+    joint get a low weight.
 
     Args:
         model: model of the arm.

@@ -77,7 +77,7 @@ def _body(model: ArmModel, regression: Regression, count: int) -> FloatArray:
 
 
 def _zeros(model: ArmModel, samples: Samples, base: BaseParameters) -> list[TestedQuantity]:
-    """Return for each chain joint the derivative of all torques by the zero of its position.
+    """Return the tested position zero of each chain joint, with the derivative of all torques by this zero.
 
     Args:
         model: model of the arm.

@@ -195,7 +195,9 @@ class Search:
         return found
 
     def _best(self, tried: Sequence[_Tried], information: Information) -> tuple[_Tried, ChangeFit] | None:
-        """Return the combination that explains most beyond noise, with its fit; None if there is none.
+        """Return the combination of property and function of time that explains most beyond noise, with its fit.
+
+        None is returned if nothing was tested.
 
         Args:
             tried: combinations of a tested property of the arm and a function of time.

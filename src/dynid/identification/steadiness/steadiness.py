@@ -39,7 +39,10 @@ class Steadiness:
         return tuple(words for one, words in pairs if one.moved > limit)
 
     def notes(self, limit: float) -> tuple[str, ...]:
-        """Return sentences about changes of the arm within a relative limit, and about possible torque offsets."""
+        """Return sentences about changes of the arm within a relative limit, and about hidden torque offsets.
+
+        Hidden offsets are those that the data do not separate from gravity.
+        """
         pairs = zip(self.changes, self.sentences, strict=True)
         found = tuple(words for one, words in pairs if one.moved <= limit)
         return (*found, self.hidden) if self.hidden else found
