@@ -54,7 +54,7 @@ class Parameter:
 
     @property
     def upper(self) -> float:
-        """Upper bound of the friction parameter: `MOST_LOAD` for shares of the motor torque, otherwise infinite."""
+        """Upper bound of the friction parameter: `MOST_LOAD` for km and kms, fractions of motor torque; else inf."""
         return MOST_LOAD if self.term in (KM, KMS) else np.inf
 
 
@@ -207,8 +207,8 @@ def with_parameters(law: FrictionLaw, parameters: Sequence[Parameter], values: F
 def conforming(point: Point, parameters: Sequence[Parameter], drift: bool) -> Point:
     """Return the linearisation point, changed such that its friction belongs to a structure with these parameters.
 
-    A parameter of several axes becomes the mean of their values. Terms without a parameter become zero, and so does the
-    drift if `drift` is false.
+    A parameter of several axes becomes the mean of their values. Terms without a parameter become zero, except the
+    Stribeck velocity and exponent. The drift becomes zero if `drift` is false.
     """
     law, means = point.law, [float(point.law.values[one.term, list(one.axes)].mean()) for one in parameters]
     figures = np.zeros_like(law.values)

@@ -1,10 +1,10 @@
 """Choice of the friction structure that the data support, by comparing nested structures on held-out blocks of time.
 
-A friction structure is the set of terms of the friction law. Every structure is fitted to all data. Then it is fitted
-six times, each time without another sixth of the seconds, with the prediction linearised at the first fit, and
-validated on the torques of the seconds that were left out. The smallest structure is chosen whose error exceeds that of
-the best one by at most the standard error of their difference over the seconds, or by 2 % of the squared error. On the
-fitted data, the largest structure would always have the smallest error.
+A friction structure is the set of terms of the friction law. Every structure is fitted to all data. Six further fits,
+linearised at this one, each leave out another sixth of the seconds and predict their torques. The chosen structure is
+the smallest one whose squared error is close to that of the best one: the difference is at most its standard error over
+the seconds, or 2 % of the squared error. On the fitted data, the largest structure would always have the smallest
+error.
 """
 
 from collections.abc import Sequence

@@ -100,7 +100,7 @@ class JointFriction:
 
     @cached_property
     def _shape(self) -> NDArray[np.bool_]:
-        """Mask of the shape parameters among the friction parameters and drift of the fit, (m (+ 1),)."""
+        """Mask (k,) of the shape parameters among all friction parameters of the fit, and drift if there is any."""
         drift = [False] * self.fit.structure.drift
         return np.array([TERMS[one.term].kind == "shape" for one in self.fit.parameters] + drift, dtype=bool)
 

@@ -269,7 +269,7 @@ class Regression:
 
     @cached_property
     def trusted(self) -> NDArray[np.bool_]:
-        """Mask (N n,) of the regression rows with full weight, which are those of joints that certainly move."""
+        """Mask (N n,) of the regression rows with full weight."""
         return np.ones(len(self.tau), dtype=bool) if self.trust is None else self.trust >= 1.0
 
     def columns(self) -> FloatArray:
@@ -526,7 +526,7 @@ class Regression:
             inflation: factor of the inverse normal matrix, see `uncertainty`.
 
         Raises:
-            DataError: there are too few trusted equations.
+            DataError: there are too few equations with full weight.
         """
         count = self.friction_size
         kept = np.flatnonzero(np.concatenate([solution.sliding[:count], np.ones(len(self.names), dtype=bool)]))
@@ -545,7 +545,7 @@ class Regression:
             inflation: factor of the inverse normal matrix, see `uncertainty`.
 
         Raises:
-            DataError: there are too few trusted equations.
+            DataError: there are too few equations with full weight.
         """
         scale = np.ones(len(self.tau))
         for one in (weights, self.trust):
@@ -641,7 +641,7 @@ class Regression:
         return left if friction is None or self.joint_friction is None else left - self._friction_columns @ friction
 
     def axis_sigma(self, residual: FloatArray) -> FloatArray:
-        """Return the standard deviation of every axis's residual on trusted rows, (n,) [N m].
+        """Return the standard deviation of every axis's residual on rows with full weight, (n,) [N m].
 
         The number of base parameters, spread evenly over the axes, is subtracted from the number of rows.
 

@@ -1,16 +1,16 @@
 """Test whether physical bounds move an estimate farther than chance does, for all parameters together.
 
 The consistent model phi is nearest to the estimate phi0 in the metric R of its regression. So all consistent models lie
-on the far side of the plane through phi that is perpendicular to g = R'R (phi0 - phi). The squared distance from that
-plane, in standard deviations of g' phi0,
+on the far side of the plane through phi that is perpendicular to g = R'R (phi0 - phi). The pull of the bounds is the
+squared distance from that plane, in standard deviations of g' phi0:
 
-    T = (g' (phi0 - phi))^2 / (g' C g)
+    T = (g' (phi0 - phi))^2 / (g' C g)    with C the covariance of phi0.
 
-with C the covariance of phi0, is called the pull of the bounds. If the true parameters are within the bounds, T follows
-a chi-bar-square distribution: a mixture of chi-squares of 0 to q degrees of freedom. Here q is the number of
-independent directions of base parameters that the bounds block (Silvapulle and Sen, Constrained Statistical Inference,
-2005, ch. 3). For any weights of the mixture, its upper quantiles are at most those of 0.5 chi^2_(q-1) + 0.5 chi^2_q. C
-is estimated from windows of time, so both become q F(q, windows), as Student's distribution replaces the normal one.
+If the true parameters are within the bounds, T follows a chi-bar-square distribution: a mixture of chi-squares of 0 to
+q degrees of freedom. Here q is the number of independent directions of base parameters that the bounds block
+(Silvapulle and Sen, Constrained Statistical Inference, 2005, ch. 3). For any weights of the mixture, its upper
+quantiles are at most those of 0.5 chi^2_(q-1) + 0.5 chi^2_q. C is estimated from windows of time, so both become q F(q,
+windows), as Student's distribution replaces the normal one.
 
 Regression rows are computed by finite differences and filters, so they determine no parameter to better than a
 thousandth of its value, however small their noise: C is increased accordingly.
