@@ -10,7 +10,7 @@ Most of the residual is noise of short duration. The part that persists while a 
 all uses that average torques over time, such as weighing. Its variance is that due to the parameters plus the
 residual's autocovariance at lags of some tenths of a second (`lasting_variance`). Friction that the law does not model
 changes with speed, more slowly than noise. A contact detector that treats this friction as white noise reports forces
-that do not exist; `passing_shares` gives its share.
+that do not exist; `passing_shares` gives the fraction of the residual's mean square that such friction causes.
 """
 
 from dataclasses import dataclass, replace
@@ -43,7 +43,7 @@ class TorqueBands:
 
     Attributes:
         model: the identified arm.
-        estimate: the estimate before the consistent projection.
+        estimate: the estimate before its projection to physically consistent parameters.
         samples: the samples that the estimate was fitted to.
         base: base parameters of the result.
         friction: friction law of the result; None if there is none.
@@ -70,7 +70,7 @@ class TorqueBands:
     def _left(self) -> FloatArray:
         """Root mean square residual by speed class and axis, (classes, n) [N m].
 
-        A class with fewer than `FEWEST` samples of an axis has the value of all samples of the axis.
+        If a class has fewer than `FEWEST` samples of an axis, the value is that of all samples of this axis.
         """
         residual, classes = self._residual, self._class_of(self.samples)
         found = np.tile(np.sqrt(np.mean(residual**2, axis=0)), (len(CLASSES) + 1, 1))
@@ -100,11 +100,12 @@ class TorqueBands:
         )
 
     def _passing(self) -> FloatArray:
-        """Return `passing_nm` of model.yaml, the residual that changes with speed, (classes, n) [N m].
+        """Return the standard deviation of friction that the law does not model, by speed class, (classes, n) [N m].
 
+        It is `passing_nm` of model.yaml: the part of the residual that changes with speed, so more slowly than noise.
         Joints in the first (slowest) class may stick, so their residual contains more than sliding friction. The first
         class therefore has the larger of two values: that of the next class, and the excess of its friction over the
-        friction budget.
+        friction budget, the friction torque that the law allows.
         """
         of, how, classes = self.samples, self.samples.settings, self._class_of(self.samples)
         shares = passing_shares(of.time, self._residual, of.dq, classes, how.interval_s, how.cutoff_hz, len(self._left))
@@ -114,11 +115,22 @@ class TorqueBands:
         return passing
 
     def with_deviations(self, motion: Motion, model: ArmModel, samples: Samples) -> Motion:
-        """Return a predicted motion of these samples, completed with standard deviations."""
+        """Return a predicted motion, completed with the standard deviations of its torques.
+
+        Args:
+            motion: torques predicted for the samples.
+            model: model of the arm at the mount of the samples.
+            samples: samples of the motion.
+        """
         return replace(motion, deviations=self.deviations(model, samples))
 
     def deviations(self, model: ArmModel, samples: Samples) -> FloatArray:
-        """Return standard deviations of the torques predicted for samples of an arm at its mount, (N, n) [N m]."""
+        """Return the standard deviations of the torques predicted for samples, (N, n) [N m].
+
+        Args:
+            model: model of the arm at the mount of the samples.
+            samples: samples of any motion of the arm.
+        """
         left = np.take_along_axis(self._left, self._class_of(samples), axis=0)
         return np.asarray(np.sqrt(self._own(model, samples) + left**2))
 
@@ -134,7 +146,15 @@ class TorqueBands:
 
 
 def _by_class(squares: FloatArray, classes: NDArray[np.int64]) -> tuple[tuple[float, ...], ...]:
-    """Return the root mean square by class and axis of squared values (N, n); classes with few samples use all."""
+    """Return the root mean square in each speed class of each axis, (classes, n), from squares (N, n).
+
+    Args:
+        squares: squared values, (N, n), any unit.
+        classes: speed class of each sample and axis, from 0, (N, n).
+
+    Returns:
+        The values by class, then by axis. A class with fewer than `FEWEST` samples has the value of all samples.
+    """
     found = np.tile(squares.mean(axis=0), (len(CLASSES) + 1, 1))
     for k, axis in np.ndindex(found.shape):
         own = squares[classes[:, axis] == k, axis]

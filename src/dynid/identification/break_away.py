@@ -1,7 +1,7 @@
 """Friction of slow joints in excess of the friction budget, the friction torque that the law allows.
 
-A law without Stribeck friction, or without the bristles from which a joint has to break away, has too small a budget
-when motion starts. Uses of the budget as a bound, such as contact detection at rest, add the missing torque.
+If a law has no Stribeck friction and no bristle model of the break-away torque, its budget is too small when motion
+starts. Uses of the budget as a bound, such as contact detection at rest, add the missing torque.
 """
 
 import numpy as np
@@ -28,9 +28,10 @@ def beyond_budget(
     slow: NDArray[np.bool_],
     noise: FloatArray,
 ) -> FloatArray:
-    """Return the torque that is missing in the friction budget, (n,) [N m].
+    """Return the torque by which slow joints exceed the friction budget, (n,) [N m].
 
-    Budget, this torque and noise together bound friction in all slow samples except the share `EXCESS_SHARE`.
+    The budget is the friction torque that the law allows. Budget, returned torque and noise together bound the friction
+    in all slow samples except the share `EXCESS_SHARE`.
 
     Args:
         model: the arm.
@@ -41,7 +42,7 @@ def beyond_budget(
         noise: standard deviations of the model's torque errors for joints that are not slow, (n,) [N m].
 
     Returns:
-        Missing torque of at least 0; 0 for a joint without slow samples.
+        Torque of at least 0; 0 for a joint without slow samples.
     """
     links, still = of_kinds(base, OF_DRIVES, others=True), np.zeros_like(samples.dq)
     rubs = samples.tau - model.inverse_dynamics(samples.q, samples.dq, samples.ddq, links)

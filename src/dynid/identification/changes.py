@@ -1,4 +1,4 @@
-"""Changes between two identifications of one arm: base parameters that differ beyond their uncertainties."""
+"""Changes between two identifications of one arm: base parameters that differ significantly."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,15 @@ CONFIDENCE = 0.95  # probability that no change is reported if nothing changed
 
 @dataclass(frozen=True)
 class Change:
-    """One parameter before and after a change; `deviation` is the standard deviation of the difference."""
+    """One base parameter before and after a change of the arm.
+
+    Attributes:
+        name: name of the parameter.
+        unit: unit of all values.
+        before: value from the first identification.
+        after: value from the second identification.
+        deviation: standard deviation of the difference.
+    """
 
     name: str
     unit: str
@@ -31,7 +39,7 @@ class Change:
 def parameter_changes(
     before: BaseParameters, after: BaseParameters, unit: Callable[[str], str] = parameter_unit
 ) -> tuple[Change, ...]:
-    """Return the differences of two sets of base parameters that were identified from different data.
+    """Return the differences between two sets of base parameters that were identified from different data.
 
     Args:
         before: the first set, with a covariance.
@@ -54,10 +62,10 @@ def parameter_changes(
 
 
 def beyond_chance(changes: Sequence[Change], confidence: float = CONFIDENCE) -> tuple[Change, ...]:
-    """Return the changes that chance does not explain, the most significant first.
+    """Return the statistically significant changes, the most significant first.
 
-    If nothing changed, the result is empty with at least the probability `confidence`: all changes together share the
-    remaining probability (Bonferroni).
+    If the arm did not change, the result is empty with at least the probability `confidence`. This probability holds
+    for all changes together (Bonferroni correction).
     """
     most = float(ndtri(1.0 - 0.5 * (1.0 - confidence) / max(len(changes), 1)))
     found = [one for one in changes if abs(one.difference) > most * one.deviation]

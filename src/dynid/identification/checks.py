@@ -1,8 +1,8 @@
 """All checks that decide on the acceptance of a result: compared quantity, limit and text of each.
 
-A check is a row of one of the tables below; adding a row is enough to add a check. Its `id` is for programs and is
-stable, its `name` is for people, and `group` is the topic under which it is shown. A row reads facts, which are the
-measurements of one stage:
+A check is an entry of one of the tables below; adding an entry is enough to add a check. Its `id` is for programs and
+is stable, its `name` is for people, and `group` is the topic under which it is shown. A table's checks are applied to
+facts, which are the measurements of one stage:
 
     DATA                       raw signals of one recording
     FRICTION                   the regression: does the motion show friction well enough?
@@ -11,7 +11,8 @@ measurements of one stage:
     SETUP                      set-up unknowns that were estimated together with the parameters
     HELD_OUT                   the predicted torques of a held-out motion
 
-`campaign/checks.py` has further checks of campaigns; the demo has its own, too.
+Set-up unknowns are encoder zeros, tilt of the base, torque constants and a torque delay. `campaign/checks.py` has
+further checks of campaigns; the demo has its own, too.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -44,14 +45,14 @@ Measured = float | tuple[float, str] | None
 
 @dataclass(frozen=True)
 class Rule(Generic[Facts]):
-    """Definition of one check, before it is applied to facts.
+    """Definition of one check, which can be applied to the measurements ("facts") of one stage.
 
     Attributes:
         id: identifier of the check.
         group: topic of the check.
         name: name of the check; may hold fields of the facts, such as `{0.name}`.
         value: function that returns the compared value, alone or with a detail; None if the check does not apply.
-        limit: a number, a field of the settings by its path, or a function of the facts.
+        limit: a number, the path of a field of the settings, or a function of the facts.
         sense: how the value is compared with the limit.
         unit: unit of value and limit; "" if they have none.
         meaning: possible causes, in words, which are added to the detail of a failed check.
@@ -146,17 +147,19 @@ class Fitted(NamedTuple):
         settings: settings of the identification.
         samples: the fitted samples.
         estimate: the unconstrained estimate.
-        audit: audit of the result on fresh poses.
+        audit: smallest eigenvalue of the result's inertia matrix over poses drawn for this check.
         fit: torque errors of the result on the samples.
-        refined: 1.0 if a campaign's closed-loop refinement converged, else 0.0, and how it ended; None without a
+        refined: 1.0 if a closed-loop refinement converged, else 0.0, and how it ended, in words; None without a
             refinement.
-        pseudo_inertia: smallest pseudo-inertia eigenvalue of a campaign's result and its limit; None without a
-            campaign.
-        diagnosis: alternative interpretations of the data; None if the diagnosis did not run.
+        pseudo_inertia: smallest pseudo-inertia eigenvalue of a refined result, and its limit; None without a
+            refinement.
+        diagnosis: alternative interpretations of the data, such as a wrong sign or scale of a joint; None if the
+            diagnosis did not run.
         droop: largest excess of viscous friction identified from goal currents over that from present currents, (n,)
             [N m s/rad]; None if it is unknown.
-        pull: distance by which physical bounds moved the parameters; None if the standard deviations are not known.
-        steadiness: changes of the arm during the recordings; None if they were not searched.
+        pull: change of the parameters by the physical bounds, relative to their uncertainty; None if the standard
+            deviations are not known.
+        steadiness: changes of the arm during the recordings; None if the search for them did not run.
     """
 
     model: ArmModel
@@ -179,7 +182,7 @@ class Fitted(NamedTuple):
 
 
 class OneRegression(NamedTuple):
-    """A regression and the names of its axes."""
+    """A regression and the names of the joints that its axes belong to."""
 
     regression: Regression
     joints: Sequence[str]
@@ -189,7 +192,8 @@ def time_at_speed(one: OneRegression) -> Measured:
     """Return the shortest time [s] for which an axis moves faster than the settings' limit, and the name of this axis.
 
     The result is None if Coulomb friction is not estimated. A joint that hardly leaves standstill does not show its
-    friction. kappa(W) does not reveal this, because W has no column of Coulomb friction.
+    friction. The condition number of the regressor does not reveal this, because the regressor has no column of Coulomb
+    friction.
     """
     if one.regression.moving is None or not one.regression.has_coulomb_friction:
         return None
@@ -199,11 +203,11 @@ def time_at_speed(one: OneRegression) -> Measured:
 
 
 def friction_separability(one: OneRegression) -> Measured:
-    """Return the smallest separability of viscous from Coulomb friction, from 0 (none) to 1, with its parameter.
+    """Return the smallest separability of viscous from Coulomb friction, with the name of its viscous parameter.
 
-    Separability is the share of a viscous column of the regressor that Coulomb friction cannot reproduce. If a joint
-    moves at one speed only, its viscous torque FV dq and Coulomb torque FC sign(dq) are proportional. The result is
-    None if the model lacks one of the two kinds of friction.
+    Separability is the share of a viscous column of the regressor that Coulomb friction cannot reproduce, from 0 (none)
+    to 1. If a joint moves at one speed only, its viscous torque FV dq and Coulomb torque FC sign(dq) are proportional.
+    The result is None if the model lacks one of the two kinds of friction.
     """
     if one.regression.moving is None or not one.regression.has_coulomb_friction:
         return None
@@ -214,7 +218,10 @@ def friction_separability(one: OneRegression) -> Measured:
 
 
 def friction_settled(one: OneRegression) -> Measured:
-    """Return 1 if the friction fit converged, else 0, with a detail; None if no friction shape was fitted."""
+    """Return 1 if the iterative fit of the friction law converged, else 0, with a text about its last step.
+
+    The result is None if no friction shape was fitted to these data.
+    """
     joint_friction = one.regression.joint_friction
     if joint_friction is None or not joint_friction.fit.structure.terms or joint_friction.given:
         return None
@@ -224,7 +231,10 @@ def friction_settled(one: OneRegression) -> Measured:
 
 
 def torque_source_difference(found: Fitted) -> Measured:
-    """Return || W (phi_other - phi) || / || tau || for phi_other from the unused current; None if it was not recorded.
+    """Return the relative torque difference || W (phi_other - phi) || / || tau || between models of two currents.
+
+    phi was identified from the current that the settings choose (present or goal current), phi_other from the other one
+    of the two. A text comes with the difference. The result is None if the other current was not recorded.
 
     The regression uses measured or commanded currents, while the closed-loop refinement predicts commands. The
     parameters differ if a servo's current loop does not follow its goal, or if one of the currents has another unit,
@@ -250,7 +260,7 @@ def torque_source_difference(found: Fitted) -> Measured:
 def of_moving(errors: TorqueErrors) -> tuple[float, str]:
     """Return the relative torque error of joints in motion, and a text with the error that includes joints at rest.
 
-    The first error decides, because no model predicts the torque of a joint that sticks.
+    The check uses the error in motion, because no model predicts the torque of a joint that sticks.
     """
     return errors.moving, f"of joints in motion; {errors.relative:.3g} with those at rest"
 
@@ -258,7 +268,7 @@ def of_moving(errors: TorqueErrors) -> tuple[float, str]:
 def worst_joint(
     errors: TorqueErrors, joints: Sequence[str], limits: FloatArray | None, *, with_rest: bool = False
 ) -> Measured:
-    """Return the largest relative torque error of a joint, and its name; None if no joint moves.
+    """Return the largest relative torque error of a joint, and this joint's name; None if no joint moves.
 
     The error is divided by at least `NEGLIGIBLE` of the joint's torque limit, because the torque of an unloaded joint
     is mostly noise.
@@ -281,7 +291,10 @@ def worst_joint(
 
 
 def worst_dynamics(motion: Motion) -> Measured:
-    """Return the largest significant error of a joint's dynamic torque, with a sentence; None if none was computed."""
+    """Return the largest significant relative error of a joint's dynamic torque, with a sentence about it.
+
+    The dynamic torque is the torque without gravity and friction. The result is None if no such error was computed.
+    """
     if not motion.dynamics:
         return None
     worst = max(motion.dynamics, key=lambda one: one.judged)
@@ -289,13 +302,13 @@ def worst_dynamics(motion: Motion) -> Measured:
 
 
 def error_of_joints(key: str, of: str, facts: Callable[[Facts], Measured], *, with_rest: bool = False) -> Rule[Facts]:
-    """Return the rule about the worst joint's relative torque error.
+    """Return the rule that limits the relative torque error of the worst joint.
 
     Args:
         key: identifier of the check.
-        of: name of the data in the check's name.
+        of: name of the data, for the check's name.
         facts: function that returns the worst joint's error.
-        with_rest: use the limit for samples that include those at rest.
+        with_rest: use the limit for errors that include samples at rest.
     """
     name = "the same with samples at rest" if with_rest else "relative torque error of the worst joint"
     limit = f"acceptance.relative_joint_error{'_with_rest' if with_rest else ''}"
@@ -413,7 +426,12 @@ FITTED: tuple[Rule[Fitted], ...] = (
 
 
 def over_noise(key: str, of: str) -> Rule[Motion]:
-    """Return the rule about torque errors relative to the noise of the data."""
+    """Return the rule that limits the ratio of torque errors to the noise of the data.
+
+    Args:
+        key: identifier of the check.
+        of: name of the data, for the check's name.
+    """
     return Rule(
         key,
         "Prediction",

@@ -2,8 +2,8 @@
 
 ols, wls, huber, essential    base parameters without constraints
 closest                       standard parameters closest to a-priori ones (Gautier and Venture 2013, eq. 30)
-closest-essential             the same, moving essential parameters only (eq. 32)
-consistent, sequential        the fit among physically consistent models, all joints at once or
+closest-essential             like closest, but only essential parameters may change (eq. 32 there)
+consistent, sequential        the best fit with physically consistent parameters, all joints at once or
                               one after the other
 """
 
@@ -57,12 +57,12 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One line of the comparison.
+    """Line of the comparison table: the result of one estimator and its errors.
 
     Attributes:
         name: name of the estimator.
         seconds: computing time of the estimation [s].
-        failure: why there is no result; "" if there is one.
+        failure: reason for a failure; "" if there is a result.
         parameters: number of base parameters that are not zero.
         in_sample: torque errors on the fitted data.
         out_of_sample: torque errors on held-out data; None if there is none.
@@ -81,11 +81,11 @@ class Row:
 
     @property
     def feasible(self) -> bool:
-        """Whether M is positive definite at all sampled poses, or guaranteed to be."""
+        """Whether the inertia matrix is positive definite at all sampled poses, or guaranteed to be so."""
         return self.outcome is not None and (self.outcome.consistent or self.lambda_min > 0.0)
 
     def as_dict(self, joints: tuple[str, ...]) -> dict[str, Any]:
-        """Return the line as plain values, with errors by joint name."""
+        """Return the line of the comparison as plain values, with errors by joint name."""
         if self.outcome is None or self.in_sample is None:
             return {"failure": self.failure, "seconds": self.seconds}
         out = self.out_of_sample
@@ -104,7 +104,11 @@ class Row:
 
 
 def a_priori(robot: Robot, model: ArmModel, base: BaseParameters) -> StandardParameters | None:
-    """Return the robot's a-priori links with identified drives; None if the robot has no a-priori links."""
+    """Return a-priori standard parameters of the links, with the identified values of the drives.
+
+    The drives' values (friction and rotor inertia) come from `base`. The result is None if the robot's folder has no
+    a-priori parameters.
+    """
     values = nominal_standard(robot, model)
     if values is None:
         return None
@@ -113,7 +117,7 @@ def a_priori(robot: Robot, model: ArmModel, base: BaseParameters) -> StandardPar
 
 
 class Comparison:
-    """Estimators of one arm on one set of samples, judged on these samples and on held-out samples.
+    """Estimators of one arm, fitted to one set of samples, with errors on these and on held-out samples.
 
     Args:
         robot: the robot.
@@ -139,7 +143,7 @@ class Comparison:
         return (*sorted(ESTIMATORS), CLOSEST, CLOSEST_ESSENTIAL)
 
     def rows(self, names: Sequence[str] = ()) -> list[Row]:
-        """Return the comparison of the named estimators, or of all if no name is given.
+        """Return one line of the comparison for each named estimator, or for all estimators if no name is given.
 
         Raises:
             UnknownNameError: a name is not an estimator.

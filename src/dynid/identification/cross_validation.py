@@ -1,8 +1,8 @@
 """Cross-validation over time, for errors on unseen data without a held-out motion.
 
 Each block of time is predicted by a fit to all other blocks. The change of a least-squares fit by the omission of a
-block follows from the rows of that block alone. With R'R = X'X of all weighted rows, P = R^-T X_b' X_b R^-1 of the rows
-of the block, and their residuals r_b,
+block follows from the rows of that block alone, one row per sample and joint. With R'R = X'X of all weighted rows,
+P = R^-T X_b' X_b R^-1 of the rows of the block, and their residuals r_b,
 
     theta_without - theta = -(X'X - X_b' X_b)^-1 X_b' r_b = -R^-1 (I - P)^-1 R^-T X_b' r_b
 
@@ -31,7 +31,7 @@ DOMINANT = 0.7  # least correlation of a named parameter's estimate with such a 
 
 
 class CrossValidation(NamedTuple):
-    """Fitted motions, predicted block by block without the block itself.
+    """Fitted motions in which each block of time is predicted by a fit to all other blocks.
 
     Attributes:
         motions: motions with these predictions, of kind "cross-validated".
@@ -43,7 +43,7 @@ class CrossValidation(NamedTuple):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Note that names the parameters that one block alone determines; () if there are no such parameters."""
+        """Note that names the parameters that one block of time alone determines; () if there are none."""
         if not self.alone:
             return ()
         return (
@@ -53,12 +53,12 @@ class CrossValidation(NamedTuple):
 
 
 def cross_validated(motions: Sequence[Motion], portions: Sequence[Portion], regression: Regression) -> CrossValidation:
-    """Return the cross-validation of fitted motions.
+    """Return the cross-validation over time of fitted motions.
 
     Args:
-        motions: fitted motions with the torques of the result.
-        portions: the fitted portions, in the same order.
-        regression: the regression of all their samples.
+        motions: fitted motions with the torques that the result predicts.
+        portions: the fitted portions of recordings, in the order of the motions.
+        regression: the regression of the samples of all portions.
     """
     ends = np.cumsum([len(one.samples) for one in portions])
     folds = _Folds.of(regression)
@@ -82,16 +82,19 @@ def cross_validated(motions: Sequence[Motion], portions: Sequence[Portion], regr
 
 @dataclass(frozen=True, eq=False)
 class _Folds:
-    """Weighted rows of a regression and their QR triangle, from which fits without some of the rows follow.
+    """Linearised least-squares problem of a regression, from which fits without some of the rows follow.
+
+    A row is the torque equation of one joint at one sample. The problem may have more rows than samples: those of
+    standing states follow those of sliding states.
 
     Attributes:
-        names: names of the free base parameters, with "" for each free friction parameter before them, (k,).
-        free: mask of the columns of the regression that are not at a bound.
-        R: QR triangle of all weighted rows in the free columns, (k, k).
+        names: names of the free base parameters, after one "" for each free friction parameter, (k,).
+        free: mask of the columns of the regression whose parameters are not at a bound.
+        R: R factor of the QR decomposition of all weighted rows, in the free columns, (k, k).
         columns: columns of all rows, (rows, n, all columns).
         weights: weights of all rows, (rows, n).
         residual: weighted residuals, (rows, n).
-        judged: columns of all states, (N, n, all columns).
+        judged: columns that predict the torques of all samples, (N, n, all columns).
     """
 
     names: tuple[str, ...]
@@ -104,7 +107,7 @@ class _Folds:
 
     @classmethod
     def of(cls, regression: Regression) -> "_Folds":
-        """Return the rows of a regression, at its solution with its own row weights."""
+        """Return the weighted least-squares problem of a regression, with the residuals of its solution."""
         solution, n, size = regression.weighted_solution, regression.axes, regression.friction_size
         inside = np.diag(solution.inverse) > 0.0  # false for base parameters at a bound; other friction there is absent
         free = np.concatenate([solution.sliding[:size], np.ones(len(regression.names), dtype=bool)])
@@ -129,7 +132,7 @@ class _Folds:
 
         Args:
             block: indices of the samples in the block, (M,).
-            count: number of samples; rows of standing states, if any, follow those of sliding ones.
+            count: number of all samples, which is the period with which a sample's rows repeat in `columns`.
 
         Returns:
             The change, (M, n) [N m], and a mask (k,) of the parameters that the block alone determines.

@@ -1,4 +1,4 @@
-"""Base parameters that the data determine within 10 %."""
+"""Base parameters that the data determine: those with a 95 % confidence interval of at most +-10 % of the value."""
 
 from typing import NamedTuple
 
@@ -13,18 +13,18 @@ DECREASING_TERMS = ("fs", "kms", "kes")  # friction coefficients of terms that d
 
 
 class Determined(NamedTuple):
-    """Names of the base parameters that the data determine, and of the others."""
+    """Names of the base parameters that the data determine within 10 %, and names of all other base parameters."""
 
     determined: tuple[str, ...]
     others: tuple[str, ...]
 
     @classmethod
     def of(cls, base: BaseParameters, friction: FrictionLaw | None) -> "Determined | None":
-        """Return the parameters with a 95 % interval within 10 % of the value, and the others; None without covariance.
+        """Return which base parameters the data determine; None if their covariance is not known.
 
-        Viscous friction does not count as determined if the joint's friction law also has a term that decreases with
-        speed. This decrease is nearly linear over the speeds of a motion, so both terms may be wrong while their sum
-        is right.
+        A parameter is determined if its 95 % confidence interval is at most +-10 % of its value. Viscous friction does
+        not count as determined if the joint's friction law also has a term that decreases with speed. This decrease is
+        nearly linear over the speeds of a motion, so both terms may be wrong while their sum is right.
 
         Args:
             base: base parameters with their covariance.

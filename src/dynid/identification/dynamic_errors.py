@@ -13,8 +13,8 @@ remains after all groups are fitted, corrected for the noise that this fit absor
 larger at some times than at others, so their covariance is also estimated from windows of time, and the larger result
 is used. The expected error of a correct model is therefore known for any motion and noise.
 
-A single event must not cause the refusal of a model. So the error is also computed without each of `BLOCKS` blocks of
-time, and the smallest error counts.
+A single event, such as a bump, must not cause the refusal of a model. The data are divided into `BLOCKS` blocks of
+time, and the error is also computed after omission of each single block. The smallest of these errors counts.
 """
 
 from dataclasses import dataclass
@@ -47,15 +47,19 @@ SEPARATE = 1e-2  # relative singular value of a group's columns, below which a d
 
 @dataclass(frozen=True)
 class DynamicError:
-    """Error of the dynamic part of one joint's predicted torque, relative to the dynamic torque.
+    """Error of the dynamic part of one joint's predicted torque; all values are relative to the joint's dynamic torque.
+
+    The dynamic part is the torque without gravity and friction. A parameter group is the rotor, the inertia or the
+    first moments of one link. The error of a group is the torque residual that a change of its parameters would
+    explain.
 
     Attributes:
         joint: index of the joint, from 0.
         group: description of the parameter group whose error is most significant.
-        error: error of that group, relative to the dynamic torque.
+        error: error of that group.
         expected: root mean square of this error if there is noise alone.
-        noise: value that noise alone exceeds once in a thousand cases.
-        shown: largest such value of all groups, below which errors are not visible.
+        noise: error that noise alone exceeds once in a thousand cases.
+        shown: largest `noise` of all groups of this joint; smaller errors may not be visible.
     """
 
     joint: int
@@ -67,19 +71,19 @@ class DynamicError:
 
     @property
     def sure(self) -> float:
-        """Part of the error that exceeds the noise."""
+        """Part of the error in excess of the noise, relative to the dynamic torque."""
         return max(self.error - self.noise, 0.0)
 
     @property
     def judged(self) -> float:
-        """Part of the error beyond the noise, reduced if the noise exceeds `VISIBLE`.
+        """Part of the error in excess of the noise, reduced if the noise exceeds `VISIBLE`.
 
         The reduction has the same effect as a limit that grows with the noise.
         """
         return self.sure * min(1.0, VISIBLE / max(self.noise, np.finfo(float).tiny))
 
     def sentence(self, name: str) -> str:
-        """Return a sentence with the error of the joint of this name."""
+        """Return a sentence about the error of this joint; `name` is the joint's name."""
         times = self.error / max(self.expected, np.finfo(float).tiny)
         return (
             f"{name}: {self.group} looks off by {100 * self.error:.3g} % of the dynamic torque, {times:.2g} times what "
@@ -90,7 +94,9 @@ class DynamicError:
 def dynamic_errors(
     model: ArmModel, samples: Samples, phi: BaseParameters, friction: FrictionLaw | None, slow_rad_s: float
 ) -> tuple[DynamicError, ...]:
-    """Return the error of the dynamic part of a model's prediction for each joint that shows it.
+    """Return the error of the dynamic part of the predicted torque, for each joint whose motion shows it.
+
+    The dynamic part is the torque without gravity and friction.
 
     Args:
         model: the arm, at the mount of the samples.
@@ -109,7 +115,17 @@ def dynamic_errors(
 def _of_joint(
     rows: DynamicRows, joint: int, groups: tuple[ParameterGroup, ...], interval_s: float
 ) -> DynamicError | None:
-    """Return the error of one joint; None if it hardly moves or has no dynamic torque."""
+    """Return the error of the dynamic part of one joint's predicted torque.
+
+    Args:
+        rows: torque residuals and regressor columns of all joints in sliding states.
+        joint: index of the joint, from 0.
+        groups: parameter groups, one of which may explain the residual.
+        interval_s: time between samples [s].
+
+    Returns:
+        The error; None if the joint slides in too few samples or has no dynamic torque.
+    """
     counts = (rows.share[:, joint] >= SLIDING_SHARE).astype(float)[:, None]
     spanned = _basis(np.hstack([rows.friction[:, joint], rows.gravity[:, joint]]) * counts, SAME)
     whole = rows.dynamic[:, joint] * counts
@@ -143,7 +159,7 @@ def _of_joint(
 def _quantile(covariance: FloatArray, freedom: int) -> tuple[float, float]:
     """Return the root mean square of a normal vector's length, and the length exceeded with probability `CHANCE`.
 
-    The squared length follows an F distribution by Satterthwaite's approximation.
+    The squared length is assumed to follow an F distribution (Satterthwaite's approximation).
 
     Args:
         covariance: covariance of the vector, (k, k), any unit.
@@ -156,9 +172,14 @@ def _quantile(covariance: FloatArray, freedom: int) -> tuple[float, float]:
 
 
 def _without_event(Q: FloatArray, left: FloatArray) -> float:
-    """Return the smallest || x || [N m] of fits Q x ~ left (N,): of all rows, and without each of `BLOCKS` time blocks.
+    """Return the smallest norm || x || [N m] of several least-squares fits Q x ~ left.
 
-    A block that contains most of a direction of Q is never left out.
+    The first fit uses all N samples. Each of the others omits one of `BLOCKS` blocks of time, which may contain an
+    event. A block that contains most of a direction of Q is never omitted.
+
+    Args:
+        Q: orthonormal basis, (N, k).
+        left: torque residual, (N,) [N m].
     """
     x = Q.T @ left
     sizes = [float(np.linalg.norm(x))]
@@ -171,14 +192,15 @@ def _without_event(Q: FloatArray, left: FloatArray) -> float:
 
 
 def _without(basis: FloatArray, values: FloatArray) -> FloatArray:
-    """Return values (N, ...), any unit, minus their projection on an orthonormal basis (N, k)."""
+    """Return values (N, ...), any unit, minus their projection on the space of an orthonormal basis (N, k)."""
     return np.asarray(values - basis @ (basis.T @ values))
 
 
 def _basis(columns: FloatArray, least: float) -> FloatArray:
-    """Return an orthonormal basis (N, k) of unit-length columns, without singular values below `least`.
+    """Return an orthonormal basis (N, k) of the space of columns (N, m).
 
-    Columns whose length is only rounding relative to the longest one are left out.
+    The columns are scaled to unit length. Directions with relative singular values below `least` are omitted. So are
+    columns whose length is only rounding relative to the longest one.
     """
     sizes = np.linalg.norm(columns, axis=0)
     shown = sizes > ROUNDING * sizes.max(initial=0.0)

@@ -1,8 +1,8 @@
-"""Rows of torque residuals and of the columns of dynamics, gravity and friction, for sliding states only.
+"""Torque residuals and regressor columns of dynamics, gravity and friction, for sliding states only.
 
 A joint that sticks bears any torque within its static friction. A low-pass spreads this torque to neighbouring samples
-near a reversal, where the acceleration is largest. So the rows of states near standstill are set to zero in all signals
-before the low-pass, as in the fit of friction (`estimators.gear_rows`).
+near a reversal, where the acceleration is largest. So the values of states near standstill are set to zero in all
+signals before the low-pass, as in the fit of friction (`estimators.gear_rows`).
 """
 
 from typing import NamedTuple
@@ -24,7 +24,9 @@ LOAD_SPEEDS_RAD_S = (0.15, 0.5)
 
 
 class DynamicRows(NamedTuple):
-    """Rows of samples from sliding states only; k is the number of parameters of links and rotors.
+    """Torque residuals and regressor columns of samples, from sliding states only.
+
+    k is the number of base parameters of links and rotors.
 
     Attributes:
         residual: measured minus predicted torques, (N, n) [N m].
@@ -32,7 +34,7 @@ class DynamicRows(NamedTuple):
         dynamic: derivatives of that part with respect to the parameters of links and rotors, (N, n, k) [SI].
         gravity: derivatives of the gravity torques with respect to the same parameters, (N, n, k) [SI].
         friction: functions of speed and load that may be terms of friction, with unit coefficients, (N, n, f).
-        share: share of sliding states in each row, (N, n), from 0 to 1.
+        share: fraction of each low-passed sample that comes from sliding states, (N, n), from 0 to 1.
     """
 
     residual: FloatArray
@@ -51,7 +53,15 @@ def of_links(model: ArmModel) -> FloatArray:
 def dynamic_rows(
     model: ArmModel, samples: Samples, phi: BaseParameters, friction: FrictionLaw | None, slow_rad_s: float
 ) -> DynamicRows:
-    """Return the rows of samples for a model's prediction; joints slower than `slow_rad_s` [rad/s] may stick."""
+    """Return the torque residuals and regressor columns of samples for a model's prediction, from sliding states only.
+
+    Args:
+        model: the arm, at the mount of the samples.
+        samples: samples with measured torques.
+        phi: base parameters of the prediction.
+        friction: friction law in addition to the base parameters; None if there is none.
+        slow_rad_s: speed below which joints may stick [rad/s].
+    """
     if not samples.fine:
         slides = in_motion(samples.dq).astype(float)
         rows = _rows(model, samples, samples.tau, samples.tau, slides, phi, friction, None)
@@ -74,7 +84,18 @@ def _rows(
     friction: FrictionLaw | None,
     step_s: float | None,
 ) -> tuple[FloatArray, ...]:
-    """Return the first five fields of `DynamicRows` for states (M, n) in SI units, before any low-pass."""
+    """Return the first five fields of `DynamicRows` for states (M, n) in SI units, before any low-pass.
+
+    Args:
+        model: the arm.
+        states: states on a fine grid, or samples.
+        measured: measured torques, (M, n) [N m].
+        guess: torques from which the solution for load-dependent friction starts, (M, n) [N m].
+        slides: 1 for sliding states, else 0, (M, n).
+        phi: base parameters.
+        friction: friction law in addition to the base parameters; None if there is none.
+        step_s: time between states on the fine grid [s]; None for samples.
+    """
     q, dq, ddq = states.q, states.dq, states.ddq
     still, own = np.zeros_like(dq), of_links(model)
     links = model.inverse_dynamics(q, dq, ddq, phi)

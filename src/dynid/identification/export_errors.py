@@ -1,8 +1,8 @@
 """Held-out torque errors of the exported files, compared with those of the model they were made from.
 
 A file with two friction values per joint predicts less accurately than the whole friction law, and a URDF has no rotor
-inertias. Each file is therefore read back as a simulator would read it, and used to predict the recordings that judge
-the model. The header of the file states the resulting error.
+inertias. Each file is therefore read back as a simulator would read it, and predicts the torques of the held-out
+recordings. The header of the file states the resulting error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,12 +39,18 @@ def exported_models(
 
 
 def predicted_by(models: Mapping[str, Model], portions: Sequence[Portion]) -> dict[str, tuple[Motion, ...]]:
-    """Return the torques that each model predicts for portions of recordings, by the model's name."""
+    """Return the torques that each model predicts for portions of recordings, by the model's name in `models`."""
     return {name: tuple(predict(model, one) for one in portions) for name, model in models.items()}
 
 
 def errors_of(judged: Mapping[str, Sequence[Motion]]) -> tuple[ExportError, ...]:
-    """Return each file's torque errors on held-out motions: of all motions together, then of each of several."""
+    """Return each file's torque errors on held-out motions.
+
+    The first entry of a file is the error over all motions together. One entry per motion follows if there are several.
+
+    Args:
+        judged: predictions of the held-out motions, by file name.
+    """
     found = []
     for file, motions in judged.items():
         parts = [("", motions), *((one.name, [one]) for one in motions)] if len(motions) > 1 else [("", motions)]
@@ -56,7 +62,10 @@ def errors_of(judged: Mapping[str, Sequence[Motion]]) -> tuple[ExportError, ...]
 
 
 def error_sentences(errors: Sequence[ExportError]) -> dict[str, str]:
-    """Return the sentence about its torque error for the header of each exported file, by file name."""
+    """Return a sentence about the held-out torque error of each exported file, by file name.
+
+    The sentence is for the header of the file. Without errors, it states that no recording was held out.
+    """
     first: dict[str, ExportError] = {}
     for one in errors:
         first.setdefault(one.file, one)

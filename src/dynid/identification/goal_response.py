@@ -46,7 +46,7 @@ class GoalResponse:
         )
 
     def as_dict(self) -> dict[str, object]:
-        """Return all fields as plain values, gains by kind."""
+        """Return all fields as plain values, with position and velocity gains in separate lists."""
         return {
             "delay_s": self.delay_s,
             "deviation_s": self.deviation_s,
@@ -57,12 +57,12 @@ class GoalResponse:
 
 
 def first_response(recordings: Iterable[Signals]) -> GoalResponse | None:
-    """Return the response in the first recording that holds goals and is long enough; None if there is none."""
+    """Return the goal response in the first recording that contains goals and is long enough; None if there is none."""
     return next((found for one in recordings if (found := goal_response(one)) is not None), None)
 
 
 def goal_response(signals: Signals) -> GoalResponse | None:
-    """Return the response of servos to the goals of a recording; None if it holds no goals or is too short.
+    """Return the response of servos to the goals of a recording; None if it contains no goals or is too short.
 
     Args:
         signals: signals of the recording, with the delay of its torques.
@@ -87,7 +87,20 @@ def goal_response(signals: Signals) -> GoalResponse | None:
 def _laws(
     signals: Signals, time: FloatArray, q: FloatArray, dq: FloatArray, tau: FloatArray, delays: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return each joint's share of unexplained variance, (K, n), and its gains, (K, n, 3) [SI], for K delays [s]."""
+    """Fit the position-control law tau = k_p (g - q) + k_d dq + k_0 of each joint for each of K assumed goal delays.
+
+    Args:
+        signals: signals of the recording, which contain goals.
+        time: times at which the law is fitted, (N,) [s].
+        q: positions, (N, n) [rad].
+        dq: velocities, (N, n) [rad/s].
+        tau: torques, (N, n) [N m].
+        delays: assumed delays of the goals, (K,) [s].
+
+    Returns:
+        Share of the torques' variance that the law does not explain, (K, n), and the gains k_p, k_d and k_0, (K, n, 3)
+        [SI].
+    """
     assert signals.goal is not None
     left, gains = np.ones((len(delays), q.shape[1])), np.zeros((len(delays), q.shape[1], 3))
     for i in range(q.shape[1]):

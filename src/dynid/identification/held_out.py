@@ -1,4 +1,4 @@
-"""Validation of a model on recordings that it was not identified from (paper VI-C)."""
+"""Validation of a model on recordings that it was not identified from (arXiv:2605.15949, section VI-C)."""
 
 from collections.abc import Mapping as Named
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ class HeldOut:
         notes: remarks about the recordings.
         torques: sentences about the torque constants that the recorded torques are based on.
         simulated: names of the recordings of a simulated arm.
-        other_models: predictions of other models for the same rows, by model name.
+        other_models: predictions of other models for the same samples, by model name.
     """
 
     joint_names: tuple[str, ...]
@@ -73,7 +73,7 @@ def validate(
     fitted: Samples | None = None,
     other_models: Named[str, Model] = MappingProxyType({}),
 ) -> HeldOut:
-    """Return the predicted torques of recordings, and the checks of their errors.
+    """Return the torques that a model predicts for held-out recordings, and the checks of their errors.
 
     Args:
         model: the model that predicts, at the mount of each recording.
@@ -82,9 +82,9 @@ def validate(
         interval_s: sampling interval [s]; None is that of the settings.
         mapping: meaning of the columns of CSV files, or of the topics and units of bags and data sets.
         bands: source of standard deviations for the predictions; None gives predictions without them.
-        fitted: samples that the model was fitted to, so that recordings that repeat their motion are noted; None if
-            they are not known.
-        other_models: other models that predict the same rows, by name; they are not judged.
+        fitted: samples that the model was fitted to; a recording that repeats their motion is noted. None if they are
+            not known.
+        other_models: other models that predict the same samples, by name; no check uses their errors.
 
     Raises:
         InputNotFoundError, DataError: a recording cannot be used or has other torque constants, or two recordings have

@@ -1,4 +1,4 @@
-"""Identification by any method: regression, joint closed-loop refinement, or the paper's campaign.
+"""Identification by any method: regression, joint closed-loop refinement, or the campaign of arXiv:2605.15949.
 
     result = identify(robot, bags, method="closed-loop")
 
@@ -57,21 +57,24 @@ def identify(
         recordings: one or several of: bags, CSV files, LeRobot data sets, folders of them, recordings that were already
             read or made from arrays.
         method: "regression"; "closed-loop", the joint refinement of the regression's model on all bags; or "campaign",
-            the paper's method: every bag at every sampling interval, then the best of the central models. The last two
-            need bags of dynid's recorder, with reference, commands and gains.
-        validation: recordings that judge the result; those of a campaign also choose its representative.
+            the method of arXiv:2605.15949: every bag at every sampling interval, then the best of the central models.
+            The last two need bags of dynid's recorder, with reference, commands and gains.
+        validation: held-out recordings for the checks of the result; those of a campaign also choose its
+            representative.
         settings: settings of the identification; None reads the robot's identification.yaml.
         progress: function that is called with the name of each stage as it starts, and with each finished bag of a
             campaign.
         mapping: meaning of the columns of CSV files, or of the topics and units of bags and data sets: a mapping, its
             content as a dict, the file that holds it, or one of each kind.
         validation_mapping: mapping of held-out recordings; None is `mapping`.
-        held_out_share: share of each recording's time, at its end, that judges a regression instead of being fitted.
-        setup: unknowns of the set-up that a regression estimates, in the words of `setup.choose`; () estimates none.
+        held_out_share: share of each recording's time, at its end, that a regression does not fit but is checked on.
+        setup: unknowns of the set-up that a regression estimates, in the words of `setup.choose`, such as "tilt" or
+            "zero:JOINT"; () estimates none.
         span: start and end [s] of the part of each recording that a regression uses; None is the recording's own.
         processes: number of processes that read and reduce recordings, or run a campaign; 0 is one per core. None is
             this process alone for a regression, and one per core for a campaign.
-        dask: Dask cluster that does this work of a regression: its scheduler's address, or "local" to start one.
+        dask: Dask cluster that reads and reduces the recordings of a regression: its scheduler's address, or "local" to
+            start one.
         keep: folder of finished work of a regression whose recordings exceed the memory; an interrupted identification
             resumes from there. None keeps no work.
         runs: folder in which a campaign stores and looks up its finished runs, so that it can be resumed;
@@ -160,10 +163,10 @@ def _refine(
 
 
 def _loop_of(source: Recording) -> DriverRecording:
-    """Return the recorded closed loop of a recording.
+    """Return the recorded closed loop of a recording: states, references, commands and gains.
 
     Raises:
-        DataError: the recording holds no closed loop.
+        DataError: the recording contains no closed loop.
     """
     if source.driver is None:
         refuse_open(source.path, ROWS_ALONE)

@@ -1,8 +1,8 @@
 """Prior of the base parameters: the robot's nominal values, each with a standard deviation as large as the value.
 
-Slow recordings may leave parameters undetermined that faster ones would determine. If held-out torques judge the
-result, these values replace such parameters. Their standard deviations stay as large as the values, so the result
-states that they are not determined.
+Slow recordings may leave parameters undetermined that faster ones would determine. If the result is checked on held-out
+torques, the nominal values replace such parameters. Their standard deviations stay as large as the values, so the
+result states that they are not determined.
 """
 
 from collections.abc import Sequence
@@ -36,16 +36,24 @@ def nominal_prior(robot: Robot, model: ArmModel) -> BaseParameters | None:
 
 @dataclass(frozen=True, eq=False)
 class _WithPrior:
-    """Reader of a recording's signals that adds the prior of the parameters."""
+    """Function that returns a recording's signals together with a prior of the base parameters.
+
+    Attributes:
+        source: the recording.
+        prior: base parameters with a covariance.
+    """
 
     source: Recording
     prior: BaseParameters
 
     def __call__(self, settings: IdentificationSettings) -> Signals:
-        """Return the signals with the prior."""
+        """Return the recording's signals with the prior of the base parameters."""
         return replace(self.source.signals(settings), prior=self.prior)
 
 
 def with_prior(sources: Sequence[Recording], prior: BaseParameters) -> list[Recording]:
-    """Return the recordings with a prior of the base parameters, which their regressions include."""
+    """Return copies of the recordings whose signals carry a prior of the base parameters.
+
+    The regressions of these recordings include the prior.
+    """
     return [replace(one, signals=_WithPrior(one, prior)) for one in sources]

@@ -1,7 +1,8 @@
-"""Pipeline from recordings to a judged model: preprocess, estimate, project, audit, validate and judge.
+"""Pipeline from recordings to a model with a verdict: preprocess, estimate, project, audit, validate and check.
 
-The projection gives the closest physically consistent model. Each stage is a module of its own; this file joins them
-and collects their checks into one verdict.
+The projection gives the closest physically consistent model. The audit searches the smallest eigenvalue of the inertia
+matrix over all poses. Each stage is a module of its own; this file joins them and collects their checks into one
+verdict.
 """
 
 import json
@@ -102,7 +103,7 @@ class Identification:
         model: geometry, structure and mount that the parameters belong to.
         estimate: the unconstrained estimate.
         consistent: the physically consistent model, which is the result.
-        audit: smallest eigenvalue of the result's inertia matrix on fresh poses.
+        audit: smallest eigenvalue of the result's inertia matrix over poses drawn for this check.
         friction: friction law in addition to the base parameters; None if such friction is ignored.
         fit: torque errors of the result on the fitted data.
         motions: measured and predicted torques of every recording, held-out or cross-validated recordings first.
@@ -113,17 +114,18 @@ class Identification:
         source: how the result was made, in words.
         diagnosis: possible faults of the data.
         steadiness: changes of the arm during its recordings.
-        sources: path, SHA-256 and use of each recording.
+        sources: path, SHA-256 and use ("fitted" or "held out") of each recording.
         mapping_of_bags: mappings of bags of other software, by their use, as plain values; {} if there are none.
         notes: remarks for the reader of the result.
         simulated: names of the recordings of a simulated arm.
-        setup: estimated unknowns of the set-up; the model is that of the arm after their correction.
-        motion_history: judgements and end of an adaptive run, for the report; {} for other motions.
+        setup: estimated unknowns of the set-up (encoder zeros, tilt of the base, torque constants, torque delay); the
+            model is that of the arm after their correction.
+        motion_history: segments, checks on the way and end of an adaptive run, for the report; {} for other motions.
         deviations: standard deviations of predicted torques; None if they were not computed.
         exports: held-out torque errors of model.yaml, MJCF and URDF; () if no recording was held out.
         method: name of the method.
         stages: stages of the method before the result, the unconstrained estimate first.
-        rows: how the regression's rows were made, in words; "" for a campaign.
+        rows: how the regression's equations were made from the recordings, in words; "" for a campaign.
         goals: response of servos in position control to their goals; None if goals were not recorded.
         refinement: how a closed-loop refinement ended, in words; "" without one.
         campaign: files that a campaign adds to the result; None for other methods.
@@ -165,12 +167,12 @@ class Identification:
 
     @property
     def base(self) -> BaseParameters:
-        """Resulting base parameters."""
+        """Base parameters of the result."""
         return self.consistent.base
 
     @property
     def standard(self) -> StandardParameters:
-        """Resulting standard parameters."""
+        """Standard parameters of the result, including its friction."""
         return with_friction(self.consistent.standard, self.friction)
 
     @property
@@ -180,12 +182,12 @@ class Identification:
 
     @property
     def validations(self) -> tuple[Motion, ...]:
-        """Motions of held-out recordings, which judge the result."""
+        """Motions of held-out recordings, on which the result is checked."""
         return tuple(one for one in self.motions if one.kind == "held out")
 
     @property
     def cross_validations(self) -> tuple[Motion, ...]:
-        """Fitted motions, predicted block by block without the block itself; () if a motion was held out."""
+        """Fitted motions whose blocks of time are each predicted from all other blocks; () if a motion was held out."""
         return tuple(one for one in self.motions if one.kind == "cross-validated")
 
     def model_file(self) -> ModelFile:
@@ -244,7 +246,10 @@ class Identification:
 
     @property
     def suspicions(self) -> tuple[str, ...]:
-        """Possible faults, the likeliest first: efforts that are no motor torques, changes of the arm, other faults."""
+        """Sentences about possible faults of the recordings.
+
+        Efforts that are not motor torques come first, then changes of the arm, then other faults.
+        """
         changes = self.steadiness.beyond(self.settings.acceptance.change_of_arm)
         held = () if self.verdict.accepted else tuple(note for note in self.notes if HELD in note)
         return tuple(dict.fromkeys((*held, *self.diagnosis.of_efforts, *changes, *self.diagnosis.sentences)))
@@ -287,7 +292,7 @@ class Identification:
         return json.dumps(self.verdict.as_dict())
 
     def summary(self) -> dict[str, Any]:
-        """Return the verdict, the relative torque errors in and out of sample, and the basis of the result."""
+        """Return the verdict, the relative torque errors on fitted and on unseen data, and how the result was made."""
         joints = self.robot.joint_names
         errors: dict[str, Any] = {"in_sample": relative_errors(self.fit, joints)}
         for key, judges in (("out_of_sample", self.validations), ("cross_validated", self.cross_validations)):
@@ -312,7 +317,7 @@ class Identification:
 def nominal_standard(robot: Robot, model: ArmModel) -> FloatArray | None:
     """Return the robot's nominal standard parameters (s,) [SI]; None if its folder has none.
 
-    The second stage of the consistent projection stays close to them.
+    The second stage of the projection to physically consistent parameters stays close to them.
     """
     path = robot.folder / robot.file.simulation.standard_parameters
     return load_standard(path, model.mdh, model.regrouping.standard).values if path.is_file() else None
@@ -341,21 +346,22 @@ def identify(
         robot: the robot of all recordings.
         recordings: one or several of: bags, CSV files, LeRobot data sets, folders of them, recordings that were already
             read or made from arrays.
-        validation: recordings that judge the result.
+        validation: held-out recordings, on which the result is checked.
         settings: settings of the identification; None reads the robot's identification.yaml.
         progress: function that is called with the name of each stage as it starts.
         mapping: meaning of the columns of CSV files, or of the topics and units of bags and data sets: a mapping, its
             content as a dict, the file that holds it, or one of each kind.
         validation_mapping: mapping of held-out recordings; None is `mapping`.
-        held_out_share: share of each recording's time, at its end, that judges the fit instead of being fitted.
-        setup: unknowns of the set-up to estimate, in the words of `setup.choose`; () estimates none.
+        held_out_share: share of each recording's time, at its end, that is not fitted and on which the fit is checked.
+        setup: unknowns of the set-up to estimate, in the words of `setup.choose`, such as "tilt" or "zero:JOINT"; ()
+            estimates none.
         span: part of the time of each recording that is used.
         refine: function that refines the estimate; the result is then the consistent model closest to the refined
             parameters.
         spread: map function, such as that of a process pool, that reads folders and reduces recordings that exceed the
             memory.
-        keep: folder of finished work on those recordings, from which an interrupted identification resumes; None keeps
-            no work.
+        keep: folder of finished work on recordings that exceed the memory, from which an interrupted identification
+            resumes; None keeps no work.
 
     Raises:
         InputNotFoundError, DataError: a recording cannot be used; the message gives the reason.
@@ -469,7 +475,14 @@ def identify(
 def _estimated(
     robot: Robot, sources: Sequence[Recording], *, settings: IdentificationSettings, progress: Progress, **how: Any
 ) -> tuple[Prepared, ArmModel, Samples, Estimate]:
-    """Return the prepared recordings, the arm with its set-up, the samples, and the estimate from them.
+    """Return the prepared recordings, the arm with its estimated set-up, the samples, and the estimate from them.
+
+    Args:
+        robot: the robot.
+        sources: the recordings.
+        settings: settings of the identification.
+        progress: function that is called with the name of each stage as it starts.
+        how: further arguments of `prepare`.
 
     Raises:
         UndeterminedError: the recordings do not determine all parameters.
@@ -485,14 +498,17 @@ def _estimated(
 def _with_open_parameters(
     robot: Robot, settings: IdentificationSettings, sources: Sequence[Recording], how: Callable[..., Any], judged: bool
 ) -> tuple[Sequence[Recording], tuple[str, ...], tuple[Prepared, ArmModel, Samples, Estimate]]:
-    """Return recordings, notes and estimate; nominal values replace parameters that averaged rows do not determine.
+    """Return the estimate from recordings; nominal values replace parameters that averaged rows do not determine.
 
     Args:
         robot: the robot.
         settings: settings of the identification.
         sources: the recordings.
         how: function that applies `_estimated` to recordings.
-        judged: whether held-out torques judge the result; if not, no nominal value may be used.
+        judged: whether the result is checked on held-out torques; if not, no nominal value may be used.
+
+    Returns:
+        The recordings, with a prior of nominal values if it was needed; notes about this; and the result of `how`.
 
     Raises:
         UndeterminedError: the recordings do not determine all parameters, and nominal values may not replace them.
@@ -517,9 +533,18 @@ def _of_all_recordings(
     keep: Path | None,
     progress: Progress,
 ) -> tuple[Estimate, tuple[str, ...]]:
-    """Return the estimate from all recordings, including those that exceed the memory, with notes.
+    """Return the estimate from all recordings, including those that exceed the memory, and notes about it.
 
     The standard deviations are increased by the uncertainty due to a low row rate, see `row_rate`.
+
+    Args:
+        ready: the prepared recordings, which fit in memory.
+        model: the arm.
+        estimate: estimate from the prepared recordings.
+        held_out_share: share of each recording's time, at its end, that is not fitted.
+        spread: map function that reads and reduces the recordings.
+        keep: folder of finished work; None keeps no work.
+        progress: function that is called with the name of each stage as it starts.
     """
     more, notes = (None, ()) if ready.halved is None else ready.halved.change(model, estimate, ready.settings)
     if ready.every and estimate.method not in LINEAR:
@@ -536,18 +561,26 @@ def _of_all_recordings(
 
 
 def _of_averages(result: Identification, rows: RowChoice) -> tuple[str, ...]:
-    """Return notes for the reader of a model that was identified from slow or uneven rows."""
+    """Return notes for a model that was identified from averaged rows, made of slow or uneven recordings.
+
+    The notes say how the rows were made, and which parameters the data determine.
+    """
     return (rows.sentence, *((result.determined.sentence,) if result.determined else ()))
 
 
 def _described(mapping: Mapping, its_mapping: Mapping) -> dict[str, dict[str, Any]]:
-    """Return the mappings of bags for fitted and held-out recordings, as plain values; {} if there are none."""
+    """Return the mappings of bags as plain values, by their use "fitted" or "held out"; {} if there are none.
+
+    Args:
+        mapping: mapping of the fitted recordings.
+        its_mapping: mapping of the held-out recordings.
+    """
     bags = {"fitted": mappings_of(mapping).bag, "held out": mappings_of(its_mapping).bag}
     return {used: own.model_dump(mode="json", exclude_defaults=True) for used, own in bags.items() if own is not None}
 
 
 def _stages_of(estimate: Estimate) -> tuple[Stage, ...]:
-    """Return the only stage of a regression before its result, the unconstrained estimate."""
+    """Return the unconstrained estimate as the only stage of a regression before its result."""
     errors = estimate.regression.errors(estimate.base.values)
     return (Stage("ols", estimate.base, errors.rmse, errors.relative),)
 
@@ -565,7 +598,7 @@ def conclude(
     seed: int = 1,
     progress: Progress = lambda stage: None,
 ) -> Identification:
-    """Return the consistent model closest to an estimate, audited and judged on the fitted data.
+    """Return the physically consistent model closest to an estimate, with its audit and its checks on the fitted data.
 
     Args:
         robot: the robot.
@@ -575,7 +608,7 @@ def conclude(
         estimate: the unconstrained estimate.
         start: parameters that the consistent model should be close to; None is the estimate.
         constants: torque constants of the recorded currents, (n,) [N m/A]; () if torques were recorded.
-        refined: how a closed-loop refinement ended, as in `Fitted`; None if there is none.
+        refined: 1.0 if a closed-loop refinement converged, else 0.0, and how it ended, in words; None without one.
         seed: seed of the audit, which is added to that of the settings.
         progress: function that is called with the name of each stage as it starts.
 
@@ -649,13 +682,19 @@ def conclude(
 
 
 def _doubtful(fit: TorqueErrors, limits: Acceptance) -> bool:
-    """Return whether a torque error exceeds half of its limit."""
+    """Return whether a torque error of joints in motion, over all joints or of one joint, exceeds half of its limit."""
     joints = np.nan_to_num(fit.moving_per_axis, nan=0.0)
     return fit.moving > 0.5 * limits.relative_torque_error or bool((joints > 0.5 * limits.relative_joint_error).any())
 
 
 def _fitted_motions(portions: Sequence[Portion], estimate: Estimate, base: BaseParameters) -> tuple[Motion, ...]:
-    """Return the fitted portions with the torques of the result, from the rows of the regression."""
+    """Return the fitted portions of recordings with the torques that the result predicts.
+
+    Args:
+        portions: the fitted portions, in the order of the regression's samples.
+        estimate: the unconstrained estimate, with its regression.
+        base: base parameters of the result.
+    """
     regression = estimate.regression
     friction = regression.friction_given(base.values)
     residual, before = (regression.misfit(phi.values, friction) for phi in (base, estimate.base))

@@ -25,19 +25,20 @@ class Motion:
     Attributes:
         name: name of the bag or file, or of a part of it.
         kind: "fitted" if the model was identified from it, "cross-validated" if each block of its time was predicted
-            by a fit without that block, else "held out".
+            by a fit to all other blocks, else "held out".
         sha256: hash of the recording.
         time: times of the samples on the recording's time axis, (N,) [s].
         dq: joint velocities, (N, n) [rad/s], [m/s] for prismatic joints.
         measured: measured torques, (N, n) [N m], [N] for prismatic joints.
         predicted: predicted torques, (N, n) [N m], [N] for prismatic joints.
-        moved: change of the predicted torques by the consistent projection, relative to the measured torques; NaN if
-            the parameters before the projection are not known.
+        moved: change of the predicted torques by the projection to physically consistent parameters, relative to the
+            measured torques; NaN if the parameters before the projection are not known.
         deviations: standard deviations of the predicted torques, (N, n) [N m]; None if they are not known.
         joints: names of the joints, (n,); () if they are not known.
         torque_limits: torque limits, (n,) [N m]; None if they are not known.
         apart: number of samples after which two errors of low-passed torques are nearly independent.
-        dynamics: errors of the dynamic torque, for the joints that show it; () if they were not computed.
+        dynamics: errors of the torque without gravity and friction, for the joints whose motion shows them; () if they
+            were not computed.
     """
 
     name: str
@@ -110,7 +111,10 @@ class Motion:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes about a short event with most of the error, and about joints whose dynamic torque is not visible."""
+        """Notes about a short event that causes most of the error, and about joints with hardly visible dynamic torque.
+
+        The dynamic torque is the torque without gravity and friction.
+        """
         event = find_event(self.time, self.residual, self.joints) if self.joints else None
         found = () if event is None else (f"{self.name}: {event.sentence()}",)
         hidden = (
@@ -124,7 +128,11 @@ class Motion:
         )
 
     def as_dict(self, joints: tuple[str, ...]) -> dict[str, Any]:
-        """Return RMSE [N m], MNE and relative error, of all axes together and per axis."""
+        """Return the torque errors as plain values, of all axes together and per axis.
+
+        They are RMSE [N m], MNE (mean absolute error over the range of the torque), and || error || / || torque || of
+        all samples and of samples in motion.
+        """
         errors = self.errors
         columns = (errors.rmse_per_axis, errors.mne_per_axis, errors.relative_per_axis, errors.moving_per_axis)
         rows = zip(joints, *(column.tolist() for column in columns), strict=True)
@@ -150,7 +158,9 @@ def predict(model: Model, portion: Portion) -> Motion:
 
 
 def with_dynamics(motion: Motion, model: Model, portion: Portion, slow_rad_s: float) -> Motion:
-    """Return the prediction of a held-out portion, completed with errors of its dynamic torque.
+    """Return the prediction of a held-out portion, completed with the errors of its dynamic torque.
+
+    The dynamic torque is the torque without gravity and friction.
 
     Args:
         motion: the prediction.

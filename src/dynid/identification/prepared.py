@@ -1,4 +1,7 @@
-"""Preparation of recordings for an identification: choice of rows, estimated set-up unknowns, held-out portions."""
+"""Preparation of recordings for an identification: choice of rows, estimated set-up unknowns, held-out portions.
+
+A row is the torque equation of one joint at one time. Rows come from low-pass filtered or from averaged signals.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -28,19 +31,22 @@ SLOW_LOG_S = 0.012  # period of recorded rows beyond which the torques' delay is
 class Prepared:
     """Recordings and settings with which an identification starts.
 
+    The set-up is what a recording does not show directly: encoder zeros, tilt of the base, torque constants and a
+    torque delay.
+
     Attributes:
         robot: the robot with the estimated set-up.
         sources: the recordings, corrected to that set-up; their signals may have been released from memory.
         validation: held-out recordings, corrected likewise.
-        settings: settings of the identification, with the choice of rows.
-        rows: how rows are made.
+        settings: settings of the identification, with the choice between filtered and averaged rows.
+        rows: this choice and its reason.
         setup: estimates of the set-up unknowns.
-        fitted: portions that are fitted.
-        ends: portions at the ends of recordings, which judge the fit.
-        halved: samples from every other row, if the row rate is low; else None.
+        fitted: portions of the recordings that are fitted.
+        ends: portions at the ends of recordings, on which the fit is checked.
+        halved: samples made from only half of the recorded rows, if the rows are averaged; else None.
         found: the set-up with the estimated unknowns.
         goals: response of servos in position control to their goals; None if goals were not recorded.
-        every: all recordings, as they were recorded, if `sources` are a sample of them or of their time; else ().
+        every: all recordings, uncorrected, if `sources` hold only some of them or a part of their time; else ().
     """
 
     robot: Robot
@@ -57,21 +63,21 @@ class Prepared:
     every: tuple[Recording, ...] = ()
 
     def released(self) -> "Prepared":
-        """Return the same preparation without the signals of its recordings."""
+        """Return a copy of this preparation without the signals of its recordings, to free memory."""
         return replace(self, sources=tuple(one.released() for one in self.sources))
 
 
 def sources_in_memory(
     sources: Sequence[Recording], spans: Sequence[Span], settings: IdentificationSettings
 ) -> tuple[Sequence[Recording], bool]:
-    """Return the recordings that fit in memory, and whether they are all of the data.
+    """Return the recordings that fit in memory, and whether they contain all of the data.
 
-    If not all fit, recordings are chosen at even intervals.
+    If not all fit, some recordings are chosen at even intervals of the list.
 
     Args:
         sources: the recordings.
         spans: time span of each recording.
-        settings: settings of the identification, with the choice of rows.
+        settings: settings of the identification, with the choice between filtered and averaged rows.
     """
     counts = [instants_of(one, settings) for one in spans]
     whole, kept = (sum(one[k] for one in counts) for k in (0, 1))
@@ -84,7 +90,12 @@ def sources_in_memory(
 def portions_of(
     sources: Sequence[Recording], settings: IdentificationSettings, held_out_share: float
 ) -> tuple[tuple[Portion, ...], tuple[Portion, ...]]:
-    """Return the fitted portions of recordings, and the portions at their ends that judge the fit.
+    """Return the fitted portions of recordings, and the held-out portions at their ends.
+
+    Args:
+        sources: the recordings.
+        settings: settings of the identification.
+        held_out_share: share of each recording's time, at its end, that is held out.
 
     Raises:
         DataError: a recording has no samples.
@@ -98,6 +109,11 @@ def _with_samples(
     sources: Sequence[Recording], settings: IdentificationSettings, held_out_share: float
 ) -> list[Recording]:
     """Return the recordings that are long enough for samples.
+
+    Args:
+        sources: the recordings.
+        settings: settings of the identification.
+        held_out_share: share of each recording's time, at its end, that is held out.
 
     Raises:
         DataError: no recording is long enough.
@@ -126,20 +142,21 @@ def prepare(
     setup: Sequence[str],
     progress: Callable[[str], None],
 ) -> Prepared:
-    """Choose how rows are made, estimate the unknowns of the set-up, and make the samples.
+    """Choose filtered or averaged rows, estimate the requested unknowns of the set-up, and make the samples.
 
-    The torque delay is also estimated if rows are averaged or recorded slowly, and no delay is stated: torques and
-    positions of a slow logger often come from different cycles. If the recordings exceed the memory, the samples come
-    from some of them.
+    Rows are the equations of the regression. Set-up unknowns are encoder zeros, the tilt of the base, torque constants
+    and a torque delay. The torque delay is also estimated if rows are averaged or recorded slowly, and no delay is
+    stated: torques and positions of a slow logger often come from different cycles. If the recordings exceed the
+    memory, the samples come from some of them.
 
     Args:
-        robot: the robot as it is described.
+        robot: the robot as robot.yaml describes it.
         sources: recordings to identify from.
         settings: settings of the identification.
         validation: held-out recordings.
         mapping: mapping of the held-out recordings.
-        held_out_share: share of each recording's time, at its end, that judges the fit.
-        setup: unknowns of the set-up, in the words of `setup.choose`.
+        held_out_share: share of each recording's time, at its end, that is not fitted and on which the fit is checked.
+        setup: unknowns of the set-up, in the words of `setup.choose`, such as "tilt" or "zero:JOINT".
         progress: function that is called with the name of each stage as it starts.
 
     Raises:

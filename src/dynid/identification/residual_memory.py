@@ -20,7 +20,14 @@ TINY = 1e-300
 
 
 def _pairs(time: FloatArray, interval_s: float, first: int, last: int) -> Iterator[tuple[int, NDArray[np.bool_]]]:
-    """Yield a lag in samples, and a mask (N - lag, 1) of pairs of one recording that are this lag apart."""
+    """Yield each lag, with a mask (N - lag, 1) of the pairs of samples in one recording that are this lag apart.
+
+    Args:
+        time: times of the samples, (N,) [s], increasing within a recording.
+        interval_s: time between samples [s].
+        first: smallest lag, in samples.
+        last: largest lag, in samples.
+    """
     for steps in range(first, last + 1):
         apart = time[steps:] - time[:-steps]
         yield steps, ((apart > 0.0) & (apart < 1.5 * steps * interval_s))[:, None]
@@ -29,7 +36,9 @@ def _pairs(time: FloatArray, interval_s: float, first: int, last: int) -> Iterat
 def lasting_variance(
     time: FloatArray, residual: FloatArray, dq: FloatArray, slides: NDArray[np.bool_], interval_s: float
 ) -> FloatArray:
-    """Return the mean product of residuals `LASTING_S` apart, (n,) [N^2 m^2], over pairs of the same sliding direction.
+    """Return the mean product of two residuals of a joint that are `LASTING_S` apart, (n,) [N^2 m^2].
+
+    Only pairs in which the joint slides in the same direction count.
 
     Args:
         time: times of the samples, (N,) [s], increasing within a recording.
@@ -104,9 +113,15 @@ def passing_shares(
 
 
 def _of_groups(products: FloatArray, pairs: FloatArray, expected: FloatArray) -> FloatArray:
-    """Return shares (count, n) of the mean square; a class of few pairs has the share of its group, or of all groups.
+    """Return the correlated share of the mean square residual, (count, n), by speed class and axis.
 
-    If all sliding classes together have too few pairs, the share is 0.
+    A class with too few pairs has the share of its group: the classes of `NEAR_REVERSAL`, or all faster classes. A
+    group with too few pairs has the share of all sliding classes, or 0 if these have too few pairs, too.
+
+    Args:
+        products: sum of products of paired residuals, (count, n) [N^2 m^2].
+        pairs: number of pairs, (count, n).
+        expected: sum of products for fully correlated residuals, (count, n) [N^2 m^2].
     """
     first, fast = NEAR_REVERSAL
     count, shares = len(pairs), np.zeros_like(products)

@@ -1,7 +1,7 @@
-"""Uncertainty due to a low row rate, estimated from the change of the estimate without every other row.
+"""Uncertainty due to a low rate of recorded rows, from the change of an estimate when half of the rows are left out.
 
 Splines cannot reproduce the motor torque between rows. No residual shows this error, because both sides of the
-equations come from the same rows. So the error is estimated by leaving out half of the rows.
+equations come from the same rows. So every second row is left out, and the change of the estimate shows the error.
 """
 
 from collections.abc import Sequence
@@ -26,14 +26,25 @@ RATE_SHARE = 0.25  # standard deviation due to the row rate, as a share of the c
 
 @dataclass(frozen=True, eq=False)
 class HalvedRows:
-    """Samples from every other row; None, with the reason, if half of the rows are too few."""
+    """Samples made from only half of the recorded rows: each second row is left out.
+
+    Attributes:
+        samples: the samples; None if half of the rows are too few.
+        refusal: reason why there are no samples; "" if there are some.
+    """
 
     samples: Samples | None
     refusal: str = ""
 
     @classmethod
     def of(cls, sources: Sequence[Recording], settings: IdentificationSettings, held_out_share: float) -> "HalvedRows":
-        """Return samples of the recordings' fitted parts without every other row."""
+        """Return samples of the recordings' fitted parts, made from only half of the recorded rows.
+
+        Args:
+            sources: the recordings.
+            settings: settings of the identification.
+            held_out_share: share of each recording's time, at its end, that is not fitted.
+        """
         try:
             portions = [one for source in sources for one in _halved(source).split(settings, held_out_share)[0]]
         except DataError as error:
@@ -43,7 +54,10 @@ class HalvedRows:
     def change(
         self, model: ArmModel, estimate: Estimate, settings: IdentificationSettings
     ) -> tuple[FloatArray, tuple[str, ...]]:
-        """Return additional standard deviations (p,) [SI], from an estimate without every other row, with notes.
+        """Return the standard deviation (p,) [SI] that the low row rate causes in each base parameter, and notes.
+
+        It is the share `RATE_SHARE` of the parameter's change when half of the rows are left out, with the sign of this
+        change. It is 0, with a note, if half of the rows are too few for an estimate.
 
         Args:
             model: the arm.
@@ -64,7 +78,12 @@ class HalvedRows:
 
 
 def with_deviations(estimate: Estimate, more: FloatArray) -> Estimate:
-    """Return an estimate with additional, independent standard deviations (p,) [SI] of its base parameters."""
+    """Return an estimate whose base parameters have a larger covariance.
+
+    Args:
+        estimate: the estimate, with a covariance.
+        more: standard deviations of an additional, independent error of each base parameter, (p,) [SI].
+    """
     base, belief = estimate.base, estimate.belief
     assert base.covariance is not None, "estimates have one"
     wider = BaseParameters(base.names, base.values, base.covariance + np.diag(more**2))
@@ -76,7 +95,7 @@ def with_deviations(estimate: Estimate, more: FloatArray) -> Estimate:
 
 
 def _halved(source: Recording) -> Recording:
-    """Return a recording without every other row."""
+    """Return a recording that contains only half of the recorded rows: each second row is left out."""
 
     def signals(settings: IdentificationSettings) -> Signals:
         own, chosen = source.signals(settings), slice(None, None, 2)

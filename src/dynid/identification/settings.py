@@ -20,8 +20,8 @@ class FilterSettings(Strict):
     """Zero-phase Butterworth low-pass; run forwards and backwards, so the attenuation at the cut-off is one half.
 
     state_cutoff_ratio: cut-off frequency of the filter of the states from which the regressor is computed, divided by
-    that of the low-pass. Torques and regressor then pass the low-pass together. None filters the states by the low-pass
-    itself, as in the paper.
+    the low-pass's own. Torques and regressor then pass the low-pass together. None filters the states by the low-pass
+    itself, as in arXiv:2605.15949.
     """
 
     order: Annotated[int, Field(ge=1, le=8)] = 4
@@ -62,8 +62,8 @@ class SuspicionLimits(Strict):
     delay_s: delay of torques relative to positions [s].
     deviations: number of standard deviations that are subtracted from these values before they are compared.
     gain: reduction of the torque errors, as the sum over the joints of its logarithm.
-    gain_of_exchange: the same for a wrong sign or exchanged columns, which no friction of a joint can reproduce.
-    significance: that reduction in its standard errors over blocks of time.
+    gain_of_exchange: limit of that gain for a wrong sign or exchanged columns, which friction of a joint cannot
+    reproduce. significance: the gain divided by its standard error over blocks of time.
     """
 
     torque_scale: Positive = 0.15
@@ -96,7 +96,7 @@ class Acceptance(Strict):
 
 
 class Projection(Strict):
-    """Margins of the positive-definiteness projections (paper eqs. 8 and 12)."""
+    """Margins of the positive-definiteness projections (arXiv:2605.15949, eqs. 8 and 12)."""
 
     ladder_kg_m2: tuple[NonNegative, ...] = (0.001, 0.002, 0.005, 0.01)
     rescue_margin_kg_m2: NonNegative = 2e-4
@@ -104,7 +104,14 @@ class Projection(Strict):
 
 
 class Audit(Strict):
-    """Effort of an audit inside the pipeline; the acceptance has its own number of fresh poses."""
+    """Effort with which a campaign's stages search the smallest eigenvalue of the inertia matrix over all poses.
+
+    The final check of a result draws its own poses, `Acceptance.fresh_poses` of them.
+
+    poses: number of sampled poses.
+    searches: number of descents, each of which starts at the worst pose of one block of the sample.
+    seed: seed of the sample.
+    """
 
     poses: Annotated[int, Field(gt=0)] = 65_536
     searches: Annotated[int, Field(gt=0)] = 1024
@@ -114,12 +121,12 @@ class Audit(Strict):
 class CoulombSettings(Strict):
     """Treatment of friction that the base parameters do not contain; see `dynid.model.friction`.
 
-    treatment: "estimated" together with the base parameters, or "ignored" as in the paper.
+    treatment: "estimated" together with the base parameters, or "ignored" as in arXiv:2605.15949.
     structure: structure of friction: "auto" selects it from the data; else a rung of `gear_ladder.LADDER`.
     sliding_share: share of sliding states in a low-passed row below which the row gets a lower weight.
     transition_rad_s: transition velocity v of tanh(dq / v) [rad/s].
     slow_rad_s: speed below which a joint may stick and its torque gets a lower weight [rad/s].
-    slow_weight: weight of such rows.
+    slow_weight: this lower weight.
     loop_memory_s: time before and after a standstill in which commands of the closed loop get a lower weight, too [s].
     motion_cutoff_hz: cut-off frequency of the low-pass for the measured motion from which the closed loop's friction is
         computed [Hz].
@@ -139,14 +146,14 @@ class IdentificationSettings(Strict):
     """Schema of identification.yaml.
 
     estimator: name of the estimator.
-    sampling_interval_s: target sampling interval of the plain pipeline [s].
-    rows: "filtered": low-pass and differences; "averaged": averages under test functions, for slow and uneven
-        recordings; "auto": chosen by rate and evenness.
+    sampling_interval_s: target sampling interval of an identification that is not a campaign [s].
+    rows: how equations are made from a recording. "filtered": low-pass and differences; "averaged": averages under test
+        functions, for slow and uneven recordings; "auto": chosen by rate and evenness.
     campaign_intervals_s: target sampling intervals of a campaign [s].
-    torque_source: current that the regression uses.
+    torque_source: current that the regression uses, "present" (measured) or "goal" (commanded).
     goal_delay_s: time from the stamp of a commanded torque to the middle of its effect at the bus's own control cycle:
-        transmission and half the hold [s]; None is half a control cycle, without transmission time. A simulated line
-        has no transmission time.
+        transmission and half a control cycle, for which the command is held [s]; None is half a control cycle, without
+        transmission time. A simulated line has no transmission time.
     """
 
     schema_version: Literal[1]
@@ -164,7 +171,10 @@ class IdentificationSettings(Strict):
     audit: Audit = Audit()
 
     def with_filtered_rows(self, method: str) -> "IdentificationSettings":
-        """Return the settings with filtered rows, for a method that filters its closed loop like the rows.
+        """Return a copy of the settings with filtered rows, for a method that filters its closed loop in the same way.
+
+        Args:
+            method: name of the method, for the message.
 
         Raises:
             ConfigurationError: the settings ask for averaged rows.
@@ -179,10 +189,11 @@ class IdentificationSettings(Strict):
     def transmission(self, robot: Robot, *, simulated: bool) -> float:
         """Return the time from the stamp of a commanded torque to the start of its effect [s].
 
-        This time is `goal_delay_s` minus half the hold.
+        This time is `goal_delay_s` minus half a control cycle, because a command is held for one cycle. It is 0 for a
+        simulated line, or if `goal_delay_s` is None.
 
         Raises:
-            ConfigurationError: `goal_delay_s` is less than half the hold.
+            ConfigurationError: `goal_delay_s` is less than half a control cycle.
         """
         if simulated or self.goal_delay_s is None:
             return 0.0
@@ -195,7 +206,13 @@ class IdentificationSettings(Strict):
         return self.goal_delay_s - 0.5 * cycle_s
 
     def goal_delay(self, robot: Robot, cycle_s: float, *, simulated: bool) -> float:
-        """Return the time from the stamp of a commanded torque to the middle of its effect at a control cycle [s]."""
+        """Return the time from the stamp of a commanded torque to the middle of its effect [s].
+
+        Args:
+            robot: the robot.
+            cycle_s: control cycle for which a command is held [s].
+            simulated: whether the line is simulated, which has no transmission time.
+        """
         return self.transmission(robot, simulated=simulated) + 0.5 * cycle_s
 
 

@@ -60,7 +60,13 @@ LEAST_CORRECTION = {
 
 
 class Choice(NamedTuple):
-    """One unknown: its kind, its axis from 0, and whether it was requested by the joint's name (`asked`)."""
+    """One unknown of the set-up that is to be estimated.
+
+    Attributes:
+        kind: kind of the unknown.
+        axis: index of the joint from 0; for "gravity" that of the tilt component, 0 or 1; -1 for "delay".
+        asked: whether the unknown was requested by its own name, not by a word for all joints.
+    """
 
     kind: Kind
     axis: int
@@ -74,8 +80,8 @@ class SetupEstimate:
     Attributes:
         kind: kind of the unknown.
         joint: name of the joint; "" for gravity and delay.
-        value: offset to add to the positions [rad or m]; ratio of recorded to true torques [-]; tilt of the base [rad];
-            delay of torques relative to positions [s].
+        value: by kind: offset to add to the positions [rad or m]; ratio of recorded to true torques [-]; tilt of the
+            base [rad]; delay of torques relative to positions [s].
         deviation: standard deviation of the value.
         correction: instruction that corrects the set-up, in words.
     """
@@ -114,7 +120,7 @@ class SetupEstimate:
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """Set-up of an arm, as given or as estimated.
+    """Set-up of an arm: encoder zeros, torque scales, gravity direction and torque delay, as given or as estimated.
 
     Attributes:
         zeros: offsets that are added to positions, (n,) [rad or m].
@@ -130,11 +136,11 @@ class Setup:
 
     @classmethod
     def given(cls, robot: Robot, mount: str) -> "Setup":
-        """Return the set-up that robot.yaml and the recordings state."""
+        """Return the set-up that robot.yaml states for a mount, with no correction of positions and torques."""
         return cls(np.zeros(robot.size), np.ones(robot.size), robot.gravity(mount))
 
     def robot(self, robot: Robot, mount: str) -> Robot:
-        """Return the robot with the gravity of this set-up at its mount."""
+        """Return a copy of the robot whose gravity vector at the mount of this name is that of this set-up."""
         mounts = robot.file.mounts_gravity_m_s2 | {mount: tuple(self.gravity.tolist())}
         return Robot(robot.file.model_copy(update={"mounts_gravity_m_s2": mounts}), robot.folder)
 
@@ -145,7 +151,15 @@ class Setup:
 
     @classmethod
     def of(cls, robot: Robot, mount: str, choices: Sequence[Choice], x: FloatArray) -> "Setup":
-        """Return the set-up with unknowns x (k,): zeros [rad or m], log scales, tangents of the tilt, delay [s]."""
+        """Return the set-up that a vector of estimated unknowns describes.
+
+        Args:
+            robot: the robot as robot.yaml describes it.
+            mount: name of the mount.
+            choices: the unknowns, k of them.
+            x: their values, (k,): encoder zeros [rad or m], logarithms of torque scales, tangents of the tilt, delay
+                [s].
+        """
         given = cls.given(robot, mount)
         zeros, scales, lean, delay = np.zeros(robot.size), np.ones(robot.size), np.zeros(3), 0.0
         for (kind, axis, _), value in zip(choices, x.tolist(), strict=True):
@@ -164,13 +178,18 @@ class Setup:
 
 @dataclass(frozen=True, eq=False)
 class _AsSetUp:
-    """Picklable reader of a recording's signals that corrects them for a set-up."""
+    """Picklable function that returns a recording's signals, corrected for a set-up.
+
+    Attributes:
+        setup: the estimated set-up.
+        read: function that returns the recorded signals.
+    """
 
     setup: Setup
     read: Callable[[IdentificationSettings], Signals]
 
     def __call__(self, settings: IdentificationSettings) -> Signals:
-        """Return the corrected signals."""
+        """Return the recording's signals with corrected positions, torques and torque delay."""
         own, setup = self.read(settings), self.setup
         other = own.other and replace(own.other, tau=own.other.tau / setup.scales)
         delay = own.torque_delay_s - setup.delay_s
@@ -178,11 +197,11 @@ class _AsSetUp:
 
 
 def choose(words: Sequence[str], robot: Robot) -> tuple[Choice, ...]:
-    """Return the unknowns that the words request.
+    """Return the unknowns of the set-up that the words request.
 
-    The words are zero:JOINT, torque-constant:JOINT, tilt and delay, and for all joints zeros and torque-constants. A
-    common scale of all torque constants cannot be observed, so `torque-constants` requests all joints but that of
-    `reference`.
+    The words are zero:JOINT, torque-constant:JOINT, tilt and delay. The words zeros and torque-constants stand for all
+    joints. A common scale of all torque constants cannot be observed, so torque-constants requests all joints except
+    the one that `reference` returns.
 
     Raises:
         ConfigurationError: a word is unknown, or the torque constants of all joints are requested.
@@ -235,8 +254,8 @@ def estimate_setup(
     Unknowns that do not differ significantly from the given set-up keep their given values.
 
     Args:
-        robot: the robot as it is described.
-        sources: the recordings, all with the first one's mount and torque constants.
+        robot: the robot as robot.yaml describes it.
+        sources: the recordings, all with the mount and torque constants of the first one.
         settings: settings of the identification.
         words: unknowns of the set-up, in the words of `choose`.
         progress: function that is called with the name of each step.
@@ -245,7 +264,7 @@ def estimate_setup(
     Raises:
         ConfigurationError, UnknownNameError: as in `choose`.
         DataError: the motion does not show an unknown that was requested by name, or does not separate the unknowns; or
-            the steps do not settle.
+            the steps do not converge.
     """
     chosen, mount = choose(words, robot), sources[0].mount
     if delay and not any(one.kind == "delay" for one in chosen):
@@ -287,7 +306,9 @@ def estimate_setup(
 def _first_guess(
     robot: Robot, sources: Sequence[Recording], settings: IdentificationSettings, chosen: Sequence[Choice]
 ) -> FloatArray:
-    """Return the start of the iteration, (k,): the scanned delay [s], and 0 for all other unknowns.
+    """Return the values (k,) with which the iteration for the chosen unknowns starts.
+
+    The value of a delay is the result of a scan [s]. All other unknowns start at 0.
 
     Raises:
         ConfigurationError: the recordings have no states at a higher rate than the samples.
@@ -310,7 +331,7 @@ def _first_guess(
 
 
 class Steps:
-    """Anderson acceleration of a fixed-point iteration x <- x + f(x), over the last two steps.
+    """Anderson acceleration of a fixed-point iteration x <- x + f(x), from the last two steps.
 
     In `estimate_setup`, a plain step reduces the error by only a third, because the regression is linearised at
     parameters that have absorbed a part of the unknown.
@@ -321,7 +342,14 @@ class Steps:
         self._f: list[FloatArray] = []
 
     def beyond(self, x: FloatArray, f: FloatArray, scale: FloatArray, largest: FloatArray) -> FloatArray:
-        """Return the accelerated next x (k,), from x and the plain step f (k,); no change exceeds `largest` (k,)."""
+        """Return the next x (k,) of the accelerated iteration.
+
+        Args:
+            x: present values, (k,), any unit.
+            f: plain step from x, (k,).
+            scale: unit of each value in the least-squares fit of the steps, (k,).
+            largest: largest change of each value, (k,).
+        """
         self._x, self._f = [*self._x[-MEMORY:], x], [*self._f[-MEMORY:], f]
         df, dx = (np.diff(np.array(one), axis=0).T for one in (self._f, self._x))
         move = f
@@ -334,9 +362,15 @@ class Steps:
 def _in_given_directions(
     values: FloatArray, chosen: Sequence[Choice], now: FloatArray, given: FloatArray
 ) -> FloatArray:
-    """Return values (k,), any unit, with the tilt along the two directions perpendicular to the given gravity vector.
+    """Return unknowns (k,), any unit, with their tilt components expressed in the axes of the given gravity vector.
 
-    The tilt in `values` is along the two directions perpendicular to the present gravity vector `now` (3,).
+    A tilt has two components, along two axes perpendicular to a gravity vector.
+
+    Args:
+        values: values of the unknowns, (k,), with tilt components in the axes of `now`.
+        chosen: the unknowns, k of them.
+        now: present gravity vector, (3,) [m/s^2].
+        given: gravity vector of robot.yaml, (3,) [m/s^2].
     """
     lean = [k for k, one in enumerate(chosen) if one.kind == "gravity"]
     if not lean:
@@ -347,7 +381,7 @@ def _in_given_directions(
 
 
 def _joint(choice: Choice, robot: Robot) -> str:
-    """Return the joint of an unknown; "" for gravity and the delay."""
+    """Return the name of the joint that an unknown belongs to; "" for gravity and the delay."""
     return "" if choice.kind in ("gravity", "delay") else robot.joint_names[choice.axis]
 
 
@@ -361,10 +395,17 @@ def _name(choice: Choice, robot: Robot) -> str:
 
 
 def _shown(chosen: Sequence[Choice], columns: Columns, robot: Robot, *, needed: bool) -> tuple[Choice, ...]:
-    """Return the unknowns that the motion shows.
+    """Return the unknowns of the set-up that the motion determines precisely enough.
+
+    Args:
+        chosen: the requested unknowns.
+        columns: regression columns of all unknowns.
+        robot: the robot.
+        needed: whether an empty result is an error.
 
     Raises:
-        DataError: an unknown that was requested by name is not shown, or no unknown is left although some are `needed`.
+        DataError: the motion does not show an unknown that was requested by name; or no unknown remains although
+            `needed` is set.
     """
     shown = {key: bool(seen) for key, seen in zip(columns.kinds, columns.seen, strict=True)}
     for one in chosen:
@@ -391,7 +432,16 @@ def _estimates(
     deviations: FloatArray,
     constants: tuple[float, ...],
 ) -> tuple[SetupEstimate, ...]:
-    """Return the estimates of the set-up unknowns; the two components of the tilt form one estimate."""
+    """Return the estimates of the set-up unknowns; the two components of the tilt form one estimate.
+
+    Args:
+        robot: the robot as robot.yaml describes it.
+        mount: name of the mount.
+        setup: the estimated set-up.
+        chosen: the unknowns, k of them.
+        deviations: standard deviations of the unknowns, (k,).
+        constants: torque constants of the recorded currents, (n,) [N m/A]; () if torques were recorded.
+    """
     found, leans = [], []
     for one, deviation in zip(chosen, deviations.tolist(), strict=True):
         if one.kind == "gravity":

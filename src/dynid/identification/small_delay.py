@@ -42,15 +42,15 @@ def compensated(
     mapping: Mapping,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> DelayCompensated:
-    """Return the recordings with a significant torque delay below the limit compensated, and the new estimate.
+    """Return the recordings after compensation of a significant torque delay below the limit, with the new estimate.
 
     Nothing changes if a delay is stated or was estimated with the set-up, or if no friction is fitted.
 
     Args:
         model: the arm.
         ready: the recordings, with their signals.
-        estimate: estimate from the recordings as they are.
-        held_out_share: share of each recording's time, at its end, that judges the fit.
+        estimate: estimate from the uncompensated recordings.
+        held_out_share: share of each recording's time, at its end, that is not fitted and on which the fit is checked.
         mapping: mapping of the held-out recordings.
         progress: function that is called with the name of each step.
     """
@@ -89,16 +89,21 @@ def _estimate_of(found: FoundDelay) -> SetupEstimate:
 
 
 def _with_delay(ready: Prepared, delay_s: float) -> Setup:
-    """Return the set-up of prepared recordings with another torque delay [s]."""
+    """Return the given set-up of the prepared recordings' robot, with a torque delay [s]."""
     return replace(Setup.given(ready.robot, ready.sources[0].mount), delay_s=delay_s)
 
 
 def _read_later(
     model: ArmModel, given: DelayCompensated, last: Estimate, delay_s: float, held_out_share: float
 ) -> DelayCompensated:
-    """Return the recordings with torques read later by a delay [s], and the estimate from them.
+    """Return the recordings with torques read later by a delay [s], and the new estimate from them.
 
-    The fit starts from the last estimate.
+    Args:
+        model: the arm.
+        given: the uncompensated recordings.
+        last: estimate at which the new friction fit starts.
+        delay_s: delay that is compensated [s].
+        held_out_share: share of each recording's time, at its end, that is not fitted.
     """
     ready, joint_friction = given.ready, last.regression.joint_friction
     assert joint_friction is not None

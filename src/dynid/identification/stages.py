@@ -22,11 +22,11 @@ def refuse_unknown_method(method: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """Parameters of one stage, with their errors.
+    """Parameters of one stage of an identification, with their errors.
 
     Attributes:
         name: "ols" (the unconstrained estimate), "sdp" (its projection), "clie" (refined in the closed loop), "final"
-            (after a rescue, if there was one) or "result" (the consistent model).
+            (projected again after the refinement, if this was needed) or "result" (the consistent model).
         base: base parameters.
         rmse_nm: root mean square torque error of inverse dynamics on the fitted samples [N m].
         relative: relative torque error on the same samples.
@@ -42,7 +42,10 @@ class Stage:
     seconds: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the stage as plain values, with parameters by name; without those that model.yaml states elsewhere."""
+        """Return the stage as plain values, with parameters by name.
+
+        The stages "ols" and "result" have no parameters here, because model.yaml states them elsewhere.
+        """
         elsewhere = self.name in ("ols", "result")
         parameters = {} if elsewhere else dict(zip(self.base.names, self.base.values.tolist(), strict=True))
         return {
@@ -94,7 +97,7 @@ class CampaignFiles:
     stored: Path | None = None
 
     def forget_stored(self) -> None:
-        """Remove the stored runs of this campaign, and their folder unless it holds others."""
+        """Remove the stored runs of this campaign, and their folder if no other runs remain in it."""
         if self.stored is None or not self.stored.is_dir():
             return
         for name in self.runs:

@@ -1,4 +1,4 @@
-"""Autocovariance of the noise in a fit, from the residual that the fit leaves.
+"""Autocovariance of the noise in a fit, estimated from the residual of the fit.
 
 A fit of many columns to few rows absorbs most of the noise, and most of all the slow noise, which its columns resemble.
 So the spectrum of the residual is too small at the frequencies of the columns. With P = D - B B', B an orthonormal
@@ -9,7 +9,7 @@ sum_b p_b k_b(lag) leaves a residual r = P e with
 
 These equations, divided by the square roots of their diagonal, are solved for the variances p_b >= 0 of white noise and
 of noise with the correlation times `CORRELATION_S`, as MINQUE does for components of variance (C. R. Rao, J.
-Multivariate Analysis 1, 1971). Components that the fit absorbs as a whole are left out.
+Multivariate Analysis 1, 1971). Components that the fit absorbs completely are left out.
 """
 
 from dataclasses import dataclass
@@ -26,10 +26,10 @@ ROUNDING = 1e-12  # share of a component that a fit leaves, below which it is ro
 
 @dataclass(frozen=True, eq=False)
 class StationaryNoise:
-    """Stationary noise of the rows of a fit, as a sum of components.
+    """Stationary noise of the rows of a fit, as a sum of components with different correlation times.
 
     Attributes:
-        variances: variances of the components that the fit leaves, (c,) [squared unit of the rows].
+        variances: variances of the components that the fit does not absorb completely, (c,) [squared unit of the rows].
         kernels: correlation of each component by lag, (c, N) [-].
     """
 
@@ -38,7 +38,7 @@ class StationaryNoise:
 
     @classmethod
     def of(cls, residual: FloatArray, basis: FloatArray, counts: FloatArray, interval_s: float) -> "StationaryNoise":
-        """Return the noise that explains the residual of a fit.
+        """Return the stationary noise that explains the residual of a fit.
 
         Args:
             residual: residual, (N,), zero in rows that are not used.
@@ -66,7 +66,7 @@ class StationaryNoise:
 
 
 def _pairs(counts: FloatArray) -> FloatArray:
-    """Return the number of ordered pairs of used rows by their lag, (N,), from counts (N,): 1 if used, else 0."""
+    """Return the number of ordered pairs of used rows for each lag, (N,); `counts` (N,) is 1 for used rows, else 0."""
     spectrum = np.fft.rfft(counts, 2 * len(counts))
     pairs = np.fft.irfft(np.abs(spectrum) ** 2)[: len(counts)].round()
     pairs[1:] *= 2.0
@@ -74,6 +74,12 @@ def _pairs(counts: FloatArray) -> FloatArray:
 
 
 def _correlation(time_s: float, count: int, interval_s: float) -> FloatArray:
-    """Return the correlation (count,) [-] of noise with a correlation time [s], by lag."""
+    """Return the correlation of one noise component by lag, (count,) [-].
+
+    Args:
+        time_s: correlation time of the component [s]; 0 for white noise.
+        count: number of lags.
+        interval_s: time between rows, the step of the lags [s].
+    """
     lags = np.arange(count, dtype=float)
     return np.exp(-lags * interval_s / time_s) if time_s else (lags == 0.0).astype(float)

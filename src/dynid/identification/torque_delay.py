@@ -20,9 +20,11 @@ MOST_PARTS = 8  # parts of the recordings that the scan uses
 
 
 def lowest(costs: FloatArray, at: FloatArray) -> float:
-    """Return the abscissa of the minimum of a parabola through the lowest of costs (K,) and its two neighbours.
+    """Return the abscissa at which a parabola through the lowest cost and its two neighbours is smallest.
 
-    The abscissas `at` (K,), any unit, are equidistant.
+    Args:
+        costs: costs, (K,), any unit.
+        at: equidistant abscissas of the costs, (K,), any unit.
     """
     k = int(np.clip(np.argmin(costs), 1, len(costs) - 2))
     low, mid, high = costs[k - 1 : k + 2]
@@ -49,7 +51,15 @@ def scanned_delay(model: ArmModel, parts: Sequence[FineStates], grid_s: float, s
 def _costs(
     model: ArmModel, parts: Sequence[FineStates], delays: FloatArray, grid_s: float, slow_rad_s: float
 ) -> FloatArray:
-    """Return the logarithm of the relative squared torque error at each delay [s], summed over the joints, (K,)."""
+    """Return the logarithm of the relative squared torque error at each delay, summed over the joints, (K,).
+
+    Args:
+        model: the arm.
+        parts: states and torques of recordings.
+        delays: candidate delays of torques relative to positions, (K,) [s].
+        grid_s: time between states [s].
+        slow_rad_s: speed below which the states of a joint are ignored [rad/s].
+    """
     size, rows = len(model.names) + 1 + len(delays), []
     for part in (one for whole in parts for one in _covered(whole, delays, grid_s)):
         time = grid_s * np.arange(len(part.q))
@@ -72,7 +82,13 @@ def _costs(
 
 
 def _covered(part: FineStates, delays: FloatArray, grid_s: float) -> tuple[FineStates, ...]:
-    """Return the states with the samples for which the torques of all delays [s] were recorded."""
+    """Return the samples of a part of a recording for which recorded torques exist at every candidate delay.
+
+    Args:
+        part: states and torques of the part.
+        delays: candidate delays, (K,) [s].
+        grid_s: time between states [s].
+    """
     early, late = (round(max(0.0, one) / grid_s) for one in (-float(delays.min()), float(delays.max())))
     reach = 0 if part.kernel is None else len(part.kernel) // 2
     inside = (part.nodes >= early + reach) & (part.nodes < len(part.q) - late - reach)
