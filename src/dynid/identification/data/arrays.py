@@ -100,7 +100,15 @@ def recording_from_arrays(
 
 
 def _source(rows: Measured, conversion: Conversion, mount: str, constants: tuple[float, ...], digest: str) -> Recording:
-    """Return the recording of measured rows; positions beyond the joint limits give a note, not an error."""
+    """Return a recording made from arrays; positions beyond the joint limits give a note, not an error.
+
+    Args:
+        rows: measured positions and torques in the units of the arrays.
+        conversion: conversion to joint positions and torques in SI units.
+        mount: name of the arm's mount.
+        constants: torque constants, (n,) [N m/A]; () if torques were measured.
+        digest: hash of the arrays.
+    """
     robot, time, name = conversion.robot, rows.time, rows.name
     at_joints = rows.wraps if conversion.positions_at_joints else [0] * robot.size
     q, endless = within_limits(conversion.joint_positions(rows.q), robot, at_joints) if len(time) else (rows.q, ())
@@ -127,7 +135,12 @@ def _source(rows: Measured, conversion: Conversion, mount: str, constants: tuple
 
 
 def _quantity(unit: UnitText, columns: list[int]) -> Quantity | None:
-    """Return the quantity that a unit describes, in the robot's joint order; None if no unit is given."""
+    """Return the physical quantity that a unit describes; None if no unit is given.
+
+    Args:
+        unit: one unit for all columns, or one for each column.
+        columns: index of each joint's column, in the robot's joint order.
+    """
     if unit is None:
         return None
     found = quantity_of(unit if isinstance(unit, str) else ", ".join(unit))
@@ -145,7 +158,15 @@ def _per_second(position: Quantity) -> Quantity:
 
 
 def _columns(name: str, key: str, values: ArrayLike, count: int, columns: list[int]) -> FloatArray:
-    """Return a copy of one array (N, n) with its columns in the robot's joint order."""
+    """Return a copy of one array (N, n) with its columns in the robot's joint order.
+
+    Args:
+        name: name of the recording, for messages.
+        key: name of the array, for messages.
+        values: the given array.
+        count: expected number N of rows.
+        columns: index of each joint's column, in the robot's joint order.
+    """
     array = _numbers(name, key, values)
     if array.shape != (count, len(columns)):
         raise DataError(f"{key} of {name} has shape {array.shape}, expected ({count}, {len(columns)}): one per joint")

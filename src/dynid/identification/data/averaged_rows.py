@@ -2,8 +2,8 @@
 
 Below about 100 Hz, differences of neighbouring rows are too inaccurate as derivatives, and a filter needs even steps.
 Therefore penalised splines are fitted to the rows of every piece between gaps (`curves`). They give states and torques
-on a fine grid, and both sides of tau = W phi are averaged under test functions (`weak_form`) whose support is four
-sampling intervals.
+on a fine grid. Both sides of the torque equation tau = W phi are averaged under test functions (`weak_form`) whose
+support is four sampling intervals.
 """
 
 import math
@@ -129,7 +129,13 @@ def averaged_samples(signals: Signals, settings: IdentificationSettings, interva
 
 
 def _pieces(signals: Signals, torques: Torques, longest: float) -> list[tuple[float, float]]:
-    """Return start and end [s] of the pieces between gaps, in positions or in torques."""
+    """Return start and end [s] of the pieces of a recording between gaps in the positions or in the torques.
+
+    Args:
+        signals: signals of the recording.
+        torques: torques with their timestamps.
+        longest: longest step between timestamps that is not a gap [s].
+    """
     bounds, gaps = [], []
     for time in (signals.time, torques.time + torques.delay_s):
         at = np.flatnonzero(np.diff(time) > longest)
@@ -144,7 +150,14 @@ def _pieces(signals: Signals, torques: Torques, longest: float) -> list[tuple[fl
 
 
 def _torques(torques: Torques, fine: FloatArray, knots: float, longest: float) -> FloatArray:
-    """Return the torques at the instants `fine` (M,) [s], (M, n) [N m]; NaN outside their recorded time."""
+    """Return the torques at the instants `fine` (M,) [s], (M, n) [N m]; NaN outside their recorded time.
+
+    Args:
+        torques: recorded torques.
+        fine: instants, (M,) [s].
+        knots: time between knots of the spline [s].
+        longest: time around the instants within which torques are used [s].
+    """
     time = torques.time + torques.delay_s
     near = slice(*np.searchsorted(time, [fine[0] - longest, fine[-1] + longest]))
     stamps, kept = np.unique(time[near], return_index=True)

@@ -24,14 +24,23 @@ PENALTY = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Spline curves of n joints; `spline` gives values (M, n) at times (M,) [s] between `begin` and `end` [s]."""
+    """Spline curves of n joints.
+
+    Attributes:
+        spline: spline that gives values (M, n) at times (M,) [s].
+        begin: start of the time that the data cover [s].
+        end: end of this time [s].
+    """
 
     spline: "BSpline"
     begin: float
     end: float
 
     def states(self, time: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return q, dq and ddq at times (M,) [s], (M, n) each; any unit, per second and per second squared."""
+        """Return the values of the curves and their first two derivatives at times (M,) [s], (M, n) each.
+
+        The values may have any unit; the derivatives are per second and per second squared.
+        """
         inside = np.clip(time, self.spline.t[DEGREE], self.spline.t[-DEGREE - 1])
         q, dq, ddq = (np.ascontiguousarray(self.spline(inside, nu)) for nu in range(3))
         return q, dq, ddq

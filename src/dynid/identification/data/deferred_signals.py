@@ -1,4 +1,4 @@
-"""Signals of recordings that stay in memory, or that are read from their file on each use."""
+"""Signals of recordings that either stay in memory or are read from their file on each use."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from dynid.identification.settings import IdentificationSettings
 
 
 class Recorded(Protocol):
-    """Interface of a recording whose signals can be read again."""
+    """Interface of a recording whose signals can be obtained for given settings."""
 
     @property
     def path(self) -> Path:
@@ -30,11 +30,11 @@ class Recorded(Protocol):
 
 
 class Releasable(Recorded, Protocol):
-    """Interface of a recording whose signals can be removed from memory."""
+    """Interface of a recording whose rows can be removed from memory, because a function can read them again."""
 
     @property
     def row_count(self) -> int:
-        """Number of rows in memory."""
+        """Number of recorded rows in memory."""
         ...
 
     def out_of_memory(self: "Kept", read: "Callable[[], Kept]") -> "Kept":
@@ -47,18 +47,23 @@ Kept = TypeVar("Kept", bound=Releasable)
 
 @dataclass(frozen=True, eq=False)
 class SignalsInMemory:
-    """Signals in memory, which do not depend on the settings."""
+    """Callable that returns signals in memory, which do not depend on the settings."""
 
     signals: Signals
 
     def __call__(self, settings: IdentificationSettings) -> Signals:
-        """Return the signals in memory, for any settings."""
+        """Return the signals in memory; the settings have no effect."""
         return self.signals
 
 
 @dataclass(frozen=True, eq=False)
 class SignalsOnDisk:
-    """Signals that are read from their file on each use."""
+    """Callable that reads signals from their file on each use.
+
+    Attributes:
+        read: function that reads the recording.
+        sha256: hash of the recording's data when it was first read.
+    """
 
     read: Callable[[], Recorded]
     sha256: str
@@ -77,12 +82,21 @@ class SignalsOnDisk:
 
 @dataclass
 class MemoryBudget:
-    """Remaining number of rows that may stay in memory; None is unlimited."""
+    """Number of recorded rows that may still be kept in memory.
+
+    Attributes:
+        rows: remaining number of rows; None is unlimited.
+    """
 
     rows: int | None
 
     def keep(self, source: Kept, read: Callable[[], Kept]) -> Kept:
-        """Return the recording itself if its rows fit into memory, else a recording that is read again on each use."""
+        """Return the recording itself if its rows fit into memory, else a recording that is read again on each use.
+
+        Args:
+            source: the recording, with its rows in memory.
+            read: function that reads the recording again.
+        """
         if self.rows is None:
             return source
         self.rows -= source.row_count

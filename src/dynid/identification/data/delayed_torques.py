@@ -12,14 +12,14 @@ from dynid.robot import FloatArray
 
 
 def with_shifted_torques(samples: Samples, delays_s: FloatArray) -> Samples:
-    """Return samples in which each torque is replaced by the one recorded `delays_s` (n,) [s] later.
+    """Return samples in which each torque is replaced by the one recorded `delays_s` later.
 
-    Each recording is shifted separately. At its end, the last torques repeat. The torques of the current that was not
-    chosen are dropped.
+    Each recording is shifted separately. At its end, the last torques repeat. Torques of the other current
+    (`other_tau`) are dropped.
 
     Args:
         samples: N samples of n axes.
-        delays_s: delay of each axis, (n,) [s]; negative takes earlier torques.
+        delays_s: delay of each axis, (n,) [s]; a negative delay takes earlier torques.
     """
     fine = tuple(_later(one, delays_s, grid_step_s(samples.settings.interval_s, one)) for one in samples.fine)
     if fine:
@@ -30,7 +30,7 @@ def with_shifted_torques(samples: Samples, delays_s: FloatArray) -> Samples:
 
 
 def interpolate_later(time: FloatArray, values: FloatArray, delays_s: FloatArray | float) -> FloatArray:
-    """Return values (N, n), any unit, at times that are later by `delays_s` (n,) [s], for each recording separately.
+    """Return values (N, n), any unit, interpolated at times that are later by a delay, for each recording separately.
 
     Args:
         time: timestamps (N,) [s], which restart with each recording.
@@ -51,7 +51,13 @@ def _later(states: FineStates, delays_s: FloatArray, step: float) -> FineStates:
 
 
 def _read(values: FloatArray, time: NDArray[np.floating[Any]], delays_s: FloatArray | float) -> FloatArray:
-    """Return values (M, ..., n) interpolated at times (M,) that are later by `delays_s` (n,) [s]."""
+    """Return values (M, ..., n) interpolated at times that are later by a delay.
+
+    Args:
+        values: values at the given times, (M, ..., n), any unit.
+        time: times, (M,) [s].
+        delays_s: delay of each of the n columns, (n,) [s], or one for all.
+    """
     columns = values.reshape(len(values), -1)
     delays = np.broadcast_to(delays_s, values.shape[1:]).ravel()
     read = [np.interp(time + delay, time, own) for own, delay in zip(columns.T, delays, strict=True)]

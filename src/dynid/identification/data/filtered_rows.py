@@ -7,9 +7,9 @@ The steps, in order:
    (`resampling`). Missing cycles are counted. Samples near a gap longer than the limit are dropped rather than
    invented.
 2. Filter. Butterworth low-pass, run forwards and backwards (no phase), below the Nyquist frequency of the target
-   interval. Both sides of tau = W phi (paper eq. 4) lose the same band. With `state_cutoff_ratio`, W is computed
-   from states of higher bandwidth and then passes the torques' low-pass, see `fine_states`. Without it, as in the
-   paper, positions pass the torques' filter before W is computed from them; this is equivalent only as far as W is
+   interval. Both sides of tau = W phi (arXiv:2605.15949, eq. 4) lose the same band. With `state_cutoff_ratio`, W is
+   computed from states of higher bandwidth and then passes the torques' low-pass, see `fine_states`. Without it, as in
+   that paper, positions pass the torques' filter before W is computed from them; this is equivalent only as far as W is
    linear.
 3. Derivatives. Velocity and acceleration are five-point central differences of the filtered position on the fine
    grid. The encoder's step (1.5 mrad for 12 bits) is too coarse for differences until the low-pass has averaged
@@ -47,6 +47,16 @@ class LowPass:
     """Zero-phase anti-alias filter for one target interval, on one fine grid.
 
     Simulated torques must pass `apply` as well before they are compared with filtered measured torques.
+
+    Args:
+        settings: settings of the filter.
+        interval_s: target sampling interval [s].
+        grid_s: step of the fine grid [s].
+        recorded_s: recorded cycle [s]; None is the step of the grid.
+        ratio: factor by which the cut-off is above that of the settings.
+
+    Raises:
+        DataError: the recording or the grid is too slow for the cut-off frequency.
     """
 
     def __init__(
@@ -74,9 +84,14 @@ class LowPass:
 
 
 def central_differences(q: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
-    """Return first and second derivatives of q (N, n) by five-point differences with this step [s].
+    """Return first and second time derivatives of q (N, n) by five-point differences, (N, n) each.
 
-    The two rows at each end are less accurate: velocities of lower order, and repeated accelerations.
+    At the two rows at each end, the first derivative has a lower order of accuracy, and the second one repeats the
+    nearest inner value.
+
+    Args:
+        q: positions, (N, n), any unit.
+        step: time between rows [s].
     """
     dq, ddq = np.gradient(q, step, axis=0), np.empty_like(q)
     dq[2:-2] = (8.0 * (q[3:-1] - q[1:-3]) - (q[4:] - q[:-4])) / (12.0 * step)
@@ -178,9 +193,18 @@ def filtered_samples(signals: Signals, settings: IdentificationSettings, interva
 def _torques(
     signals: Signals, fine: FloatArray, low_pass: LowPass, skip: int
 ) -> tuple[list[FloatArray], FloatArray, list[FloatArray]]:
-    """Return filtered torques of both currents (M, n), ripple (M, R, n), and unfiltered means (M, n), [N m] each.
+    """Return the torques on the decimated grid of M instants: filtered, removed by the filter, and unfiltered.
 
-    In both lists the chosen current comes first; the other one follows only if it was recorded.
+    Args:
+        signals: raw signals.
+        fine: instants of the fine grid, (K,) [s].
+        low_pass: filter on the fine grid.
+        skip: number of fine steps per step of the decimated grid.
+
+    Returns:
+        Filtered torques, (M, n) [N m]; the part that the filter removes, at R instants around each grid instant, (M, R,
+        n) [N m]; unfiltered means around each grid instant, (M, n) [N m]. The first and last item are lists: torques
+        from the chosen current (present or goal) come first, those from the other current follow if it was recorded.
     """
     chosen = Torques(signals.torque_time, signals.tau, signals.torque_source, signals.torque_delay_s)
     recorded = [one for one in (chosen, signals.other) if one is not None]
@@ -197,15 +221,29 @@ def _on_grid(torques: Torques, fine: FloatArray, cutoff_hz: float) -> FloatArray
 
 
 def _where_covered(tau: FloatArray, time: FloatArray, torques: Torques, margin: float) -> FloatArray:
-    """Return tau (N, n) [N m], with NaN at times (N,) [s] outside `torques` or within a margin [s] of their ends."""
+    """Return torques in which the values outside the recorded time of `torques` are NaN, (N, n) [N m].
+
+    Args:
+        tau: torques, (N, n) [N m].
+        time: times of these torques, (N,) [s].
+        torques: recorded torques, whose timestamps determine the recorded time.
+        margin: time at each end of the recorded time that is excluded, too [s].
+    """
     begin, end = torques.time[0] + torques.delay_s + margin, torques.time[-1] + torques.delay_s - margin
     return np.where(((time >= begin) & (time <= end))[:, None], tau, np.nan)
 
 
 def _ripple(fine: FloatArray, raw: FloatArray, written: Torques | None, low_pass: LowPass, skip: int) -> FloatArray:
-    """Return the part of the torques that the low-pass removes, at R instants about every node, (M, R, n) [N m].
+    """Return the part of the torques that the low-pass removes, at R instants near each kept instant, (M, R, n) [N m].
 
     The goal current is used if it was recorded; a measured current is an average over time, so it is less accurate.
+
+    Args:
+        fine: instants of the fine grid, (K,) [s].
+        raw: unfiltered torques at these instants, (K, n) [N m].
+        written: torques of the goal current; None if it was not recorded.
+        low_pass: filter on the fine grid.
+        skip: number of fine steps from one kept instant to the next.
     """
     if written is not None:
         place = np.searchsorted(written.time + written.delay_s, fine, side="right") - 1
@@ -215,10 +253,11 @@ def _ripple(fine: FloatArray, raw: FloatArray, written: Torques | None, low_pass
 
 
 def filter_grid(settings: FilterSettings, interval: float, period: float) -> tuple[int, float | None]:
-    """Return the steps of the fine grid per target interval, and the ratio of the states' to the torques' cut-off.
+    """Return the number of fine-grid steps per target interval, and the ratio of the states' to the torques' cut-off.
 
-    The grid is at least as fine as the recording, since a coarser grid would alias frequencies above its own band
-    before the filter acts. It is also fine enough for the differences up to the cut-off of the states.
+    The ratio is None if states and torques pass the same filter. The grid is at least as fine as the recording, since a
+    coarser grid would alias frequencies above its own band before the filter acts. It is also fine enough for the
+    differences up to the cut-off of the states.
 
     Args:
         settings: settings of the filter.
@@ -232,13 +271,27 @@ def filter_grid(settings: FilterSettings, interval: float, period: float) -> tup
 
 
 def settling_s(settings: FilterSettings, interval: float, ratio: float | None) -> float:
-    """Return the settling time of the filters [s]: the low-pass, and the states' filter at `ratio` x its cut-off."""
+    """Return the settling time of the torques' low-pass and of the states' filter together [s].
+
+    Args:
+        settings: settings of the filter.
+        interval: target sampling interval [s].
+        ratio: cut-off of the states' filter over that of the low-pass; None if there is only the low-pass.
+    """
     one = settings.settling_periods / settings.cutoff_hz(interval)
     return one if ratio is None else one + one / ratio
 
 
 def _state_cutoff_ratio(settings: FilterSettings, interval: float, period: float) -> float | None:
-    """Return the configured ratio of cut-offs, reduced if the recorded period [s] is too long; None if not set."""
+    """Return the ratio of the states' to the torques' cut-off frequency; None if the settings have no such ratio.
+
+    The ratio of the settings is reduced if the recorded period is too long for it.
+
+    Args:
+        settings: settings of the filter.
+        interval: target sampling interval [s].
+        period: recorded period [s].
+    """
     if settings.state_cutoff_ratio is None:
         return None
     allowed = NYQUIST_SHARE * 0.5 / (period * settings.cutoff_hz(interval))
@@ -254,7 +307,14 @@ def _covered(signals: Signals) -> tuple[float, float]:
 def _clear_of_gaps(
     time: FloatArray, axis: TimeAxis, settings: IdentificationSettings, margin: float
 ) -> NDArray[np.bool_]:
-    """Return a mask (N,) of the instants (N,) [s] that are farther from every long gap than the filter reaches."""
+    """Return a mask (N,) of the instants that the filter keeps free of any effect of a long gap.
+
+    Args:
+        time: instants, (N,) [s].
+        axis: time axis with the gaps.
+        settings: settings with the length of a long gap.
+        margin: settling time of the filter; an instant must be farther than half of it from each gap [s].
+    """
     clear = np.ones(len(time), dtype=bool)
     for begin, end in axis.gaps:
         if end - begin > settings.data.longest_gap_s:

@@ -1,8 +1,9 @@
 """States on a fine grid, and functions of these states after the torques' low-pass.
 
-The low-pass F of the torques does not commute with W: W(F q) phi is not F (W(q) phi), because W is not linear in q.
-Coulomb friction, tanh(dq / v), is the least linear part. So W is computed from states of higher bandwidth, on a grid
-fine enough for it, and each of its columns passes the filter of the torques. Both sides are decimated equally:
+The low-pass F of the torques does not commute with the regressor W: W(F q) phi is not F (W(q) phi), because W is not
+linear in q. Coulomb friction, tanh(dq / v), is the least linear part. So W is computed from states of higher bandwidth,
+on a grid fine enough for it, and each of its columns passes the filter of the torques. Both sides are decimated
+equally:
 
     F tau = F[W(q, dq, ddq)] phi
 
@@ -28,6 +29,8 @@ GRID_OF_CUTOFF = 32  # smallest number of grid steps per period of the low-pass'
 class FineStates:
     """States of one recording on a grid that is finer than the sampling interval; state arrays are read-only.
 
+    The grid has M instants, N of which are the instants of the samples.
+
     Attributes:
         q: positions (M, n) [rad].
         dq: velocities (M, n) [rad/s].
@@ -36,12 +39,13 @@ class FineStates:
         nodes: indices (N,) of the samples in the grid.
         wide: the states' filter for this grid, as second-order sections; None if the states were not filtered.
         tau: torques after the states' filter, (M, n) [N m]; empty in tests that do not need torques.
-        raw: unfiltered torques, averaged from node to node, (M, n) [N m].
-        other_raw: like `raw`, from the current that was not chosen; None if it was not recorded.
-        kernel: test function (2 r + 1,) about every node, used instead of `sections`; None if `sections` are the
-            low-pass.
-        later_s: time from the middle of the recording to the middle of this block of it [s].
-        ripple: part of the torques that the low-pass removes, at R instants about every node, (M, R, n) [N m].
+        raw: unfiltered torques, averaged around each grid instant, (M, n) [N m].
+        other_raw: like `raw`, from the current (present or goal) that `tau` does not come from; None if it was not
+            recorded.
+        kernel: weights of the test function around each sample, (2 r + 1,); the averages under it are the low-pass.
+            None if `sections` are the low-pass.
+        later_s: time from the middle of the recording to the middle of the part that these states cover [s].
+        ripple: part of the torques that the low-pass removes, at R instants around each grid instant, (M, R, n) [N m].
         slowest: least recorded velocity in the direction of motion near each state, (M, n) [rad/s], see
             `slowest_velocities`; None if no velocity was recorded.
     """
@@ -65,7 +69,10 @@ class FineStates:
             object.__setattr__(self, name, read_only(getattr(self, name)))
 
     def low_pass(self, values: FloatArray) -> FloatArray:
-        """Return the torques' low-pass of values on the grid (M, ...), at the samples, (N, ...); any unit."""
+        """Return values at the samples (N, ...), low-passed like the torques from values on the grid (M, ...).
+
+        The values may have any unit.
+        """
         columns = values.reshape(len(values), -1)
         if self.kernel is not None:
             averages = averaged(columns, self.kernel, self.nodes)
@@ -74,9 +81,12 @@ class FineStates:
         return np.asarray(filtered[self.nodes].reshape(-1, *values.shape[1:]))
 
     def low_pass_filled(self, columns: int, fill: Callable[[FloatArray], None], space: PaddedRows) -> FloatArray:
-        """Return low-passed values (N, columns), for values (M, columns) that `fill` writes into its argument.
+        """Return values after the torques' low-pass at the samples, (N, columns), any unit.
 
-        `space` is memory that successive calls share.
+        Args:
+            columns: number of columns.
+            fill: function that writes the values on the grid into an array (M, columns).
+            space: memory for this array, which successive calls share.
         """
         if self.kernel is not None:
             values = np.empty((len(self.q), columns))
@@ -86,11 +96,11 @@ class FineStates:
         return np.asarray(space.filtered(self.sections)[self.nodes])
 
     def low_pass_sharp(self, values: FloatArray) -> FloatArray:
-        """Return values (M, k) after both the states' filter and the torques' low-pass, (N, k); any unit.
+        """Return values (M, k) after the states' filter and the torques' low-pass, at the samples, (N, k), any unit.
 
         This is for functions that change faster than the states' filter permits, such as friction at a reversal: the
-        measured torques have passed that filter as well. Functions that are nearly linear in the states do not need it,
-        because the states have passed it.
+        measured torques have passed the states' filter as well. Functions that are nearly linear in the states do not
+        need it, because the states have passed this filter.
         """
         return self.low_pass(self.wide_pass(values))
 
@@ -99,7 +109,7 @@ class FineStates:
         return values if self.wide is None else filtered_both_ways(self.wide, values)
 
     def low_passed(self, function: Function) -> FloatArray:
-        """Return a function of q, dq and ddq at the samples after the torques' low-pass, (N, ...).
+        """Return a function of q, dq and ddq after the torques' low-pass, at the samples, (N, ...).
 
         Args:
             function: maps q, dq and ddq, (M, n) each in SI units, to values (M, ...).
@@ -108,19 +118,26 @@ class FineStates:
 
 
 def decimation(steps: int, grid_s: float, cutoff_hz: float) -> int:
-    """Return the largest divisor of `steps` that still gives a grid fine enough for a cut-off frequency.
+    """Return the largest number of grid steps that one step of a coarser, still sufficiently fine grid may have.
+
+    The number divides `steps`, so that the target interval is a multiple of the coarser step.
 
     Args:
         steps: target interval in steps of the grid.
         grid_s: step of the grid [s].
-        cutoff_hz: cut-off frequency [Hz].
+        cutoff_hz: cut-off frequency up to which the coarser grid must be fine enough [Hz].
     """
     finest = 1.0 / (GRID_OF_CUTOFF * cutoff_hz) + 1e-9
     return max(d for d in range(1, steps + 1) if steps % d == 0 and (d == 1 or d * grid_s <= finest))
 
 
 def grid_step_s(interval_s: float, states: FineStates) -> float:
-    """Return the step of the fine grid [s], for samples that are `interval_s` apart."""
+    """Return the step of the fine grid of states [s].
+
+    Args:
+        interval_s: time between samples [s].
+        states: the states on the fine grid.
+    """
     if states.kernel is not None:
         return interval_s * HOPS / (len(states.kernel) + 1)
     steps = int(np.diff(states.nodes).min()) if len(states.nodes) > 1 else 1
@@ -128,7 +145,12 @@ def grid_step_s(interval_s: float, states: FineStates) -> float:
 
 
 def chosen(parts: Sequence[FineStates], which: NDArray[np.bool_]) -> tuple[FineStates, ...]:
-    """Return the states with the samples that `which` selects, a mask (N,) over the samples of all parts."""
+    """Return states of which only selected samples remain; parts without a selected sample are omitted.
+
+    Args:
+        parts: states of one or more recordings.
+        which: mask of the selected samples, (N,), over the samples of all parts in sequence.
+    """
     found, begin = [], 0
     for part in parts:
         end = begin + len(part.nodes)

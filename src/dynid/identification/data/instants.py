@@ -2,9 +2,9 @@
 
 A timestamp error e shifts the position of every joint by v e, with v the joint's own velocity. So above the motion's
 band, the position residuals have one unknown per row and one equation per joint. A timestamp error predicts the
-residual of each joint from those of the others; noise and motion do not. Derived accelerations are off by e / T^2 for
-every rad/s, with T the time step of the derivative. A third of a millisecond therefore matters to them and to a contact
-observer.
+residual of each joint from those of all other joints; noise and motion do not. Derived accelerations are off by e / T^2
+for every rad/s, with T the time step of the derivative. So a third of a millisecond matters to accelerations and to a
+contact observer.
 
 Joints that move in synchrony, as in point-to-point motion, also have corners of their paths at the same time, which
 look like timestamp errors. But corners last for many rows, whereas a logger's timestamp errors scatter from row to row.
@@ -66,9 +66,13 @@ def interpolated_at_stamps(
 
 
 def stamp_errors(time: FloatArray, q: FloatArray) -> FloatArray:
-    """Return each row's true read instant minus its timestamp, (N,) [s]; all 0 if there is no certain error.
+    """Return the time at which each row was really read minus its timestamp, (N,) [s]; all 0 if no error is certain.
 
     Only errors that vary faster than the motion are detected, not a constant delay.
+
+    Args:
+        time: timestamps, (N,) [s].
+        q: positions, (N, n) [rad or m].
     """
     none = np.zeros(len(time))
     if len(time) < FEWEST or q.shape[1] < 2 or not (np.isfinite(q).all() and (np.diff(time) > 0.0).all()):
@@ -106,17 +110,22 @@ def _far_from_gaps(time: FloatArray, gap_s: float, margin_s: float) -> NDArray[n
 
 
 def _alike_from_row_to_row(off: FloatArray, inner: NDArray[np.bool_]) -> float:
-    """Return the correlation between the timestamp errors (N,) of neighbouring rows, over the rows of the mask (N,)."""
+    """Return the correlation between the timestamp errors of neighbouring rows.
+
+    Args:
+        off: timestamp errors, (N,) [s].
+        inner: mask of the rows that are used, (N,).
+    """
     own = off - float(off[inner].mean())
     return float((own[1:] * own[:-1])[inner[1:] & inner[:-1]].mean() / own[inner].var())
 
 
 def _above_band(read: FloatArray, q: FloatArray, period: float, cutoff_hz: float) -> tuple[FloatArray, FloatArray]:
-    """Return positions (N, n) minus their own low-pass, and the velocities of the low-pass, (N, n) each.
+    """Return positions minus their low-pass, (N, n), and the velocities of the low-passed positions, (N, n).
 
     Args:
         read: instants of the positions (N,) [s].
-        q: positions (N, n).
+        q: positions (N, n), any unit.
         period: step of the grid on which the low-pass acts [s].
         cutoff_hz: cut-off frequency of the low-pass [Hz].
     """
@@ -128,9 +137,13 @@ def _above_band(read: FloatArray, q: FloatArray, period: float, cutoff_hz: float
 
 
 def _foretold(left: FloatArray, v: FloatArray) -> float:
-    """Return the share of position residuals (K, n) that timestamp errors explain, for velocities v (K, n).
+    """Return the share of the squared position residuals that timestamp errors explain.
 
     For each joint, the timestamp error is estimated from all other joints.
+
+    Args:
+        left: position residuals, (K, n) [rad or m].
+        v: velocities, (K, n) [rad/s or m/s].
     """
     along, share = left * v, v**2
     others = (along.sum(axis=1, keepdims=True) - along) / np.maximum(

@@ -1,8 +1,9 @@
 """Search for recordings in a folder: bags of any arm, CSV files with a mapping, LeRobot data sets.
 
-This module alone decides which reader a path needs. A bag may hold several arms, so every topic with positions of all
-the robot's joints is a log of its own. If only several topics together have all joints, this group of topics is one
-log. Goals are the positions of a topic in the same namespace whose name identifies it as a goal topic.
+This module alone decides which reader a path needs. A log is the motion of one arm. A bag may contain several arms, so
+every topic with positions of all the robot's joints is a log of its own. If only several topics together have all
+joints, this group of topics is one log. Goals are the positions of a topic in the same namespace whose name identifies
+it as a goal topic.
 """
 
 import re
@@ -30,6 +31,8 @@ SUFFIXES = tuple(STORAGE_SUFFIXES.values())
 class FoundLog:
     """Log that was found, or the reason why it cannot be used; picklable.
 
+    A log is the recorded motion of one arm.
+
     Attributes:
         name: file, and topic or episode.
         kind: "bag", "CSV" or "LeRobot"; "folder" if the folder cannot be opened.
@@ -48,7 +51,7 @@ class FoundLog:
 
 
 def find_logs(path: Path, robot: Robot, mapping: Mapping = None) -> list[FoundLog]:
-    """Return all logs in a folder or of one file, in the order of their names.
+    """Return all logs (recorded motions of one arm) in a folder or of one file, in the order of their names.
 
     Raises:
         InputNotFoundError: the folder or file does not exist.
@@ -67,7 +70,13 @@ def find_logs(path: Path, robot: Robot, mapping: Mapping = None) -> list[FoundLo
 
 @dataclass(frozen=True)
 class Place:
-    """Kind and path of a recording; or a folder that cannot be opened, with the reason."""
+    """Path at which a search found a recording, or a folder that cannot be opened.
+
+    Attributes:
+        kind: kind of the recording, or "folder".
+        path: path of the recording or folder.
+        problem: reason why the folder cannot be opened; None for a recording.
+    """
 
     kind: Literal["bag", "CSV", "LeRobot", "folder"]
     path: Path
@@ -99,7 +108,7 @@ def _look(path: Path, seen: set[tuple[int, int]], deep: int = 0) -> Iterator[Pla
     Args:
         path: file or folder to search.
         seen: device and inode of the folders visited so far; they prevent endless recursion through links.
-        deep: number of folders between the start of the search and this path.
+        deep: number of folder levels between the start of the search and this path.
     """
     try:
         if deep > DEEPEST:
@@ -143,7 +152,13 @@ def is_bag(path: Path) -> bool:
 
 
 def _logs_of(place: Place, robot: Robot, mappings: Mappings) -> Iterator[FoundLog]:
-    """Yield the logs at a place, without reading any of them."""
+    """Yield the logs of one found recording; only bags are read for this.
+
+    Args:
+        place: path and kind of the recording.
+        robot: the robot whose joints the logs must have.
+        mappings: mappings of CSV files and of bags.
+    """
     if place.problem is not None:
         yield _unusable(cut(str(place.path), 200), place.kind, place.path, place.problem)
     elif place.kind == "LeRobot":
@@ -167,7 +182,7 @@ def _unusable(name: str, kind: str, path: Path, error: DynidError) -> FoundLog:
 
 
 def with_summary(found: FoundLog) -> FoundLog:
-    """Return the log with a summary of its content, or with the reason why it cannot be used."""
+    """Return a log with a summary of its content, or with the reason why it cannot be used."""
     if found.problem:
         return found
     try:
@@ -194,7 +209,7 @@ def _csv(path: Path, robot: Robot, mapping: CsvMapping | None) -> FoundLog:
 
 @dataclass(frozen=True)
 class _CsvFile:
-    """Callable that reads a CSV file; can be sent to other processes."""
+    """Callable that reads the log in a CSV file; picklable."""
 
     path: Path
     robot: Robot
@@ -209,7 +224,7 @@ _SEARCHED: dict[_State, Bag] = {}  # last bag that `find_logs` has read, so that
 
 
 def _state(path: Path) -> _State:
-    """Return a bag's path, and the name, modification time [ns] and size of each of its files."""
+    """Return a bag's path, and name, modification time [ns] and size of each of its files, which detect a change."""
     files = sorted(path.iterdir()) if path.is_dir() else [path]
     states = [(one.name, one.stat()) for one in files if one.exists()]
     return path, tuple((name, state.st_mtime_ns, state.st_size) for name, state in states)
@@ -232,7 +247,7 @@ def _bag(path: Path, robot: Robot, mapping: BagMapping) -> Iterator[FoundLog]:
 
 @dataclass(frozen=True)
 class _BagTopics:
-    """Callable that reads one arm's log from a bag; can be sent to other processes."""
+    """Callable that reads one arm's log from a bag; picklable."""
 
     path: Path
     topics: Topics
@@ -245,7 +260,15 @@ class _BagTopics:
 
 
 def episodes_at(path: Path, robot: Robot, mapping: BagMapping) -> Iterator[FoundLog]:
-    """Yield the episodes of a LeRobot data set, without reading any of them."""
+    """Yield one log for each episode of a LeRobot data set, without reading the episodes.
+
+    A data set or file that cannot be read yields a log that contains the reason.
+
+    Args:
+        path: path of the data set.
+        robot: the robot that was recorded.
+        mapping: description of the joint states in the data set.
+    """
     try:
         data = DataSet.open(path)
         files = data.files()
@@ -264,7 +287,7 @@ def episodes_at(path: Path, robot: Robot, mapping: BagMapping) -> Iterator[Found
 
 @dataclass(frozen=True)
 class _Episode:
-    """Callable that reads one episode of a LeRobot data set; can be sent to other processes."""
+    """Callable that reads one episode of a LeRobot data set; picklable."""
 
     data: DataSet
     file: Path

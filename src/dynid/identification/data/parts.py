@@ -13,14 +13,19 @@ from dynid.identification.settings import IdentificationSettings
 
 
 class Span(NamedTuple):
-    """A span of time on a recording's axis [s]; None stands for the recording's own start or end."""
+    """Span of time on a recording's time axis.
+
+    Attributes:
+        begin_s: start of the span [s]; None is the recording's own start.
+        end_s: end of the span [s]; None is the recording's own end.
+    """
 
     begin_s: float | None = None
     end_s: float | None = None
 
     @property
     def whole(self) -> bool:
-        """Whether the span covers whole recordings."""
+        """Whether the span has neither start nor end, so that it covers whole recordings."""
         return self.begin_s is None and self.end_s is None
 
     @property
@@ -58,7 +63,7 @@ def _part(source: Recording, span: Span) -> Recording:
 
 
 def _cut(signals: Signals, span: Span, name: str) -> Signals:
-    """Return the part of signals that lies within a span of time."""
+    """Return the part of signals that lies within a span of time; `name` is the recording's name for the error."""
     begin, end = signals.window or (float(signals.time[0]), float(signals.time[-1]))
     begin = begin if span.begin_s is None else max(begin, span.begin_s)
     end = end if span.end_s is None else min(end, span.end_s)

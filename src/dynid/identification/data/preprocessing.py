@@ -1,8 +1,8 @@
 """Conversion of recorded signals to samples for the regression, filtered or averaged.
 
-`filtered_rows` needs a fast and even recording; `averaged_rows` accepts slow and uneven ones. `row_choice` chooses
-between them unless the settings do. Both return states on a fine grid and a low-pass to the samples (`fine_states`), so
-all later steps are the same. Long recordings are processed in blocks.
+`filtered_rows` needs a fast and even recording; `averaged_rows` accepts slow and uneven ones. If the settings do not
+choose between them, `row_choice` does. Both return states on a fine grid and a low-pass to the samples (`fine_states`),
+so all later steps are the same. Long recordings are processed in blocks.
 """
 
 import math
@@ -34,7 +34,7 @@ MAKERS = {"filtered": filtered_samples, "averaged": averaged_samples}
 
 
 def signals_of(recording: DriverRecording, robot: Robot, settings: IdentificationSettings) -> Signals:
-    """Return the signals of a recording in the robot's joint order; their window is the trajectory motion.
+    """Return the signals of a driver recording in the robot's joint order; their window is the trajectory motion.
 
     Raises:
         DataError: the recording is of another robot, lacks a joint or the chosen torque, or no trajectory ran.
@@ -68,7 +68,7 @@ def signals_of(recording: DriverRecording, robot: Robot, settings: Identificatio
 
 
 def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: float | None = None) -> Samples:
-    """Return samples on the target grid; long recordings are processed in blocks, see `BLOCK`.
+    """Return samples for the regression, at the target sampling interval; long recordings are processed in blocks.
 
     Args:
         signals: raw signals of one recording.
@@ -76,8 +76,8 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
         interval_s: target sampling interval [s]; None is the settings' own. For slow recordings it is lengthened.
 
     Raises:
-        DataError: signals are not finite, unsorted, too short, without motion, or in the wrong unit; the message names
-            joint and value.
+        DataError: signals are not finite, not sorted, too short, without motion, or in the wrong unit; the message
+            names joint and value.
     """
     interval = settings.sampling_interval_s if interval_s is None else interval_s
     if not 0.0 < interval < np.inf:
@@ -93,14 +93,23 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
 
 
 def instants_of(span: Span, settings: IdentificationSettings) -> tuple[int, int]:
-    """Return the number of fine-grid instants of a recording, and the number that its samples keep in memory."""
+    """Return the number of fine-grid instants of a recording, and the number of those that are used.
+
+    The samples of a long recording use only some of its blocks.
+
+    Args:
+        span: time axis and motion of the recording.
+        settings: settings of the identification.
+    """
     choice = row_choice(span.axis, settings, settings.sampling_interval_s)
     count = int((span.end - span.begin) / _grid_and_reach(choice, settings, span.axis)[0])
     return count, count if count <= WHOLE else min(count, MOST_BLOCKS * BLOCK)
 
 
 def all_blocks(signals: Signals, settings: IdentificationSettings) -> Iterator[Samples]:
-    """Yield the samples of all blocks of a recording in order; blocks within gaps are skipped.
+    """Yield the samples of each block of a recording in order; blocks within gaps are skipped.
+
+    A recording is divided into blocks if it is too long to be processed at once.
 
     Raises:
         DataError: as for `preprocess`, or no block has samples.
@@ -114,12 +123,14 @@ def all_blocks(signals: Signals, settings: IdentificationSettings) -> Iterator[S
 
 @dataclass(frozen=True, eq=False)
 class _Blocks:
-    """Division of one recording into blocks that are processed one after the other.
+    """Division of one recording into blocks of time that are processed one after the other.
+
+    A row is the torque equation of one joint at one sample.
 
     Attributes:
         settings: settings of the identification.
         axis: time axis of the recording.
-        kind: kind of rows, see `MAKERS`.
+        kind: "filtered" or "averaged" rows, see `MAKERS`.
         interval_s: sampling interval of the rows [s].
         begin: start of the motion [s].
         end: end of the motion [s].
@@ -138,7 +149,12 @@ class _Blocks:
 
     @classmethod
     def of(cls, signals: Signals, settings: IdentificationSettings, interval_s: float) -> "_Blocks":
-        """Divide a recording for rows with a target sampling interval [s].
+        """Return the division of a recording into blocks.
+
+        Args:
+            signals: signals of the recording.
+            settings: settings of the identification.
+            interval_s: target sampling interval [s].
 
         Raises:
             DataError: the signals are not usable.
@@ -160,11 +176,15 @@ class _Blocks:
         return self.end - self.begin
 
     def whole(self, signals: Signals) -> Samples:
-        """Return the samples of signals that are processed at once."""
+        """Return the samples of signals that are processed at once, without a division into blocks."""
         return MAKERS[self.kind](signals, self.settings, self.interval_s, self.axis)
 
     def samples(self, signals: Signals, windows: Sequence[tuple[float, float]]) -> Iterator[Samples]:
-        """Yield the samples of blocks in order; a block within gaps is skipped.
+        """Yield the samples of the given blocks in order; a block within gaps is skipped.
+
+        Args:
+            signals: signals of the recording.
+            windows: start and end of each block [s].
 
         Raises:
             DataError: no block has samples; quotes the last refusal.
@@ -184,14 +204,27 @@ class _Blocks:
 
 
 def _windows(begin: float, end: float, length: float, interval: float) -> list[tuple[float, float]]:
-    """Return start and end [s] of blocks of this length that cover a motion; the last block may be shorter."""
+    """Return start and end [s] of consecutive blocks that cover a motion; the last block may be shorter.
+
+    Args:
+        begin: start of the motion [s].
+        end: end of the motion [s].
+        length: length of a block [s].
+        interval: sampling interval; a block ends half of it before the next block starts [s].
+    """
     count = math.ceil((end - begin) / length)
     edges = [begin + k * length for k in range(count)]
     return [(a, end if k + 1 == count else edges[k + 1] - 0.5 * interval) for k, a in enumerate(edges)]
 
 
 def _grid_and_reach(choice: RowChoice, settings: IdentificationSettings, axis: TimeAxis) -> tuple[float, float]:
-    """Return the step of the stored fine grid, and the time around a block whose data affect its rows, [s] each."""
+    """Return the step of the fine grid of states, and the time around a block whose data affect its samples, both in s.
+
+    Args:
+        choice: filtered or averaged rows, with their sampling interval.
+        settings: settings of the identification.
+        axis: time axis of the recording.
+    """
     interval = choice.interval_s
     if choice.kind == "averaged":
         return interval / averaging_grid(interval), HOPS * interval + 100.0 * axis.period
@@ -202,11 +235,16 @@ def _grid_and_reach(choice: RowChoice, settings: IdentificationSettings, axis: T
 
 
 def preprocess_piece(signals: Signals, settings: IdentificationSettings, window: tuple[float, float]) -> Samples:
-    """Return the samples of a window [s] of a growing recording, equal to those of the whole recording.
+    """Return the filtered samples of one window of a recording that is still growing.
 
-    They are equal up to rounding if data reach `filter_reach_s` beyond the window on both sides, or to the end of the
-    recording. Otherwise the samples next to the end are left out. Starts of windows must differ by whole sampling
-    intervals.
+    The samples equal those of the whole recording up to rounding if data reach `filter_reach_s` beyond the window on
+    both sides, or to the end of the recording. Otherwise the samples next to the end are left out. Starts of windows
+    must differ by whole sampling intervals.
+
+    Args:
+        signals: signals recorded so far.
+        settings: settings of the identification.
+        window: start and end of the window [s].
 
     Raises:
         DataError: there are fewer than ten samples, or the data do not reach the window.
@@ -222,7 +260,10 @@ def preprocess_piece(signals: Signals, settings: IdentificationSettings, window:
 
 
 def filter_reach_s(settings: IdentificationSettings) -> float:
-    """Return the time beyond a window that affects its filtered samples [s]; data farther away change only rounding."""
+    """Return the time before and after a window whose data affect the filtered samples of the window [s].
+
+    Data farther away change only the rounding.
+    """
     filters = settings.filter
     cutoff = filters.cutoff_hz(settings.sampling_interval_s)
     return 3.0 * filters.settling_periods / cutoff * (1.0 + 1.0 / (filters.state_cutoff_ratio or np.inf))
@@ -260,7 +301,15 @@ def _selection(parts: list[Samples], whole_s: float) -> str:
 def _as_one(
     parts: list[Samples], signals: Signals, settings: IdentificationSettings, axis: TimeAxis, selection: str
 ) -> Samples:
-    """Return blocks of one recording as its joint samples, with the data quality of the whole recording."""
+    """Return the samples of one recording from those of its blocks, with the data quality of the whole recording.
+
+    Args:
+        parts: samples of each block.
+        signals: signals of the recording.
+        settings: settings of the identification.
+        axis: time axis of the recording.
+        selection: sentence about the blocks that were selected; "" if all were.
+    """
     keys = ("time", "q", "dq", "ddq", "tau")
     arrays: dict[str, Any] = {key: np.concatenate([getattr(one, key) for one in parts]) for key in keys}
     others = [one.other_tau for one in parts if one.other_tau is not None]

@@ -1,4 +1,4 @@
-"""Recordings from bags, CSV files, data sets and folders of them, in one form for the identification."""
+"""Recordings from bags, CSV files, data sets and folders of them, as `Recording` objects for the identification."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -39,7 +39,7 @@ class Portion:
 
     Attributes:
         name: name of the recording, or of the part of it.
-        kind: "fitted" if the model is identified from them, else "held out".
+        kind: "fitted" if the model is identified from the samples, else "held out".
         sha256: hash of the recording's data.
         mount: name of the arm's mount.
         samples: samples of all axes.
@@ -92,7 +92,7 @@ class Recording(Columns):
 
     @property
     def name(self) -> str:
-        """Name of the bag or file."""
+        """Name of the recording's bag or file, without its folder; the given name for arrays."""
         return self.path.name
 
     def released(self) -> "Recording":
@@ -104,7 +104,11 @@ class Recording(Columns):
         return replace(self, signals=gone, driver=None, rows=None)
 
     def out_of_memory(self, read: Callable[[], "Recording"]) -> "Recording":
-        """Return this recording without signals in memory; `read` reads them again on each use."""
+        """Return this recording without signals in memory.
+
+        Args:
+            read: function that reads the recording again on each use.
+        """
         return replace(self, signals=SignalsOnDisk(read, self.sha256), driver=None, rows=None)
 
     def in_memory(self, settings: IdentificationSettings) -> "Recording":
@@ -113,13 +117,13 @@ class Recording(Columns):
 
     @property
     def row_count(self) -> int:
-        """Number of rows in memory."""
+        """Number of recorded rows in memory."""
         if self.driver is not None:
             return len(self.driver.time)
         return 0 if self.rows is None else len(self.rows.time)
 
     def usable_signals(self, settings: IdentificationSettings) -> Signals:
-        """Return the signals after checking that samples can be made from them.
+        """Return the signals of the recording after checking that samples can be made from them.
 
         Raises:
             DataError: nothing can be identified from them; the message gives the reason and the path of the recording.
@@ -132,7 +136,11 @@ class Recording(Columns):
         return signals
 
     def samples(self, settings: IdentificationSettings, interval_s: float | None = None) -> Samples:
-        """Return samples for the regression.
+        """Return samples of the whole recording for the regression.
+
+        Args:
+            settings: settings of the identification.
+            interval_s: target sampling interval [s]; None is the settings' own.
 
         Raises:
             DataError: as for `preprocess`, with the path of the recording.
@@ -143,7 +151,12 @@ class Recording(Columns):
             raise DataError(f"{self.path}: {error}") from error
 
     def portion(self, kind: Kind, settings: IdentificationSettings, interval_s: float | None = None) -> Portion:
-        """Return the whole recording as one portion.
+        """Return the samples of the whole recording as one portion with a role in the identification.
+
+        Args:
+            kind: role of the samples, "fitted" or "held out".
+            settings: settings of the identification.
+            interval_s: target sampling interval [s]; None is the settings' own.
 
         Raises:
             DataError: as for `samples`.
@@ -151,7 +164,11 @@ class Recording(Columns):
         return Portion(self.name, kind, self.sha256, self.mount, self.samples(settings, interval_s), self.simulated)
 
     def split(self, settings: IdentificationSettings, share: float) -> tuple[list[Portion], list[Portion]]:
-        """Return the fitted portion, and the held-out portion: the last `share` of the time, empty if the share is 0.
+        """Return the fitted portion of the recording, and the held-out portion at its end, each in a list.
+
+        Args:
+            settings: settings of the identification.
+            share: share of the time that is held out, from 0 to 1. If it is 0, the second list is empty.
 
         Raises:
             DataError: as for `samples`, or too few samples remain on one side.
@@ -171,7 +188,12 @@ Several = Sequence[Recorded] | Recorded
 
 
 def torque_sentence(torque_constants: tuple[float, ...], joint_names: tuple[str, ...]) -> str:
-    """Return a sentence about the torque constants behind a result; () means that torques were recorded."""
+    """Return a sentence about the torque constants that a result is based on.
+
+    Args:
+        torque_constants: torque constants, (n,) [N m/A]; () if torques were recorded.
+        joint_names: names of the joints, (n,).
+    """
     if not torque_constants:
         return (
             "The recordings hold torques, so no torque constant was used: every parameter has the scale of the "
@@ -221,14 +243,23 @@ def load_recording(path: Path | str, robot: Robot, mapping: Mapping = None) -> R
 def load_all(path: Path | str, robot: Robot, mapping: Mapping = None) -> list[Recording]:
     """Return all recordings of a folder or data set, or of one file, in the order of their names.
 
-    The notes of the first recording list the other content of a folder and why it cannot be used. Errors are those of
-    `load_recording`.
+    If some content of a folder cannot be used, the notes of the first recording list it with the reasons. Errors are
+    those of `load_recording`.
+
+    Args:
+        path: path of the folder, data set or file.
+        robot: the robot that was recorded.
+        mapping: description of columns or topics, as in `load_recording`.
     """
     return _load_all(Path(path), robot, mappings_of(mapping), MemoryBudget(None), map)
 
 
 def _examined(read: Callable[[], Recording]) -> Recording | DynidError:
-    """Return a recording without its signals, or the error that makes it unusable."""
+    """Return a recording without its signals in memory, or the error that makes it unusable.
+
+    Args:
+        read: function that reads the recording.
+    """
     try:
         return read().out_of_memory(read)
     except DynidError as error:
@@ -236,7 +267,18 @@ def _examined(read: Callable[[], Recording]) -> Recording | DynidError:
 
 
 def _load_all(path: Path, robot: Robot, mappings: Mappings, room: MemoryBudget, spread: Map) -> list[Recording]:
-    """Return all recordings at a path, within the remaining memory; `spread` maps over a folder's recordings."""
+    """Return all recordings at a path.
+
+    Args:
+        path: path of a folder, data set or file.
+        robot: the robot that was recorded.
+        mappings: mappings of CSV files and of bags.
+        room: number of rows that may stay in memory; recordings beyond it are read again on each use.
+        spread: map function for the recordings of a folder, such as that of a process pool.
+
+    Raises:
+        DataError: no recording can be used.
+    """
     if is_csv(path) or is_bag(path) or not path.is_dir():
         read = partial(_recording_of_file, path, robot, mappings)
         return [room.keep(read(), read)]
@@ -260,7 +302,7 @@ def _load_all(path: Path, robot: Robot, mappings: Mappings, room: MemoryBudget, 
 
 
 def _readings(folder: Path, robot: Robot, mappings: Mappings) -> Iterator[Callable[[], Recording]]:
-    """Yield a function that reads each recording of a folder."""
+    """Yield one function for each recording of a folder, which reads this recording."""
     for place in places(folder):
         if place.problem is not None:
             yield partial(_refuse, place.problem)
@@ -277,7 +319,11 @@ def _refuse(error: DataError) -> Recording:
 
 
 def _recording_of_episode(found: FoundLog, robot: Robot, mapping: BagMapping) -> Recording:
-    """Return the recording of a LeRobot episode."""
+    """Return the recording of one episode of a LeRobot data set.
+
+    Raises:
+        DataError: the episode contains neither torques nor currents.
+    """
     log = found.read()
     if log.tau is None:
         raise DataError(f"{found.name} holds no torques or currents")
@@ -309,7 +355,7 @@ def recording_of_log(log: Log, path: Path, robot: Robot, *notes: str) -> Recordi
     """Return a recording from a log, with values interpolated to the instants of its timestamps.
 
     Args:
-        log: log with torques.
+        log: recorded motion of one arm, with torques.
         path: path that names the recording.
         robot: the robot that was recorded.
         notes: notes that precede the log's own; "" are left out.
@@ -337,7 +383,9 @@ def signals_of_rows(
     dq: FloatArray | None = None,
     endless: tuple[str, ...] = (),
 ) -> tuple[Signals, tuple[str, ...]]:
-    """Return signals of rows whose values were read at one time, and notes on the correction of their timestamps.
+    """Return signals from recorded rows, and notes on the correction of their timestamps.
+
+    All values of a row were read at one time.
 
     Args:
         robot: the robot that was recorded.
@@ -379,7 +427,9 @@ def load_recordings(
     progress: Callable[[str], None] = lambda stage: None,
     **how: Any,
 ) -> list[Recording]:
-    """Return recordings from which one model is identified; arguments and errors are those of `read_recordings`.
+    """Return recordings from which one model can be identified, because their mount and torque constants are equal.
+
+    Arguments and further errors are those of `read_recordings`.
 
     Raises:
         DataError: the recordings differ in mount or torque constants.
@@ -399,12 +449,12 @@ def read_recordings(
     most_rows: int | None = None,
     spread: Map = map,
 ) -> list[Recording]:
-    """Return recordings of one robot, reading those that are given as paths; a single one needs no list.
+    """Return recordings of one robot; those that are given as paths are read.
 
     A folder stands for all recordings in it, see `load_all`. Errors are also those of `load_recording`.
 
     Args:
-        recordings: paths, or recordings that were read.
+        recordings: one or several paths, or recordings that were read.
         robot: the robot that was recorded.
         mapping: description of columns or topics.
         progress: function that is called with a text about each file before it is read.
@@ -435,16 +485,16 @@ def read_recordings(
 
 
 def span_of(source: Recording, settings: IdentificationSettings) -> Span:
-    """Return the time span of a recording.
+    """Return the time axis of a recording, with start and end of its motion.
 
     Raises:
-        DataError: nothing can be identified from it.
+        DataError: nothing can be identified from the recording.
     """
     return Span.of(source.usable_signals(settings))
 
 
 def rows_of(sources: Sequence[Recording], settings: IdentificationSettings) -> RowChoice:
-    """Return the kind of rows, filtered or averaged, for recordings that are used together.
+    """Return whether recordings that are used together need filtered or averaged rows, with the sampling interval.
 
     Raises:
         DataError: as for `span_of`.
@@ -463,7 +513,10 @@ def refuse_other_setting(first: Recording, other: Recording) -> None:
 
 
 def refuse_repeated(sources: Sequence[Recording]) -> None:
-    """Raise DataError if two recordings hold the same data: counted twice, their noise would be underestimated."""
+    """Raise DataError if two recordings contain the same data.
+
+    If data were counted twice, their noise would be underestimated.
+    """
     seen: dict[str, Recording] = {}
     for one in sources:
         if one.sha256 in seen:

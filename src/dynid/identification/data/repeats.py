@@ -1,4 +1,4 @@
-"""Detection of held-out motions that repeat the fitted motion, whose error is no evidence about other motions."""
+"""Detection of held-out motions that repeat the fitted motion; their error is no evidence about other motions."""
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -30,7 +30,13 @@ def repeated_share(fitted: Samples, held_out: Samples) -> float:
 
 
 def repeat_note(name: str, fitted: Samples, held_out: Samples) -> list[str]:
-    """Return one sentence if a held-out recording repeats the fitted motion, else an empty list."""
+    """Return one sentence if a held-out recording repeats the fitted motion, else an empty list.
+
+    Args:
+        name: name of the held-out recording.
+        fitted: the fitted samples.
+        held_out: samples of the held-out recording.
+    """
     share = repeated_share(fitted, held_out)
     if share < REPEATED_SHARE:
         return []

@@ -1,11 +1,11 @@
-"""Resampling of recorded signals to a fine grid and back to a coarser one, with the same response for both sides.
+"""Resampling of recorded signals to a fine grid and back to a coarser one; positions and torques are treated alike.
 
 Linear interpolation between samples attenuates a frequency w by (w T)^2 / 12: 8 % at a sixth of the sampling rate. If a
 recording is that slow relative to the band, a spline of degree five is used instead. It attenuates by about (f T / (1 -
 f T))^6, less than 1e-4 at a sixth of the rate; its images lie above the band, where the low-pass removes them.
 
-`decimated` averages the instants about every node that is kept. The weights are symmetric and preserve the band up to
-the fourth order of frequency. A plain mean would attenuate it by (w T)^2 / 24.
+`decimated` averages the instants around every instant that is kept. The weights are symmetric and preserve the band up
+to the fourth order of frequency. A plain mean would attenuate it by (w T)^2 / 24.
 """
 
 import numpy as np
@@ -27,10 +27,15 @@ def finest_step_s(cutoff_hz: float) -> float:
 
 
 def band_interpolated(fine: FloatArray, time: FloatArray, values: FloatArray, cutoff_hz: float) -> FloatArray:
-    """Return values (N, n), sampled at time (N,) [s], at instants `fine` (K,) [s], (K, n); any unit.
+    """Return values (K, n), any unit, interpolated at instants of a fine grid, accurate up to a cut-off frequency.
 
-    The result is accurate up to the cut-off frequency. Beyond the first and last sample, the value of that sample
-    holds.
+    Before the first and after the last sample, the value of that sample is repeated.
+
+    Args:
+        fine: instants of the grid, (K,) [s].
+        time: timestamps of the samples, (N,) [s].
+        values: samples, (N, n), any unit.
+        cutoff_hz: the cut-off frequency [Hz].
     """
     steps = np.diff(time)
     period = float(np.median(steps))
@@ -43,7 +48,14 @@ def band_interpolated(fine: FloatArray, time: FloatArray, values: FloatArray, cu
 
 
 def _with_gaps_filled(time: FloatArray, period: float) -> FloatArray:
-    """Return timestamps (N,) [s] with times about one period apart added in gaps, in which a spline would oscillate."""
+    """Return timestamps [s] with additional ones in gaps, about one period apart.
+
+    Without them, a spline through the samples would oscillate in the gaps.
+
+    Args:
+        time: timestamps, (N,) [s].
+        period: period of the timestamps [s].
+    """
     steps = np.diff(time)
     counts = np.where(steps > GAP_PERIODS * period, np.rint(steps / period), 1.0).astype(int)
     before = np.repeat(np.arange(len(steps)), counts)
@@ -52,14 +64,24 @@ def _with_gaps_filled(time: FloatArray, period: float) -> FloatArray:
 
 
 def around(count: int, skip: int) -> NDArray[np.int64]:
-    """Return indices (M, R) of instants about every `skip`-th of `count` instants; R is the odd number >= `skip`."""
+    """Return the indices (M, R) of the instants around every `skip`-th of `count` instants.
+
+    R is the smallest odd number that is at least `skip`. At both ends, the first or last instant is repeated.
+    """
     reach = skip // 2
     places = np.arange(0, count, skip)[:, None] + np.arange(-reach, reach + 1)
     return np.asarray(np.clip(places, 0, count - 1))
 
 
 def decimated(values: FloatArray, skip: int) -> FloatArray:
-    """Return means of values (K, n) about every `skip`-th row, (M, n), corrected for attenuation of slow changes."""
+    """Return weighted means (M, n) of the values around every `skip`-th row, any unit.
+
+    The means are corrected for their attenuation of slow changes.
+
+    Args:
+        values: values, (K, n), any unit.
+        skip: number of rows from one mean to the next.
+    """
     places = around(len(values), skip)
     weights = np.ones(places.shape[1])
     if skip % 2 == 0:  # the instants at both ends belong to two nodes each

@@ -1,4 +1,8 @@
-"""Choice between filtered and averaged rows for a recording, by its rate and the evenness of its timestamps."""
+"""Choice between filtered and averaged rows for a recording, by its rate and the evenness of its timestamps.
+
+A row is the torque equation of one joint at one sample. Filtered rows come from low-passed signals and their
+differences, averaged rows from averages under test functions.
+"""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -14,7 +18,13 @@ SLOWEST_S = 0.5  # longest row period for averaged rows [s]: a slower log misses
 
 
 class RowChoice(NamedTuple):
-    """Kind of rows, their sampling interval [s], and the reason as text."""
+    """Choice of how the torque equations ("rows") of a regression are made from recordings.
+
+    Attributes:
+        kind: "filtered" for low-passed signals, "averaged" for averages under test functions.
+        interval_s: sampling interval [s].
+        reason: reason for averages, in words; "" for filtered rows.
+    """
 
     kind: Literal["filtered", "averaged"]
     interval_s: float
@@ -22,7 +32,7 @@ class RowChoice(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """Sentence that describes how rows are made."""
+        """Sentence that describes how the regression's rows are made, by a filter or as averages."""
         if self.kind == "filtered":
             return "Rows are filtered and decimated."
         support = 1e3 * HOPS * self.interval_s
@@ -32,7 +42,7 @@ class RowChoice(NamedTuple):
         )
 
     def settings(self, settings: IdentificationSettings) -> IdentificationSettings:
-        """Return the settings with this choice; they are unchanged if rows are filtered."""
+        """Return settings of the identification that contain this choice; they are unchanged if rows are filtered."""
         if self.kind == "filtered":
             return settings
         return settings.model_copy(update={"rows": self.kind, "sampling_interval_s": self.interval_s})
@@ -56,14 +66,23 @@ def row_choice(axis: TimeAxis, settings: IdentificationSettings, interval_s: flo
 
 
 def common_choice(recordings: Sequence[Span], settings: IdentificationSettings) -> RowChoice:
-    """Return one kind of rows for several recordings: the one with the longest interval that any of them needs."""
+    """Return one choice between filtered and averaged rows for several recordings.
+
+    Rows are averaged if any recording needs this, with the longest interval that a recording needs.
+    """
     found = [row_choice(one.axis, settings, settings.sampling_interval_s) for one in recordings]
     averaged = [one for one in found if one.kind == "averaged"]
     return max(averaged or found, key=lambda one: one.interval_s)
 
 
 def _refusal(axis: TimeAxis, settings: IdentificationSettings, interval_s: float) -> str:
-    """Return the reason why a recording cannot be filtered; "" if it can."""
+    """Return the reason why a recording cannot be filtered; "" if it can.
+
+    Args:
+        axis: time axis of the recording.
+        settings: settings of the identification.
+        interval_s: target sampling interval [s].
+    """
     cutoff = settings.filter.cutoff_hz(interval_s)  # the states' higher cut-off is reduced with the rate
     if cutoff > NYQUIST_SHARE * 0.5 / axis.period:
         return f"{1.0 / axis.period:.3g} rows per second are too few for states up to {cutoff:.3g} Hz"
@@ -75,7 +94,13 @@ def _refusal(axis: TimeAxis, settings: IdentificationSettings, interval_s: float
 
 
 def _lost_to_gaps(axis: TimeAxis, settings: IdentificationSettings, interval_s: float) -> float:
-    """Return the share of a recording's time that a filter would lose around its gaps."""
+    """Return the share of a recording's time that filtered samples would lose around its gaps.
+
+    Args:
+        axis: time axis of the recording.
+        settings: settings of the identification.
+        interval_s: target sampling interval [s].
+    """
     gaps = [end - begin for begin, end in axis.gaps if end - begin > settings.data.longest_gap_s]
     _, ratio = filter_grid(settings.filter, interval_s, axis.period)
     margin = settling_s(settings.filter, interval_s, ratio)

@@ -17,7 +17,10 @@ ARRAYS = ("time", "q", "dq", "ddq", "tau")
 
 
 def join(parts: Sequence[Samples]) -> Samples:
-    """Return the samples of several recordings in sequence, with the settings of the first; time restarts with each."""
+    """Return the samples of several recordings in sequence, as one set.
+
+    The settings are those of the first recording; the times start anew with each recording.
+    """
     others = [one.other_tau for one in parts if one.other_tau is not None]
     arrays: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in parts]) for name in ARRAYS}
     return replace(
@@ -37,9 +40,14 @@ def part(samples: Samples, which: NDArray[np.bool_]) -> Samples:
 
 
 def hold_out(samples: Samples, share: float, settings: FilterSettings) -> tuple[Samples, Samples]:
-    """Return the first part of one recording for the fit, and the last `share` of its time for validation.
+    """Return the first part of one recording's samples for the fit, and the last part for validation.
 
-    Samples near the cut that the low-pass computed from data of both sides belong to neither part.
+    Near the boundary, the low-pass computes samples from data on both sides. These samples belong to neither part.
+
+    Args:
+        samples: samples of one recording.
+        share: share of the recording's time that is held out, between 0 and 1.
+        settings: settings of the filter.
 
     Raises:
         DataError: share is not between 0 and 1, or too few samples remain on one side.
@@ -57,7 +65,12 @@ def hold_out(samples: Samples, share: float, settings: FilterSettings) -> tuple[
 
 
 def mixing_reach_s(how: SampleSettings, settings: FilterSettings) -> float:
-    """Return the time around an instant within which data affect its sample [s]."""
+    """Return the time before and after a sample from which data affect this sample [s].
+
+    Args:
+        how: description of how the samples were made.
+        settings: settings of the filter.
+    """
     if how.rows == "averaged":
         return (0.5 * HOPS + 1.0) * how.interval_s  # half the support, plus the reach of the splines
     periods = 1.0 / how.cutoff_hz + (0.0 if how.state_cutoff_hz is None else 1.0 / how.state_cutoff_hz)

@@ -14,7 +14,22 @@ from dynid.robot import FloatArray, Strict, read_only
 class SampleSettings(Strict):
     """Description of how samples were made, which is stored in the result.
 
-    For averages under test functions, the filter order is 0 and cut-off frequencies are those with a gain of one half.
+    rows: "filtered", or "averaged" under test functions; the latter have filter order 0 and cut-off frequencies at
+    which
+        the gain is one half.
+    interval_s: time between samples [s].
+    grid_s: step of the fine grid [s].
+    filter_order: order of the Butterworth low-pass.
+    cutoff_hz: cut-off frequency of the torques' low-pass [Hz].
+    state_cutoff_hz: cut-off frequency of the states' filter [Hz]; None if states pass the torques' low-pass.
+    torque_source: current from which the torques come, "present" or "goal".
+    torque_delay_s: delay from the timestamp of a torque to the middle of its effect [s].
+    window_s: start and end of the motion [s].
+    trimmed_s: time at its start and at its end without samples [s].
+    missed_cycles: number of missing control cycles.
+    dropped_samples: number of samples dropped near gaps.
+    samples: number of samples.
+    selection: sentence about the part of a long recording that is used; "" if all of it is used.
     """
 
     rows: Rows = "filtered"
@@ -35,7 +50,7 @@ class SampleSettings(Strict):
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """States and torques on the target grid, for the regression; arrays are read-only.
+    """States and torques at the target sampling interval, for the regression; arrays are read-only.
 
     Attributes:
         joint_names: names of the joints, (n,).
@@ -49,8 +64,8 @@ class Samples:
         fine: states on a fine grid, from which `low_passed` computes, for every recording in order; () if the states
             themselves passed the torques' filter.
         torque_limits: largest torque of each joint's drive, (n,) [N m]; None in tests that do not need it.
-        other_tau: torques of the current that was not chosen for `tau`, (N, n) [N m], NaN outside its record; None if
-            it was not recorded.
+        other_tau: torques from the current (present or goal) that `tau` does not come from, (N, n) [N m]; NaN outside
+            the time for which this current was recorded; None if it was not recorded.
         prior: prior estimate of the base parameters, with a diagonal covariance; None if there is none.
     """
 
@@ -82,7 +97,7 @@ class Samples:
             function: maps q, dq and ddq, (M, n) each in SI units, to values (M, ...).
 
         Returns:
-            Values at the samples, (N, ...).
+            Low-passed values of the function at the samples, (N, ...).
         """
         if not self.fine:
             return function(self.q, self.dq, self.ddq)

@@ -1,6 +1,6 @@
 """Raw signals of an experiment, their time axis, and requirements that they must meet before any computation.
 
-Unusable signals raise an error with a sentence. Doubtful signals are measured, and the checks judge the result.
+Unusable signals raise an error with a sentence. Doubtful signals are measured, and checks compare them with limits.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,14 @@ PERIOD_LAG = 20  # cycles over which the period is measured
 
 @dataclass(frozen=True, eq=False)
 class Torques:
-    """Torques over time: time (M,) [s], tau (M, n) [N m], their source, and the delay from timestamp to effect [s]."""
+    """Recorded torques over time.
+
+    Attributes:
+        time: timestamps, (M,) [s].
+        tau: torques, (M, n) [N m].
+        source: current from which the torques come, "present" or "goal".
+        delay_s: delay from the timestamp of a torque to the middle of its effect [s].
+    """
 
     time: FloatArray
     tau: FloatArray
@@ -45,9 +52,9 @@ class Signals:
         window: start and end of the motion to identify from [s]; None is the whole recording.
         dq: recorded velocities (N, n) [rad/s], for a plausibility check and to find stops; None if not recorded.
         torque_delay_s: delay from the timestamp of a torque to the middle of its effect [s]; 0 for measured torques.
-        torque_source: the current from which `tau` was computed.
+        torque_source: the current from which `tau` was computed, "present" or "goal".
         farthest: largest plausible |position| of each joint, (n,) [rad or m]; None is one turn.
-        other: torques of the current that was not chosen for `tau`; None if it was not recorded.
+        other: torques from the other current; None if it was not recorded.
         q_read: positions (N, n) as read, if `q` was interpolated to the timestamps; else None.
         likely_units: text that names likely units of the torques if they can hardly be N m; else "".
         goal: goal positions at `time`, (N, n) [rad]; None if they were not recorded.
@@ -74,12 +81,17 @@ class Signals:
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """Properties of the timestamps: cycle and jitter [s], missing cycles, and gaps as (start, end) [s].
+    """Properties of a recording's timestamps.
 
-    `irregular` is the share of steps from row to row that differ from the cycle by more than half of it.
+    A late cycle is not missing: after a gap, as many additional cycles may follow in quick succession as the gap lacks.
 
-    If a gap is followed by as many additional cycles in quick succession as the gap lacks, these cycles were late and
-    are not missing.
+    Attributes:
+        period: cycle, the usual time between rows [s].
+        jitter: scatter of the timestamps [s].
+        missed: number of missing cycles.
+        cycles: number of cycles, including the missing ones.
+        gaps: start and end of each gap [s].
+        irregular: share of steps from row to row that differ from the cycle by more than half of it.
     """
 
     period: float
@@ -91,7 +103,7 @@ class TimeAxis:
 
     @property
     def missed_text(self) -> str:
-        """Text with the number of missing cycles, the longest gap, and the cause of gaps that have a known period."""
+        """Text with the number of missing cycles and the longest gap; it names a cause if the gaps are periodic."""
         longest_s = max((end - begin for begin, end in self.gaps), default=0.0)
         text = f"{self.missed} of {self.cycles}, longest gap {longest_s * 1e3:.3g} ms"
         named = throttling_sentence(
@@ -100,12 +112,16 @@ class TimeAxis:
         return f"{text}; {named}" if named else text
 
     def uneven(self, jitter_of_period: float) -> bool:
-        """Return whether rows are uneven: jitter exceeds a share of the cycle, or many steps differ from the cycle."""
+        """Return whether rows are uneven: jitter exceeds a share of the cycle, or many steps differ from the cycle.
+
+        Args:
+            jitter_of_period: this share of the cycle.
+        """
         return self.jitter > jitter_of_period * self.period or self.irregular > MOST_IRREGULAR
 
     @classmethod
     def of(cls, time: FloatArray) -> "TimeAxis":
-        """Return the time axis of jittery timestamps (N,) [s]."""
+        """Return the properties of timestamps (N,) [s], which may be jittery."""
         steps = np.diff(time)
         # over several cycles jitter averages out, and the median ignores the few stretches with a loss
         lag = min(PERIOD_LAG, len(steps))
@@ -125,7 +141,14 @@ class TimeAxis:
 
 @dataclass(frozen=True)
 class Span:
-    """Properties that determine a recording's rows: time axis, start and end of its motion, and torque delay [s]."""
+    """Properties of a recording from which the kind and the number of its samples follow.
+
+    Attributes:
+        axis: time axis of the recording.
+        begin: start of its motion [s].
+        end: end of its motion [s].
+        torque_delay_s: delay from the timestamp of a torque to the middle of its effect [s].
+    """
 
     axis: TimeAxis
     begin: float
@@ -134,13 +157,20 @@ class Span:
 
     @classmethod
     def of(cls, signals: Signals) -> "Span":
-        """Return the span of a recording's signals."""
+        """Return time axis, start, end and torque delay of a recording's signals."""
         begin, end = signals.window or (float(signals.time[0]), float(signals.time[-1]))
         return cls(TimeAxis.of(signals.time), begin, end, signals.torque_delay_s)
 
 
 def _not_made_up(time: FloatArray, period: float, gaps: NDArray[np.int64], lost: NDArray[np.int64]) -> int:
-    """Return the number of cycles lost in gaps (after samples `gaps`) that are not caught up within MAKE_UP_S."""
+    """Return the number of cycles that are lost in gaps and not caught up within MAKE_UP_S after the gap.
+
+    Args:
+        time: timestamps, (N,) [s].
+        period: cycle [s].
+        gaps: index of the last row before each gap.
+        lost: number of cycles that each gap lacks.
+    """
     behind = np.rint((time - time[0]) / period) - np.arange(len(time))
     missed = 0
     for at, count in zip(gaps, lost, strict=True):
@@ -150,7 +180,7 @@ def _not_made_up(time: FloatArray, period: float, gaps: NDArray[np.int64], lost:
 
 
 def held_over_gaps(time: FloatArray, tau: FloatArray, source: TorqueSource) -> tuple[FloatArray, FloatArray]:
-    """Return torques completed in gaps of the timestamps, in which the servo held its last goal current.
+    """Return torques with one more value in each gap of the timestamps, in which the servo held its last goal current.
 
     The held torque is the current measured at the end of a gap, or the goal written at its start. Linear interpolation
     across the gap would instead join two values of a torque that changes from cycle to cycle.
@@ -158,10 +188,10 @@ def held_over_gaps(time: FloatArray, tau: FloatArray, source: TorqueSource) -> t
     Args:
         time: timestamps (N,) [s].
         tau: torques (N, n) [N m].
-        source: whether the torques are of present or of goal currents.
+        source: whether the torques come from present or from goal currents.
 
     Returns:
-        Time (M,) [s] and torques (M, n) [N m].
+        Time (M,) [s] and torques (M, n) [N m], with M = N + the number of gaps.
     """
     steps = np.diff(time)
     period = float(np.median(steps))
@@ -195,7 +225,7 @@ def refuse_unusable(signals: Signals) -> None:
 
 
 def _refuse_units(signals: Signals) -> None:
-    """Raise DataError if a value is far beyond the plausible range of its SI unit."""
+    """Raise DataError if a position or torque is far beyond the plausible range of its SI unit."""
     largest = np.abs(signals.q).max(axis=0)
     most = np.full(len(largest), 2.0 * np.pi) if signals.farthest is None else signals.farthest
     joint = int(np.argmax(largest / most))
@@ -219,18 +249,19 @@ Detailed = tuple[float, str]
 
 @dataclass(frozen=True)
 class DataQuality:
-    """Quality of raw signals, as numbers with an explanatory text if one helps.
+    """Quality of raw signals, as numbers; some are pairs of a number and an explanatory text.
 
     Attributes:
-        missed_cycles: share of control cycles that are missing; None if averages do not need even rows.
-        jitter: scatter of the timestamps about the cycle, as a share of the cycle; None if averages do not need even
-            rows.
+        missed_cycles: share of control cycles that are missing; None for averages of uneven rows, which need no cycle.
+        jitter: scatter of the timestamps about the cycle, as a share of the cycle; None for averages under test
+            functions, which do not need even rows.
         dropped: share of the samples that lie near a gap.
         motion: position range [rad] of the joint that moves least.
         peak_torque: largest torque as a share of its joint's limit, over all joints.
         torque_range: smallest torque range of a moving joint, as a share of its limit; None if no joint moves.
         saturated: largest share of the time that a joint spends at its current limit.
-        velocity: deviation of recorded over derived velocity from 1; None without recorded velocities.
+        velocity: largest deviation from 1 of the ratio of recorded to derived velocity; None without recorded
+            velocities.
     """
 
     missed_cycles: Detailed | None
@@ -284,9 +315,14 @@ def data_quality(
 
 
 def _least_range(tau: FloatArray, signals: Signals, moving: NDArray[np.bool_]) -> Detailed | None:
-    """Return the smallest range of a moving joint's torques tau (M, n) over its limit, and that joint's name.
+    """Return the smallest torque range of a moving joint as a share of its limit, and that joint's name.
 
-    None if no joint moves.
+    The result is None if no joint moves.
+
+    Args:
+        tau: torques, (M, n) [N m].
+        signals: signals with the torque limits.
+        moving: mask of the moving joints, (n,).
     """
     if not moving.any():
         return None
@@ -298,9 +334,14 @@ def _least_range(tau: FloatArray, signals: Signals, moving: NDArray[np.bool_]) -
 def _velocity_deviation(
     signals: Signals, derived: tuple[FloatArray, FloatArray], moving: NDArray[np.bool_]
 ) -> Detailed | None:
-    """Return the largest deviation from 1 of recorded over derived velocity, and its joint; None without velocities.
+    """Return the largest deviation from 1 of the ratio of recorded to derived velocity, with a text about it.
 
-    A large deviation indicates a wrong unit or time scale.
+    A large deviation indicates a wrong unit or time scale. The result is None if no velocity was recorded.
+
+    Args:
+        signals: signals with the recorded velocities.
+        derived: instants (K,) [s], and velocities computed from the positions, (K, n) [rad/s].
+        moving: mask of the moving joints, (n,).
     """
     if signals.dq is None:
         return None

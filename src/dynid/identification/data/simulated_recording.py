@@ -10,7 +10,13 @@ from dynid.simulation.lockstep.run import SimulatedRun
 
 
 def source_of(robot: Robot, run: SimulatedRun, name: str) -> Recording:
-    """Return the recording of a simulated run, equal to one read from a bag of the run."""
+    """Return the recording of a simulated run; it equals the recording read from a bag of this run.
+
+    Args:
+        robot: the robot.
+        run: the simulated run.
+        name: name of the recording.
+    """
     begin = dict(run.phases)["trajectory"] / 1e9
     time = run.stamps_ns / 1e9
     window = (begin, begin + run.trajectory_duration)

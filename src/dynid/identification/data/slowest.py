@@ -1,9 +1,9 @@
 """Slowest recorded velocities near the states of a fine grid, which show stops that the low-pass of positions hides.
 
-A controller that reads the steps of an encoder pushes its joint at every step. At some hundredths of a rad/s the joint
-then stops between the steps, several times within the memory of the low-pass. Filtered positions show a constant speed,
-but the velocity register shows the stops. The friction of a standing joint is below that of sliding, so the mean torque
-is smaller than any friction law predicts from the mean speed.
+A controller whose feedback is quantised by an encoder pushes its joint at every encoder step. At some hundredths of a
+rad/s the joint then stops between the steps, several times within the memory of the low-pass. Filtered positions show a
+constant speed, but the velocity register shows the stops. The friction of a standing joint is below that of a sliding
+joint, so the mean torque is smaller than any friction law predicts from the mean speed.
 """
 
 import numpy as np
@@ -14,8 +14,8 @@ from dynid.robot import FloatArray
 def slowest_velocities(time: FloatArray, dq: FloatArray, recorded_time: FloatArray, recorded: FloatArray) -> FloatArray:
     """Return the least recorded velocity in the direction of motion near each state, (M, n) [rad/s].
 
-    Each recorded velocity belongs to the state that is closest in time. A state to which none belongs has an infinite
-    value. The check `velocity_ratio` compares recorded velocities with positions.
+    Each recorded velocity belongs to the state that is closest in time. The value is infinite for a state to which no
+    recorded velocity belongs. The check `velocity_ratio` compares recorded velocities with positions.
 
     Args:
         time: times of the states, (M,) [s], evenly spaced.

@@ -1,4 +1,4 @@
-"""Averages under test functions: the low-pass of the weak form.
+"""Averages under test functions, which act on both sides of the equation of motion like a low-pass.
 
 The equation of motion holds at every instant, so it holds for any average over a test function psi of limited support
 (modulating functions, Preisig and Rippin 1993):
@@ -20,7 +20,10 @@ CUTOFF_OF_SUPPORT = 1.273  # cut-off frequency [Hz], at gain one half, times the
 
 
 def cubic_spline(hop: int) -> FloatArray:
-    """Return samples (4 hop - 1,) of a cubic B-spline of unit sum; its support has `HOPS` hops of `hop` steps each."""
+    """Return samples (4 hop - 1,) of a cubic B-spline, scaled to a sum of 1.
+
+    The support of the spline is `HOPS` times `hop` steps.
+    """
     x = 2.0 - np.abs(np.arange(1 - 2 * hop, 2 * hop)) / hop
     y = x - 1.0
     values = np.where(x < 1.0, x**3, 1.0 + 3.0 * y + 3.0 * y**2 - 3.0 * y**3)
@@ -28,7 +31,13 @@ def cubic_spline(hop: int) -> FloatArray:
 
 
 def averaged(values: FloatArray, kernel: FloatArray, nodes: NDArray[np.int64]) -> FloatArray:
-    """Return averages (N, k) of values (M, k) under a test function (2 r + 1,) centred at rows `nodes` (N,)."""
+    """Return averages (N, k) of values under a test function, any unit.
+
+    Args:
+        values: values on an even grid, (M, k), any unit.
+        kernel: weights of the test function, (2 r + 1,).
+        nodes: rows of `values` at which the test function is centred, (N,).
+    """
     reach = len(kernel) // 2
     places = nodes[:, None] + np.arange(-reach, reach + 1)
     ends = np.arange(len(nodes) + 1) * len(kernel)

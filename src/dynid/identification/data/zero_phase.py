@@ -36,7 +36,11 @@ def butterworth_sections(order: int, cutoff_hz: float, rate_hz: float) -> FloatA
 
 
 def steady_states(sections: FloatArray) -> FloatArray:
-    """Return the sections' internal states (s, 2) at a constant filter input of 1; the sections are in series."""
+    """Return the internal states (s, 2) of second-order sections in series, for a constant filter input of 1.
+
+    Args:
+        sections: the sections, (s, 6).
+    """
     states, through = np.empty((len(sections), 2)), 1.0
     for state, (b0, b1, b2, _, a1, a2) in zip(states, sections, strict=True):
         before, through = through, through * (b0 + b1 + b2) / (1.0 + a1 + a2)
@@ -46,9 +50,13 @@ def steady_states(sections: FloatArray) -> FloatArray:
 
 
 def filtered_both_ways(sections: FloatArray, values: FloatArray) -> FloatArray:
-    """Return values (M, ...) filtered forward and backward by sections (s, 6), (M, ...).
+    """Return values filtered forward and backward by second-order sections, (M, ...), any unit.
 
     The ends are extended by odd reflection.
+
+    Args:
+        sections: the filter, (s, 6).
+        values: values, (M, ...), any unit.
 
     Raises:
         DataError: M is not larger than `PADDED_TAPS` times the filter's taps.
@@ -59,7 +67,7 @@ def filtered_both_ways(sections: FloatArray, values: FloatArray) -> FloatArray:
 
 
 class PaddedRows:
-    """Memory for rows that are filtered in place, with room for both extended ends.
+    """Memory for an array that is filtered in place, including the extended ends that the filter needs.
 
     A fit filters some ten megabytes in every iteration. Allocating new memory each time would take longer than the
     filtering itself.
@@ -70,7 +78,12 @@ class PaddedRows:
         self._padded = np.zeros((0, 0))
 
     def rows(self, sections: FloatArray, count: int, columns: int) -> FloatArray:
-        """Return memory for `count` rows of `columns` values, (count, columns); valid until the next call.
+        """Return memory for the values to filter, (count, columns); it is valid until the next call.
+
+        Args:
+            sections: the filter as second-order sections, (s, 6).
+            count: number of rows.
+            columns: number of columns.
 
         Raises:
             DataError: as for `filtered_both_ways`.
@@ -86,7 +99,11 @@ class PaddedRows:
         return self._padded[edge:-edge]
 
     def filtered(self, sections: FloatArray) -> FloatArray:
-        """Return the rows after the filter of `filtered_both_ways`, in the same memory, (count, columns)."""
+        """Filter the array of the last call of `rows` forward and backward, and return it, (count, columns).
+
+        Args:
+            sections: the filter as second-order sections, (s, 6).
+        """
         edge, padded = self._edge, self._padded
         values = padded[edge:-edge]
         padded[:edge] = 2.0 * values[0] - values[edge:0:-1]
@@ -99,9 +116,16 @@ class PaddedRows:
 
 @numba.njit(cache=True)
 def _filter(sections: FloatArray, begin: FloatArray, values: FloatArray, backward: bool) -> None:
-    """Filter values (M, k) in place, in transposed direct form II, from the steady state of their first row in time.
+    """Filter values in place by second-order sections, in transposed direct form II.
 
-    `backward` reverses time. A reversed view would be slower: its columns would be filtered one by one.
+    The filter starts in the steady state of the row that it reaches first.
+
+    Args:
+        sections: the filter, (s, 6).
+        begin: internal states for a constant input of 1, (s, 2).
+        values: values, (M, k), any unit.
+        backward: whether the filter runs from the last row to the first. A reversed view would be slower: its columns
+            would be filtered one by one.
     """
     rows, columns = values.shape
     first, second = np.empty((2, len(sections), columns))
