@@ -1,7 +1,7 @@
 """Possible cause of a refused model: a spring at a joint, which the model lacks (`steadiness` tests other causes).
 
-Each cause is a group of regressor columns that is added to all parameters, as in `nuisance_columns`. The cause that
-explains most of the residual is reported if it explains at least half of a joint's squared error.
+Each cause is a group of additional regressor columns, fitted together with all parameters as in `nuisance_columns`. The
+cause that explains most of the residual is reported if it explains at least half of a joint's squared error.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,12 @@ MOST_SAMPLES = 4000
 
 
 class _Cause(NamedTuple):
-    """A possible cause in words, with placeholders for joint and coefficient, and its columns (N, n, k), any unit."""
+    """A possible cause of the residual.
+
+    Attributes:
+        words: description, with placeholders for the joint, the fitted coefficient and the explained share.
+        columns: regressor columns of the cause, (N, n, k), any unit.
+    """
 
     words: str
     columns: FloatArray
@@ -52,7 +57,7 @@ def cause_of(model: ArmModel, samples: Samples, regression: Regression) -> str:
 
 
 def _tried(model: ArmModel, samples: Samples) -> Iterator[_Cause]:
-    """Yield springs of single joints that the model does not contain."""
+    """Yield one possible cause for each joint without a spring in the model: a spring at this joint."""
     n = samples.q.shape[1]
     left = "would explain {share:.0f} % of the squared error of {joint}"
     sprung = {term.joint for term in model.drive.springs}  # joints whose springs are already in the model

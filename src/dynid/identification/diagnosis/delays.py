@@ -1,11 +1,11 @@
 """Delays of torques relative to positions, found iteratively.
 
 One linear step from the given data, see `nuisance_columns`, is much too short for a long delay, because parameters and
-friction fitted to late torques absorb most of it. A slow motion with a delay of 60 ms may show only 20 ms, or 1 ms. So
-torques are read later by the estimated delay, everything is fitted again, and this is repeated until the remaining
-estimate is zero. This is a secant search for a root: first for a common delay of all torques, then, starting there, for
-joints whose delay differs. A joint's own delay is its root plus the small remaining estimate. Standard deviations are
-those at the root. The fit is good there, so they are smaller than those of the given data.
+friction fitted to late torques absorb most of the delay. A slow motion with a delay of 60 ms may show only 20 ms, or
+1 ms. So torques are read later by the estimated delay, everything is fitted again, and this is repeated until the
+remaining estimate is zero. This is a secant search for a root: first for a common delay of all torques, then, starting
+there, for joints whose delay differs. A joint's own delay is its root plus the small remaining estimate. Standard
+deviations are those at the root. The fit is good there, so they are smaller than those of the given data.
 """
 
 from collections.abc import Sequence
@@ -36,12 +36,12 @@ SECANT_SLOPE = -0.1  # slope of the remaining delay, below which the secant is u
 
 
 class RemainingDelay(NamedTuple):
-    """Remaining delays and torque errors of a fit to shifted torques.
+    """Delays and torque errors that remain in a fit to torques that were shifted in time.
 
     Attributes:
-        delays: remaining delays, that of all torques first, then those of each axis, with their own standard
-            deviations.
-        sigma: standard deviation of each axis's error, (n,) [N m].
+        delays: remaining delays. The delay of all torques comes first, then those of each axis. Their standard
+            deviations do not include the scatter over the axes.
+        sigma: standard deviation of each axis's torque error, (n,) [N m].
     """
 
     delays: tuple[Unknown, ...]
@@ -49,9 +49,11 @@ class RemainingDelay(NamedTuple):
 
 
 class Root(NamedTuple):
-    """Delays of the axes at which no delay remains, (n,) [s], and the visible share of a delay around them, (n,) [-].
+    """Result of a search for the delays of the torques.
 
-    The visible share is the change of the estimated delay over the change of the true delay.
+    Attributes:
+        delays_s: shift of each axis's torques after which no delay remains, (n,) [s].
+        seen: visible share of a delay, the change of the estimated over the change of the true delay, (n,) [-].
     """
 
     delays_s: FloatArray
@@ -59,14 +61,14 @@ class Root(NamedTuple):
 
 
 class DelaySearch:
-    """Fits of one set of samples with shifted torques.
+    """Search for delays of torques relative to positions, by fits of one set of samples with shifted torques.
 
     Args:
         model: the arm.
-        samples: the samples as given.
-        regression: regression of the samples, whose friction structure all fits use.
+        samples: the samples with torques as recorded.
+        regression: regression of these samples, whose friction structure all fits use.
         coulomb: settings of the friction treatment.
-        free: estimates of every single unknown of the given data, from `unknowns`.
+        free: result of `unknowns` for these samples, which contains the linear estimates of their delays.
     """
 
     def __init__(
@@ -84,7 +86,11 @@ class DelaySearch:
         self._found: dict[bytes, RemainingDelay] = {}
 
     def remaining(self, delays_s: FloatArray) -> RemainingDelay:
-        """Return the delays that remain after torques are shifted by `delays_s` (n,) [s]; repeated calls are cached."""
+        """Return the delays that remain after torques are shifted in time; the results are cached.
+
+        Args:
+            delays_s: shift of each axis, (n,) [s].
+        """
         if not delays_s.any():
             return self.given
         if (key := delays_s.tobytes()) not in self._found:
@@ -97,24 +103,35 @@ class DelaySearch:
         return _left(unknowns(self.model, later, regression, ("delay",)), regression)
 
     def explained(self, found: RemainingDelay) -> float:
-        """Return the share of the squared errors that a shift of the torques removes, averaged over the axes."""
+        """Return the share of the squared torque errors that a shift of the torques removes, averaged over the axes.
+
+        Args:
+            found: fit to the shifted torques.
+        """
         before = np.maximum(self.given.sigma, np.finfo(float).tiny)
         return float(1.0 - np.mean((found.sigma / before) ** 2))
 
     def reduces_error(self, start_s: FloatArray, axis: int, delay_s: float) -> bool:
-        """Return whether the axis's error decreases if only its delay changes from `start_s` (n,) [s] to `delay_s`."""
+        """Return whether an axis's error decreases if only its own delay changes.
+
+        Args:
+            start_s: delays of all axes before the change, (n,) [s].
+            axis: index of the axis, from 0.
+            delay_s: new delay of this axis [s].
+        """
         alone = np.where(np.arange(len(start_s)) == axis, delay_s, start_s)
         return bool(self.remaining(alone).sigma[axis] ** 2 < MOST_REMAINING * self.remaining(start_s).sigma[axis] ** 2)
 
     def root(self, start_s: FloatArray, which: NDArray[np.bool_], *, together: bool) -> Root | None:
         """Return the shifts of the torques after which no delay remains; None if the search does not find them.
 
-        Axes whose search fails are left out. The visible share is that of the last step beyond rounding.
+        If the search fails for an axis, this axis keeps its delay from the start. The visible share is that of the last
+        step beyond rounding.
 
         Args:
             start_s: delays at which the search starts, (n,) [s].
             which: mask of the axes whose delays are searched, (n,).
-            together: search one delay of all torques.
+            together: search one common delay of all torques.
         """
         at, step, before = start_s, np.zeros_like(start_s), np.zeros_like(start_s)
         seen, open_ = np.ones_like(start_s), which
@@ -134,7 +151,12 @@ class DelaySearch:
         return self.root(start_s, others, together=False) if others.any() and not together else None
 
     def _of_axes(self, left: RemainingDelay, *, together: bool) -> tuple[FloatArray, FloatArray]:
-        """Return remaining delays and their standard deviations by axis, (n,) [s]."""
+        """Return the remaining delay of each axis and its standard deviation, (n,) [s] each.
+
+        Args:
+            left: the remaining delays.
+            together: use the common delay of all torques for each axis.
+        """
         each = left.delays[1:]
         return _values([left.delays[0]] * len(each) if together else each)
 
@@ -150,16 +172,27 @@ def _values(unknowns: Sequence[Unknown]) -> tuple[FloatArray, FloatArray]:
 
 
 def _slope(value: FloatArray, before: FloatArray, step: FloatArray) -> FloatArray:
-    """Return the slope (n,), any unit, of a function from its values now and one `step` before; -1 without a step."""
+    """Return the slope of a function from two values, (n,), any unit; -1 for a step of 0.
+
+    Args:
+        value: values after the step, (n,).
+        before: values before the step, (n,).
+        step: change of the argument, (n,).
+    """
     first = step == 0.0
     return np.asarray(np.where(first, -1.0, (value - before) / np.where(first, 1.0, step)))
 
 
 def secant_step(value: FloatArray, before: FloatArray, step: FloatArray) -> FloatArray:
-    """Return steps (n,), any unit, towards the roots of a function that was `before` a `step` ago and is `value` now.
+    """Return the next steps (n,) of a secant search for the roots of n functions, any unit.
 
-    While the function hardly decreases, steps double until a root is passed. This is the case far from the root of a
-    delay, where the parameters absorb nearly all of it.
+    While a function hardly decreases, its steps double until a root is passed. This happens far from the true delay,
+    where the fitted parameters absorb nearly all of a change of the delay.
+
+    Args:
+        value: values of the functions after the last step, (n,).
+        before: values before the last step, (n,).
+        step: the last step, (n,); 0 at the start.
     """
     first, slope = step == 0.0, _slope(value, before, step)
     falls = (slope < SECANT_SLOPE) | ((slope < 0.0) & (value * before < 0.0))
@@ -174,7 +207,7 @@ def iterated_delays(search: DelaySearch, limits: SuspicionLimits, doubt: FloatAr
     If half of the axes have a delay that contradicts the common one, the common delay is that of a single linear step.
 
     Args:
-        search: fits of the samples.
+        search: fits of the samples with shifted torques.
         limits: limits of suspicions; delays far below them are not iterated.
         doubt: factor of the limit for each axis, (n,).
     """
@@ -202,7 +235,16 @@ def _contradicts(one: Unknown, common_s: float) -> bool:
 
 
 def _each(search: DelaySearch, start_s: FloatArray, limits: SuspicionLimits, doubt: FloatArray) -> tuple[Unknown, ...]:
-    """Return each axis's delay with its own deviation, iterated from torques that are `start_s` (n,) [s] later."""
+    """Return each axis's delay; delays that are not small are found by iteration.
+
+    Their standard deviations do not include the scatter over the axes.
+
+    Args:
+        search: fits of the samples with shifted torques.
+        start_s: delays of all axes at which the search starts, (n,) [s].
+        limits: limits of suspicions; delays far below them are not iterated.
+        doubt: factor of the limit for each axis, (n,).
+    """
     before = search.remaining(start_s)
     looks, spread = _values(before.delays[1:])
     which = np.isfinite(spread) & (np.abs(looks) > np.maximum(spread, SMALL * limits.delay_s * doubt))

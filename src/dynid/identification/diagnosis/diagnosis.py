@@ -1,4 +1,7 @@
-"""Diagnosis of recorded data: suspected faults, and faults that the data cannot reveal."""
+"""Diagnosis of recorded data: suspected faults, and faults that the data cannot reveal.
+
+A fault is an error of the recording or the set-up, such as a wrong sign, scale, zero, mount or delay.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -36,13 +39,13 @@ LINEAR_RANGE = {"torque scale": 0.6, "position zero": 0.5, "position scale": 0.0
 
 @dataclass(frozen=True)
 class Suspicion:
-    """Suspected fault of the data, with which a model explains them better than without.
+    """Suspected fault of the recorded data: if it is assumed, a model fits the data better.
 
     Attributes:
         kind: kind of the `Unknown` or `Interpretation` that the suspicion comes from.
         joints: names of the joints; () for all joints.
-        strength: size relative to its limits; above 1 it is reported.
-        words: description, with the errors of both interpretations or with the standard deviation of the estimate.
+        strength: size of the fault relative to its limits; above 1 it is reported.
+        words: description, with the errors with and without the fault, or with the standard deviation of the estimate.
         gain: error reduction by a fitted `Interpretation`, as a sum of logarithms.
         explained: share of the squared error that an `Unknown` removes.
     """
@@ -57,15 +60,15 @@ class Suspicion:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Results of all tested interpretations of the data.
+    """Results of all tested interpretations of the data, each of which assumes one fault.
 
     Attributes:
-        suspicions: those with a strength above 1, the most significant first.
-        strongest: strength of the strongest one, reported or not.
+        suspicions: suspected faults with a strength above 1, the most significant first.
+        strongest: strength of the strongest suspicion, reported or not.
         unseen: joints whose torque constant may be wrong without contradicting the other joints, with the standard
             deviation of its scale.
-        losses: test of gear losses that depend on another load than in the model; None if the model has no gear losses.
-        small: sentence about a significant tilt of gravity or joint zero below its limit; "" without one.
+        losses: test whether gear losses depend on another load than in the model; None if the model has no gear losses.
+        small: sentence about a tilt of gravity or a joint zero that is significant but below its limit; "" without one.
     """
 
     suspicions: tuple[Suspicion, ...]
@@ -76,7 +79,7 @@ class Diagnosis:
 
     @property
     def measured(self) -> tuple[float, str]:
-        """Strength of the strongest suspicion and all reported suspicions in words, for the check."""
+        """Strength of the strongest suspicion, and the reported suspicions in words, for the check."""
         return self.strongest, "; ".join(self.sentences)
 
     @property
@@ -99,7 +102,7 @@ class Diagnosis:
 
     @property
     def of_efforts(self) -> tuple[str, ...]:
-        """Sentences that say what the efforts of all joints are instead of motor torques."""
+        """Sentences that explain what the efforts of all joints may be, if they are not motor torques."""
         return tuple(one.words for one in self.suspicions if one.kind in MEANINGS)
 
     @property
@@ -122,7 +125,7 @@ def diagnose(
     thorough: bool,
     nominal: BaseParameters | None = None,
 ) -> Diagnosis:
-    """Search for faults in recorded data.
+    """Return the suspected faults of recorded data.
 
     Args:
         model: the arm.
@@ -130,7 +133,8 @@ def diagnose(
         regression: regression of the samples.
         limits: limits of suspicions.
         coulomb: settings of the friction treatment.
-        thorough: also test wrong signs and exchanged columns; the errors of the joints show these first.
+        thorough: also test wrong signs and exchanged columns. These faults cause large errors, so the caller requests
+            this only if the errors of the joints are large.
         nominal: base parameters of the nominal arm, whose gravity a driver may have subtracted; None without any.
     """
     trials, joints = Trials(model, samples), samples.joint_names
@@ -162,16 +166,29 @@ def diagnose(
 def _weighed(
     one: Unknown, trials: Trials, limits: SuspicionLimits, joints: Sequence[str], doubt: FloatArray
 ) -> Suspicion:
-    """Return the suspicion for an estimated unknown, with the strength from its deviation or from a trial fit."""
+    """Return the suspicion for an estimated unknown, with the strength from its deviation or from a trial fit.
+
+    Args:
+        one: the estimated unknown.
+        trials: fits of alternative interpretations.
+        limits: limits of suspicions.
+        joints: names of the joints, (n,).
+        doubt: factor of the delay limit for each axis, (n,).
+    """
     suspicion = replace(_of_unknown(one, limits, joints, doubt), explained=one.explained)
     return replace(suspicion, strength=max(suspicion.strength, tried_scale(one, trials, limits)))
 
 
 def tried_scale(one: Unknown, trials: Trials, limits: SuspicionLimits) -> float:
-    """Return the strength of a torque scale that is confirmed by a fit and explains much of the error; 0 otherwise.
+    """Return the strength of a suspected torque scale that a fit confirms and that explains much of the error; else 0.
 
-    The estimate minus three standard deviations may be too small for a suspicion: a true error of 0.3 may be
-    estimated as 0.25 +- 0.06.
+    This is needed because the estimate minus three standard deviations may be too small for a suspicion: a true error
+    of 0.3 may be estimated as 0.25 +- 0.06.
+
+    Args:
+        one: the estimated unknown; the result is 0 if it is not a torque scale.
+        trials: fits of alternative interpretations.
+        limits: limits of suspicions.
     """
     if one.kind != "torque scale" or not np.isfinite(one.deviation):
         return 0.0
@@ -188,13 +205,21 @@ def tried_scale(one: Unknown, trials: Trials, limits: SuspicionLimits) -> float:
 
 
 def _without_repeats(found: Sequence[Suspicion]) -> list[Suspicion]:
-    """Return the suspicions without delays of single joints, if the torques of all joints are late."""
+    """Return the suspicions; if the torques of all joints are late, those about delays of single joints are omitted."""
     all_late = any(one.kind == "delay" and not one.joints and one.strength > 1.0 for one in found)
     return [one for one in found if not (all_late and one.kind == "delay" and one.joints)]
 
 
 def confirmed(one: Unknown, trials: Trials, limits: SuspicionLimits) -> bool:
-    """Return whether an unknown is small enough for a linear estimate, or is confirmed by a trial fit."""
+    """Return whether the linear estimate of an unknown is usable.
+
+    It is usable if the unknown is small or not significant, or if a trial fit confirms it.
+
+    Args:
+        one: the estimated unknown.
+        trials: fits of alternative interpretations.
+        limits: limits of suspicions.
+    """
     if abs(one.value) <= LINEAR_RANGE.get(one.kind, np.inf) or abs(one.value) <= limits.deviations * one.deviation:
         return True
     tried = trials.as_extrapolated(one.kind, one.axis, one.value)
@@ -202,7 +227,17 @@ def confirmed(one: Unknown, trials: Trials, limits: SuspicionLimits) -> bool:
 
 
 def _small(model: ArmModel, free: Sequence[Unknown], limits: SuspicionLimits, joints: Sequence[str]) -> str:
-    """Return a sentence about the tilt or joint zero, significant but below its limit, that explains most; else ""."""
+    """Return a sentence about a significant tilt of gravity or joint zero that is below its limit; "" without one.
+
+    If there are several, the sentence is about the one that explains most of the squared error. It is "" if this one
+    exceeds its limit.
+
+    Args:
+        model: the arm.
+        free: the estimated unknowns.
+        limits: limits of suspicions.
+        joints: names of the joints, (n,).
+    """
     sure = [
         one
         for one in free
@@ -222,7 +257,10 @@ def _small(model: ArmModel, free: Sequence[Unknown], limits: SuspicionLimits, jo
 
 
 def _losses(model: ArmModel, samples: Samples, regression: Regression) -> OtherLosses | None:
-    """Return the test of gear losses; None if all friction is in the base parameters, without dependence on load."""
+    """Return the test of the load that gear losses depend on; None if the base parameters contain all friction.
+
+    Friction in the base parameters does not depend on the load.
+    """
     if regression.joint_friction is None:
         return None
     solution, law = regression.solve(), regression.joint_friction.fit.point.law
@@ -255,12 +293,19 @@ def _tilted(one: Unknown) -> str:
 
 
 def _ms(seconds: float) -> str:
-    """Return a time [s] as text in milliseconds, with an exponent only if it is short."""
+    """Return a time [s] as text in milliseconds: whole milliseconds, or one digit below 1 ms."""
     return f"{1e3 * seconds:.0f} ms" if seconds >= 0.001 else f"{1e3 * seconds:.1g} ms"
 
 
 def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str], doubt: FloatArray) -> Suspicion:
-    """Return the suspicion for an estimated unknown; `doubt` (n,) multiplies the limit of one joint's delay."""
+    """Return the suspicion for an estimated unknown.
+
+    Args:
+        one: the estimated unknown.
+        limits: limits of suspicions.
+        joints: names of the joints, (n,).
+        doubt: factor by which the limit of each single joint's delay grows, (n,).
+    """
     surer = POSITION_SCALE_FACTOR if one.kind == "position scale" else 1.0
     size = abs(one.value) - surer * limits.deviations * one.deviation
     limit = _limit(one.kind, limits)
@@ -291,7 +336,15 @@ def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str], do
 
 
 def suspicion_of(one: Interpretation, limits: SuspicionLimits, joints: Sequence[str]) -> Suspicion:
-    """Return the suspicion for an alternative interpretation; the weaker of gain and significance is its strength."""
+    """Return the suspicion for an alternative interpretation of the data.
+
+    Its strength is the smaller of gain and significance, each divided by its limit.
+
+    Args:
+        one: the interpretation, compared with the data as recorded.
+        limits: limits of suspicions.
+        joints: names of the joints, (n,).
+    """
     named = tuple(joints[k] for k in one.axes)
     if one.kind in MEANINGS:
         strength = min(one.gain / limits.gain, one.significance / limits.significance, MAX_STRENGTH)

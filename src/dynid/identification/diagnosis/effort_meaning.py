@@ -1,4 +1,4 @@
-"""Efforts that are no motor torques: net of gravity, without a sign, or external torques alone.
+"""Recorded efforts that are not motor torques: without gravity, without a sign, or external torques alone.
 
 Some drivers subtract gravity, report only the absolute value of a load, or report the residual of their own model. Each
 of these changes the meaning of the efforts of all joints. So it is tested before faults of single joints.
@@ -40,18 +40,23 @@ WORDS = {
 
 
 def words_of(one: Interpretation, joints: tuple[str, ...]) -> str:
-    """Return the sentence about an alternative interpretation of all efforts, given the names of all joints."""
+    """Return the sentence about an alternative meaning of all efforts.
+
+    Args:
+        one: the interpretation of the efforts.
+        joints: names of all joints, (n,).
+    """
     named = {"joint": joints[one.axis], "joints": ", ".join(joints[k] for k in one.axes)}
     return WORDS[one.kind].format(before=100 * one.before, after=100 * one.after, **named)
 
 
 def meanings(trials: Trials, nominal: BaseParameters | None) -> Iterator[Interpretation]:
-    """Yield alternative interpretations of the efforts of all joints, which may be no motor torques.
+    """Yield alternative interpretations of the efforts of all joints, which may not be motor torques.
 
     Args:
         trials: fits of the samples.
-        nominal: base parameters of the nominal arm; None if there are none. If friction grows with load, it shows the
-            gravity that efforts lack, so only efforts with the gravity of a likely arm added are explained.
+        nominal: base parameters of the nominal arm; None if there are none. They give the gravity that the efforts may
+            lack. Without it, friction that grows with load has the wrong load in the fit.
     """
     given, own = trials.given, trials.as_given
     seen = np.isfinite(own.relative)
@@ -69,10 +74,15 @@ def meanings(trials: Trials, nominal: BaseParameters | None) -> Iterator[Interpr
 
 
 def _net_of_gravity(trials: Trials, nominal: BaseParameters | None) -> Interpretation | None:
-    """Return the interpretation that the efforts lack gravity; None if it is ruled out.
+    """Return the interpretation that the efforts lack gravity; None if this is ruled out.
 
-    It is ruled out by a mount without gravity, and by efforts that show most of the nominal arm's gravity: friction
-    that grows with load may fit better with another load.
+    Two cases rule it out: a mount without gravity, and efforts that show most of the nominal arm's gravity. In the
+    second case, efforts without gravity may still fit better, because friction that grows with load depends on the
+    assumed load.
+
+    Args:
+        trials: fits of the samples.
+        nominal: base parameters of the nominal arm; None if there are none.
     """
     given = trials.given
     if np.linalg.norm(given.gravity) == 0.0:
@@ -91,13 +101,23 @@ def _net_of_gravity(trials: Trials, nominal: BaseParameters | None) -> Interpret
 
 
 def _certain(kind: str, axes: tuple[int, ...], relative: FloatArray) -> Interpretation:
-    """Return an interpretation that is certain without a fit; `relative` (n,) are the errors of the data as given."""
+    """Return an interpretation that is certain without a fit, with infinite gain and significance.
+
+    Args:
+        kind: kind of the interpretation.
+        axes: indices of the axes that it concerns, from 0; () for all axes.
+        relative: relative errors of the fit to the data as recorded, (n,) [-].
+    """
     worst = int(np.nanargmax(relative))
     return Interpretation(kind, axes, 0.0, np.inf, np.inf, worst, float(relative[worst]), 0.0)
 
 
 def _without_sign(data: Data) -> list[int]:
-    """Return the joints that move in both directions if the torque of none of them changes its sign; else []."""
+    """Return the joints that move in both directions, if none of their torques changes its sign; else [].
+
+    Args:
+        data: states and torques as recorded.
+    """
     found = []
     for k, own in enumerate(data.tau.T):
         here, speed = own[data.slides[:, k]], data.dq[data.slides[:, k], k]

@@ -13,7 +13,14 @@ FEW = 100  # least number of samples for windows that are shorter than the motio
 
 
 class Event(NamedTuple):
-    """Start and end of an event [s, on the recording's axis], its share of the squared error, and its main joint."""
+    """Short event during a motion that causes a large share of its squared torque error.
+
+    Attributes:
+        begin: start of the event on the recording's time axis [s].
+        end: end of the event on this axis [s].
+        share: share of the squared error of all joints.
+        joint: name of the joint with the largest squared error in the event.
+    """
 
     begin: float
     end: float
@@ -29,7 +36,7 @@ class Event(NamedTuple):
 
 
 def find_event(time: FloatArray, error: FloatArray, joints: Sequence[str]) -> Event | None:
-    """Return the window with the largest share of the squared errors; None if it is below `SHARE`.
+    """Return the short event with the largest share of the squared errors; None if its share is below `SHARE`.
 
     Args:
         time: times of the samples, (N,) [s].

@@ -1,12 +1,12 @@
-"""Test whether gears lose a share of the motor's or of the links' torque; estimated masses depend on this choice.
+"""Test whether gears lose a share of the motor's torque or a share of the links' torque.
 
-Let t be the torque of the links. If a gear loses the share k of the motor's torque, the motor torque is t / (1 - k) if
-the motor drives the links, and t / (1 + k) if they drive it. If it loses the share k of t, the motor torque is
-(1 + k) t and (1 - k) t. In both cases the two torques have the same ratio. Without other friction, the cases would
-differ only in the estimated masses, by the factor 1 / (1 - k^2), which is 11 % for k = 0.32. Coulomb and viscous
-friction separate the cases, because a share of the motor's torque is also a share of this friction. The links' torque
-is tried with and without the torque for the rotors' inertia: a rotor is on the motor side of the gear, but its bearings
-may not be.
+The masses that fit the data depend on this choice. Let t be the torque of the links. If a gear loses the share k of the
+motor's torque, the motor torque is t / (1 - k) if the motor drives the links, and t / (1 + k) if they drive the motor.
+If it loses the share k of t, the motor torque is (1 + k) t and (1 - k) t. In both cases the two torques have the same
+ratio. Without other friction, the cases would differ only in the estimated masses, by the factor 1 / (1 - k^2), which
+is 11 % for k = 0.32. Coulomb and viscous friction separate the cases, because a share of the motor's torque is also a
+share of this friction. The links' torque is tried with and without the torque for the rotors' inertia: a rotor is on
+the motor side of the gear, but its bearings may not be.
 """
 
 from dataclasses import dataclass
@@ -24,14 +24,17 @@ NEGLIGIBLE = 0.05  # load share, or relative difference of link torques, with a 
 
 @dataclass(frozen=True)
 class OtherLosses:
-    """Fit with losses of the links' torque, compared with the model and with the same fit for the motor's torque.
+    """Fit in which gears lose a share of the links' torque, compared with losses of a share of the motor's torque.
+
+    There are two comparisons: with the model, and with a fit of the same kind for losses of the motor's torque. The
+    less favourable one counts.
 
     Attributes:
-        gain: sum over the axes of log(their error / error with losses of the links' torque), the smaller of both
-            comparisons.
-        significance: mean difference over its standard error, over blocks of time; above 0 in favour of the links'
-            torque, the smaller of both comparisons.
-        links: links' torque of this fit over that of the model.
+        gain: sum over the axes of log(error with losses of the motor's torque / error with losses of the links'
+            torque).
+        significance: difference of the squared errors over its standard error, over blocks of time; above 0 in favour
+            of losses of the links' torque.
+        links: scale of the links' torque in this fit relative to the model.
     """
 
     gain: float
@@ -40,12 +43,14 @@ class OtherLosses:
 
     @property
     def alike(self) -> bool:
-        """Whether the masses hardly depend on the choice."""
+        """Whether the masses hardly depend on which torque the gears lose a share of."""
         return abs(self.links - 1.0) < NEGLIGIBLE
 
 
 def other_losses(trials: Trials, phi: FloatArray, law: FrictionLaw, misfit: FloatArray) -> OtherLosses | None:
-    """Return the fit with losses of the links' torque; None if the model has no such losses or no joint slides.
+    """Return the fit in which gears lose a share of the links' torque, compared with losses of the motor's torque.
+
+    The result is None if the model has no losses that grow with load, or if no joint slides.
 
     Args:
         trials: fits of the samples.
@@ -70,9 +75,14 @@ def other_losses(trials: Trials, phi: FloatArray, law: FrictionLaw, misfit: Floa
 
 
 def _scale(fit: LinearFit, own: FloatArray, data: Data) -> float:
-    """Return the least-squares ratio of a fit's link torques to the torques `own` (N, n) [N m], over all axes.
+    """Return the least-squares ratio of a fit's link torques to other link torques, over all axes.
 
-    Each axis is weighted by the reciprocal of its torque.
+    Each axis is weighted by the reciprocal of its mean square torque.
+
+    Args:
+        fit: the fit.
+        own: link torques that the fit is compared with, (N, n) [N m].
+        data: torques and the mask of sliding samples.
     """
     along, square = 0.0, np.finfo(float).tiny
     for i in fit.left:
@@ -84,9 +94,12 @@ def _scale(fit: LinearFit, own: FloatArray, data: Data) -> float:
 
 
 def _better(left: dict[int, FloatArray], other: dict[int, FloatArray], data: Data) -> tuple[float, float]:
-    """Return gain and significance of one fit compared with another, from their errors [N m] in sliding samples.
+    """Return gain and significance of one fit compared with another, both positive if the first fit is better.
 
-    Both are positive if the errors `left` are smaller than the errors `other`.
+    Args:
+        left: errors of the first fit in sliding samples, by axis [N m].
+        other: errors of the second fit in the same samples, by axis [N m].
+        data: torques and the mask of sliding samples.
     """
     place, gain, blocks = data.block, 0.0, np.zeros(BLOCKS)
     for i, one in left.items():

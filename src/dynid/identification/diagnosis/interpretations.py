@@ -1,9 +1,9 @@
-"""Alternative interpretations (readings) of the same data, fitted like the given data: signs, columns, gears, mounts.
+"""Alternative interpretations of recorded data and their fits: signs, columns, gears, mounts, delays.
 
-Delays are tested, too. Each interpretation changes states or torques as a wrong entry in a set-up would have changed
-them. Parameters of links, and friction that opposes motion, are fitted to a few hundred samples of sliding joints. The
-gain of an interpretation is the sum over the axes of the logarithm by which its relative error is smaller. The gain is
-significant if it repeats over the blocks of time.
+Each interpretation changes states or torques as a wrong entry in the set-up would have changed them. Parameters of
+links, and friction that opposes motion, are fitted to a few hundred samples of sliding joints. The gain of an
+interpretation is the sum over the axes of log(relative error as recorded / relative error of the interpretation). The
+gain is significant if it repeats over the blocks of time.
 """
 
 from collections.abc import Iterator
@@ -43,12 +43,20 @@ EXTRAPOLATED = (0.5, 1.0, 1.5)  # factors of the linear estimate that are fitted
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """States and torques (N, n) [SI] of one interpretation, and its gravity vector (3,) [m/s^2].
+    """States and torques as one interpretation of a recording assumes them, such as with a flipped sign.
 
-    Friction is fitted as a function of `speed` (N, n) instead of `dq`. A changed gear ratio does not change `speed`,
-    and a delay shifts `speed` with the torques, because friction is not known well enough to decide about them.
-    `slides` is the mask (N, n) of sliding states. If a large known torque was added to `tau`, errors are divided by the
-    size of the `recorded` torques (N, n).
+    Attributes:
+        q: positions, (N, n) [rad or m].
+        dq: velocities, (N, n) [rad/s or m/s].
+        ddq: accelerations, (N, n) [rad/s^2 or m/s^2].
+        tau: torques, (N, n) [N m or N].
+        gravity: gravity vector in the frame of the base, (3,) [m/s^2].
+        slides: mask of sliding states, (N, n).
+        speed: velocities from which friction is fitted, (N, n) [rad/s or m/s]. A changed gear ratio does not change
+            them, and a delay shifts them with the torques, because friction is not known well enough to decide about
+            either.
+        recorded: recorded torques, (N, n), if a large computed torque was added to `tau`; errors are then divided by
+            the size of these. None if nothing was added.
     """
 
     q: FloatArray
@@ -62,11 +70,16 @@ class Data:
 
     @property
     def block(self) -> NDArray[np.int64]:
-        """Index of the block of time, of `BLOCKS`, that contains each sample, (N,)."""
+        """Index of the block of time that contains each sample, (N,), from 0 to `BLOCKS` - 1."""
         return BLOCKS * np.arange(len(self.tau)) // len(self.tau)
 
     def with_factors(self, positions: FloatArray, torques: FloatArray) -> "Data":
-        """Return the data with positions and torques times factors (n,) [-]."""
+        """Return the data with positions, velocities and accelerations multiplied by factors, and torques by others.
+
+        Args:
+            positions: factors of the motion, (n,) [-].
+            torques: factors of the torques, (n,) [-].
+        """
         q, dq, ddq = (one * positions for one in (self.q, self.dq, self.ddq))
         return replace(self, q=q, dq=dq, ddq=ddq, tau=self.tau * torques)
 
@@ -75,7 +88,12 @@ class Data:
         return replace(self, q=self.q + offset * (np.arange(self.q.shape[1]) == axis))
 
     def reordered(self, order: list[int], *, torques_only: bool) -> "Data":
-        """Return the data with the columns of joints, or of their torques only, in another order (n,)."""
+        """Return the data with exchanged columns.
+
+        Args:
+            order: index of the joint whose values each column gets, (n,).
+            torques_only: exchange only the torques, not the motion.
+        """
         if torques_only:
             return replace(self, tau=self.tau[:, order])
         q, dq, ddq, tau = (one[:, order] for one in (self.q, self.dq, self.ddq, self.tau))
@@ -84,7 +102,7 @@ class Data:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Errors of one interpretation of the data.
+    """Errors of a fit to one interpretation of the data.
 
     Attributes:
         relative: error of each axis over its torque, (n,); NaN if it hardly slides.
@@ -100,9 +118,12 @@ class Fit:
 
 
 class LinearFit(NamedTuple):
-    """Errors [N m] of the sliding samples by axis, link torques (N, n) [N m] of all samples, base parameters (p,).
+    """Fit of link and friction parameters to the sliding samples of one interpretation.
 
-    Axes with too few sliding samples have no errors. Friction parameters are 0.
+    Attributes:
+        left: errors in the sliding samples, by axis [N m]; axes with too few sliding samples are missing.
+        links: link torques in all samples, (N, n) [N m].
+        phi: base parameters, (p,) [SI]; those of friction are 0.
     """
 
     left: dict[int, FloatArray]
@@ -112,16 +133,17 @@ class LinearFit(NamedTuple):
 
 @dataclass(frozen=True)
 class Interpretation:
-    """An alternative interpretation of the data, compared with the data as given.
+    """An alternative interpretation of the data, compared with the data as recorded.
 
     Attributes:
-        kind: "sign", "torque columns", "joints", "gear", "mount" or "delay", or a kind of `Trials.as_extrapolated`.
+        kind: "sign", "torque columns", "joints", "gear", "mount" or "delay"; "torque scale", "position zero" or
+            "position scale"; or a meaning of all efforts, see `effort_meaning.KINDS`.
         axes: indices of the axes that it changes, from 0; () for all axes.
-        value: factor of a gear or scale, zero [rad or m], delay [s]; else 0.
-        gain: sum over the axes of log(error as given / error of this interpretation).
-        significance: mean difference over its standard error, over blocks of time.
+        value: by kind: factor of a gear or scale [-], offset of the position zero [rad or m], delay [s]; 0 for others.
+        gain: sum over the axes of log(error as recorded / error of this interpretation).
+        significance: difference of the squared relative errors over its standard error, over blocks of time.
         axis: the axis with the largest gain, from 0.
-        before: relative error of this axis as given.
+        before: relative error of this axis as recorded.
         after: relative error of this axis with this interpretation.
         along: direction of gravity for a mount, such as "-z"; "" if gravity is reversed.
     """
@@ -138,7 +160,7 @@ class Interpretation:
 
 
 class Trials:
-    """Fits of alternative interpretations of one set of samples.
+    """Fits of alternative interpretations of one set of samples, compared with a fit to the samples as recorded.
 
     Args:
         model: the arm.
@@ -158,7 +180,7 @@ class Trials:
 
     @cached_property
     def given(self) -> Data:
-        """Data of the samples, without any change."""
+        """States and torques of the used samples as recorded, without an alternative interpretation."""
         s = self.samples
         width = 2 * round(0.5 / (s.settings.cutoff_hz * s.settings.interval_s)) + 1
         slides = sliding_states(s.dq, MOVING_RAD_S, width) > 0.0
@@ -167,11 +189,11 @@ class Trials:
 
     @cached_property
     def as_given(self) -> Fit:
-        """Fit to the data of the samples, without any change."""
+        """Fit to the samples as recorded, without an alternative interpretation."""
         return self.fit(self.given)
 
     def fit(self, data: Data) -> Fit:
-        """Return the fit of one interpretation of the data."""
+        """Return the errors of a fit to the states and torques of one interpretation."""
         found = self.linear(data)
         n, at = data.tau.shape[1], data.slides
         relative, blocks, links = np.full(n, np.nan), np.zeros(BLOCKS), np.zeros(n)
@@ -186,18 +208,25 @@ class Trials:
         return Fit(relative, links, blocks, found.phi)
 
     def links(self, data: Data, phi: FloatArray) -> FloatArray:
-        """Return link torques (N, n) [N m] of base parameters (p,), without friction of any axis."""
+        """Return the torques of links and rotors, without friction, (N, n) [N m].
+
+        Args:
+            data: states and gravity.
+            phi: base parameters, (p,) [SI].
+        """
         W = self.model.under(data.gravity).regressor(data.q, data.dq, data.ddq)
         return np.asarray(W[..., self._links] @ phi[self._links])
 
     def linear(self, data: Data, rounds: int = 2, least: float = WEIGHT_FLOOR, load_of: LoadOf = "joint") -> LinearFit:
-        """Return the fit of links and friction to sliding samples.
+        """Return the fit of link and friction parameters to sliding samples.
 
         Args:
             data: the data of one interpretation.
-            rounds: number of fits; each uses loads and errors of the previous one, the first uses neither.
+            rounds: number of successive fits; each uses loads and errors of the previous one. The first fit has no
+                load-dependent friction, and errors proportional to the torque.
             least: smallest error that sets the weight of an axis, over its torque.
-            load_of: load that friction grows with: torques of links and rotors, of links alone, or of motors.
+            load_of: load that friction grows with: "joint" (torques of links and rotors), "links" (links alone) or
+                "motor".
         """
         W = self.model.under(data.gravity).regressor(data.q, data.dq, data.ddq)[..., self._links]
         n, at = data.tau.shape[1], data.slides
@@ -221,13 +250,13 @@ class Trials:
         return LinearFit(left, links, phi)
 
     def compare(self, kind: str, axes: tuple[int, ...], data: Data, value: float = 0.0) -> Interpretation:
-        """Return an interpretation, compared with the data as given.
+        """Return an alternative interpretation, compared with the data as recorded.
 
         Args:
             kind: kind of the interpretation.
             axes: indices of the axes that it changes, from 0; () for all axes.
-            data: the data of this interpretation.
-            value: factor, zero or delay that it applies, any unit.
+            data: states and torques of this interpretation.
+            value: factor [-], offset of the position zero [rad or m] or delay [s] that it applies.
         """
         fit, own = self.fit(data), self.as_given
         gains = np.nan_to_num(np.log(own.relative / fit.relative))
@@ -239,7 +268,9 @@ class Trials:
         return Interpretation(kind, axes, value, float(gains.sum()), float(difference.sum()) / error, best, *errors)
 
     def as_extrapolated(self, kind: str, axis: int, value: float) -> Iterator[Interpretation]:
-        """Yield fits of one axis's torque scale, position zero or position scale around its linear estimate.
+        """Yield interpretations with several values of one axis's torque scale, position zero or position scale.
+
+        The values lie around the linear estimate, which may be inaccurate for a large fault.
 
         Args:
             kind: "torque scale", "position zero" or "position scale".
@@ -261,9 +292,10 @@ class Trials:
                 yield self.compare(kind, (axis,), self.given.with_factors(one, own), scale)
 
     def set_up_faults(self) -> Iterator[Interpretation]:
-        """Yield fits of frequent set-up faults: another gear ratio, another mount, exchanged joints, and a delay.
+        """Yield interpretations with one frequent set-up fault each.
 
-        They leave small errors at each joint alone, so that other checks may miss them.
+        These are another gear ratio, another mount, two exchanged neighbouring joints, and a delay. Such a fault may
+        leave only small errors at each joint, so that other checks may miss it.
         """
         one = np.ones(self.model.axes)
         for k in range(self.model.chain_size):
@@ -277,10 +309,11 @@ class Trials:
             yield self.compare("delay", (), self._shifted(delay), delay)
 
     def _mounts(self) -> Iterator[Interpretation]:
-        """Yield fits with gravity reversed and along the perpendicular axes of the base, as for an arm on a wall.
+        """Yield interpretations with another direction of gravity.
 
-        Effects that only another mount shows, such as the first link's moments about a vertical axis, are ignored,
-        because they are small.
+        Gravity is reversed, or along the perpendicular axes of the base, as for an arm on a wall. Effects that only
+        another mount shows, such as the first link's moments about a vertical axis, are ignored, because they are
+        small.
         """
         given = self.model.gravity
         size = float(np.linalg.norm(given))
@@ -301,10 +334,12 @@ class Trials:
         return self.compare(kind, (i, j), self.given.reordered(order, torques_only=kind == "torque columns"))
 
     def exchanges(self) -> Iterator[Interpretation]:
-        """Yield fits with flipped signs of all or single torques, and with torque columns or joints exchanged.
+        """Yield interpretations with flipped torque signs, exchanged torque columns or exchanged joints.
 
-        Links of negative mass explain flipped torques of all joints as well as positive masses explain right ones.
-        Rotors, and friction that opposes motion, do not.
+        The signs of all torques or of a single one are flipped.
+
+        If all torques are flipped, links of negative mass fit them as well as positive masses fit correct torques. But
+        rotors, and friction that opposes motion, do not fit them.
         """
         n = self.model.axes
         if n > 1:
@@ -318,7 +353,10 @@ class Trials:
                 yield self._exchanged("joints", i, j)
 
     def _shifted(self, delay: float) -> Data:
-        """Return the data with torques and friction speeds read `delay` [s] later, for each recording separately."""
+        """Return the data with torques, and velocities for friction, read later by a delay [s].
+
+        Each recording is shifted separately.
+        """
         tau, speed = (interpolate_later(self.samples.time, one, delay) for one in (self.samples.tau, self.samples.dq))
         return replace(self.given, tau=tau[self.chosen], speed=speed[self.chosen])
 
@@ -328,7 +366,16 @@ def _rms(values: FloatArray) -> float:
 
 
 def _rows(W: FloatArray, data: Data, axis: int, load: FloatArray) -> FloatArray:
-    """Return the rows [links, friction of all axes, torque] of one sliding axis [SI]."""
+    """Return the regression rows of one axis, one per sliding sample, in SI units.
+
+    The columns are those of the links, of the friction of all axes (zero except for this axis), and the torque.
+
+    Args:
+        W: link columns of the sliding samples, (K, columns).
+        data: states and torques.
+        axis: index of the axis, from 0.
+        load: load that friction grows with, (N, n) [N m].
+    """
     at, first = data.slides[:, axis], W.shape[1] + len(LOWER) * axis
     rows = np.zeros((len(W), W.shape[1] + len(LOWER) * data.tau.shape[1] + 1))
     rows[:, : W.shape[1]], rows[:, -1] = W, data.tau[at, axis]
@@ -337,14 +384,24 @@ def _rows(W: FloatArray, data: Data, axis: int, load: FloatArray) -> FloatArray:
 
 
 def _friction(speed: FloatArray, load: FloatArray) -> FloatArray:
-    """Return the friction columns of one axis: Coulomb, viscous, load-dependent, near standstill, and an offset."""
+    """Return the friction columns of one axis (K, 5): Coulomb, viscous, load-dependent, Stribeck, and a constant.
+
+    Args:
+        speed: velocities, (K,) [rad/s or m/s].
+        load: load of the joint, (K,) [N m].
+    """
     sign = np.sign(speed)
     near = sign * np.exp(-np.abs(speed) / SLOW_RAD_S)
     return np.stack([sign, speed, sign * np.abs(load), near, np.ones_like(speed)], axis=1)
 
 
 def _solved(rows: FloatArray, lower: FloatArray) -> FloatArray:
-    """Return the least-squares solution with lower bounds, any unit; undetermined parameters stay small."""
+    """Return the least-squares solution with lower bounds, (k,), any unit; undetermined parameters stay near 0.
+
+    Args:
+        rows: weighted rows [columns, target], (rows, k + 1).
+        lower: lower bounds of the parameters, (k,).
+    """
     scale = np.maximum(np.linalg.norm(rows[:, :-1], axis=0), np.finfo(float).tiny)
     held = np.column_stack([RIDGE * np.diag(scale), np.zeros(len(scale))])
     R = qr(np.concatenate([rows, held]), mode="r", check_finite=False)[0][: rows.shape[1]]

@@ -1,4 +1,4 @@
-"""Interpretations near the given data: an unknown in addition to all parameters, and its estimate.
+"""Estimates of small faults in recorded data, each as an unknown in addition to all parameters of a regression.
 
 Several joints' torques depend on the same parameters. They contradict each other if one of them has another scale, if a
 position has an offset, if torques are late relative to positions, or if gravity has another direction. Each of these
@@ -6,9 +6,10 @@ faults gives a column z of the regression, linearised at the fit:
 
     tau = W phi + C f + z x,    x = z' y / z' z
 
-z and the residual y are reduced to the parts that W and C cannot reproduce. They also exclude friction that builds up
-after a reversal, which resembles delayed torques but does not depend on the links. The remaining length of z shows
-whether the motion reveals such a fault at all. No motion reveals a common scale of all torques.
+W phi are the torques of the base parameters, C f those of additional friction, and x is the unknown. z and the residual
+y are reduced to the parts that W and C cannot reproduce. They also exclude friction that builds up after a reversal,
+which resembles delayed torques but does not depend on the links. The remaining length of z shows whether the motion
+reveals such a fault at all. No motion reveals a common scale of all torques.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -42,13 +43,14 @@ ROUNDING = 1e-6  # share of the torques' length, per rad or second, below which 
 
 @dataclass(frozen=True)
 class Unknown:
-    """Estimate of one additional unknown.
+    """Estimate of one possible fault of the data, as an unknown in addition to the parameters.
 
     Attributes:
         kind: one of `KINDS`.
         axis: index of the axis from 0; for gravity the index of the perpendicular direction; -1 for a delay of all
             axes.
-        value: deviation from the given data [-], [rad or m] or [s].
+        value: by kind: relative error of a torque or position scale [-], offset of the position zero [rad or m], delay
+            [s], or tangent of gravity's tilt [-].
         deviation: standard deviation of the value; infinite if the motion does not show it.
         explained: share of the squared error that it removes.
     """
@@ -62,14 +64,16 @@ class Unknown:
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Weighted columns z and residual y, without the parts that the parameters can reproduce.
+    """Weighted columns of possible faults and weighted residual, without the parts that the parameters can reproduce.
+
+    A row is the torque equation of one axis at one sample.
 
     Attributes:
         kinds: kind and axis of each column, (m,).
         left: columns without these parts, (rows, m), any unit.
         y: residual without these parts, (rows,), any unit.
         seen: mask of the columns that exceed rounding, (m,).
-        axes: number of rows of one sample.
+        axes: number of axes, which is the number of rows of one sample.
         interval_s: time between samples [s].
     """
 
@@ -81,18 +85,25 @@ class Columns:
     interval_s: float
 
     def scores(self, left: FloatArray, errors: FloatArray) -> FloatArray:
-        """Return the covariance (m, m) of the sums of columns times errors, (rows, m) each, any unit.
+        """Return the covariance (m, m) of the sums over all rows of each column times its errors, any unit.
 
         Errors of neighbouring samples may be correlated.
+
+        Args:
+            left: columns, (rows, m).
+            errors: errors of the rows, (rows, m), or (rows, 1) for all columns.
         """
         summed = (left * errors).reshape(-1, self.axes, left.shape[1]).sum(axis=1)
         return np.asarray(score_covariance(summed, self.interval_s))
 
     def together(self, chosen: Sequence[int]) -> tuple[FloatArray, FloatArray]:
-        """Return values (k,) of the chosen unknowns, estimated together, and their covariance (k, k), any unit.
+        """Return the values (k,) of several unknowns, estimated together, and their covariance (k, k), any unit.
+
+        Args:
+            chosen: indices of the unknowns' columns, (k,).
 
         Raises:
-            DataError: a column is not seen, or the columns are linearly dependent.
+            DataError: a column does not exceed rounding, or the columns are linearly dependent.
         """
         left = self.left[:, list(chosen)]
         scale = np.where(self.seen[list(chosen)], np.linalg.norm(left, axis=0), 0.0)
@@ -107,13 +118,13 @@ class Columns:
 def nuisance_columns(
     model: ArmModel, samples: Samples, regression: Regression, kinds: Collection[str] = KINDS
 ) -> Columns:
-    """Return the columns of every tested unknown, without the parts that the parameters can reproduce.
+    """Return the regression columns of possible faults, without the parts that the parameters can reproduce.
 
     Args:
         model: the arm.
         samples: the fitted samples.
         regression: regression of the samples.
-        kinds: kinds of the unknowns to test.
+        kinds: kinds of faults to test, of `KINDS`.
     """
     own, weights, y = weighted_residual(samples, regression)
     named, columns = _columns(model, samples, regression, regression.solve().phi, kinds)
@@ -130,7 +141,7 @@ def nuisance_columns(
 def weighted_residual(samples: Samples, regression: Regression) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return weighted columns (rows, k), weights (rows,) and weighted residual (rows,) of a regression, any unit.
 
-    The columns are those of all parameters and of friction that builds up after a reversal.
+    The columns are those of all parameters, and of friction that builds up after a reversal.
     """
     solution = regression.solve()
     residual = regression.residual(solution.phi, solution.friction)
@@ -148,7 +159,7 @@ def weighted_residual(samples: Samples, regression: Regression) -> tuple[FloatAr
 def unknowns(
     model: ArmModel, samples: Samples, regression: Regression, kinds: Collection[str] = KINDS
 ) -> tuple[Unknown, ...]:
-    """Return an estimate of every tested unknown, each as the only unknown in addition to the parameters.
+    """Return an estimate of every tested fault, each as the only unknown in addition to the parameters.
 
     The standard deviations of delays do not include the scatter over the axes; `with_scatter_of_joints` adds it.
 
@@ -156,7 +167,7 @@ def unknowns(
         model: the arm.
         samples: the fitted samples.
         regression: regression of the samples.
-        kinds: kinds of the unknowns to test.
+        kinds: kinds of faults to test, of `KINDS`.
     """
     found = nuisance_columns(model, samples, regression, kinds)
     left, y, seen = found.left, found.y, found.seen
@@ -181,10 +192,13 @@ def unknowns(
 
 
 def with_scatter_of_joints(delays: Sequence[Unknown]) -> tuple[Unknown, ...]:
-    """Return delays, that of all torques first, with standard deviations that include the scatter over the axes.
+    """Return delays with standard deviations that include the scatter over the axes.
 
-    The deviation of the common delay includes the disagreement of the axes. That of one axis's delay includes the
-    median delay of the others.
+    The deviation of the common delay then includes the disagreement of the axes. That of one axis's delay includes the
+    median delay of all other axes.
+
+    Args:
+        delays: the delay of all torques, followed by those of each axis.
     """
     common, *each = delays
     seen = [one for one in each if np.isfinite(one.deviation)]
@@ -199,9 +213,13 @@ def with_scatter_of_joints(delays: Sequence[Unknown]) -> tuple[Unknown, ...]:
 def deviation_in_common(values: FloatArray, deviations: FloatArray) -> float:
     """Return the standard deviation of the common part of estimates (n,) that scatter more than their deviations.
 
-    A wrong timestamp delays all joints equally, while friction that is not in the model delays each by another time.
-    This is the random-effects model of DerSimonian and Laird (1986): the variance between the estimates is their
+    A wrong timestamp delays all joints equally, while friction that is not in the model delays each joint by another
+    time. This is the random-effects model of DerSimonian and Laird (1986): the variance between the estimates is their
     scatter beyond their own deviations. Values and result have the same unit.
+
+    Args:
+        values: estimates, (n,).
+        deviations: their own standard deviations, (n,).
     """
     if len(values) == 0:
         return 0.0
@@ -214,9 +232,9 @@ def deviation_in_common(values: FloatArray, deviations: FloatArray) -> float:
 
 
 def median_of_others(sizes: FloatArray) -> FloatArray:
-    """Return for each of several sizes (n,), any unit, the median of all others.
+    """Return for each of several sizes (n,), any unit, the median of all other sizes.
 
-    This is the size of an effect that a joint may have because all others have it, too.
+    A joint may show an effect of this size because all other joints show such an effect, too.
     """
     if len(sizes) < 2:
         return np.zeros(len(sizes))
@@ -237,7 +255,15 @@ def unspanned_part(own: FloatArray, columns: FloatArray) -> FloatArray:
 def _columns(
     model: ArmModel, samples: Samples, regression: Regression, phi: FloatArray, chosen: Collection[str]
 ) -> tuple[list[tuple[str, int]], FloatArray]:
-    """Return kinds with their axes, and their columns (rows, m), any unit."""
+    """Return kind and axis of each of m possible faults, and their regression columns, (rows, m), any unit.
+
+    Args:
+        model: the arm.
+        samples: the fitted samples.
+        regression: regression of the samples.
+        phi: base parameters at which the columns are linearised, (p,) [SI].
+        chosen: kinds of faults.
+    """
     rows = len(regression.tau) // regression.axes
     effects = _Effects(model, samples, regression, phi)
     named: list[tuple[str, int]] = []
@@ -252,14 +278,18 @@ def _columns(
 
 
 class _Effects:
-    """Effects of small unknowns on the torques (N, n), by kind and axis, linearised at phi (p,)."""
+    """Derivatives of the torques (N, n) with respect to possible faults, at base parameters phi (p,)."""
 
     def __init__(self, model: ArmModel, samples: Samples, regression: Regression, phi: FloatArray) -> None:
         self.model, self.samples, self.regression, self.phi = model, samples, regression, phi
         self.slides, self.base = sliding(regression, len(samples)), BaseParameters(model.names, phi)
 
     def of(self, kind: str) -> Iterator[tuple[int, FloatArray]]:
-        """Return the pairs of axis and effect, torques (N, n), of a kind of unknown."""
+        """Return pairs of an axis and the derivative of the torques (N, n) with respect to a fault of this axis.
+
+        Args:
+            kind: kind of the fault, one of `KINDS`.
+        """
         table = {
             "torque scale": self._torque_scales,
             "position zero": self._position_zeros,
@@ -308,7 +338,7 @@ class _Effects:
 
 
 def _building_up(samples: Samples, regression: Regression) -> FloatArray:
-    """Return columns (rows, m) of friction that builds up after a reversal: bristles, backlash, gear wind-up."""
+    """Return columns (rows, m) of friction that builds up after a reversal, due to bristles, backlash or wind-up."""
     n, slides = regression.axes, sliding(regression, len(samples))
     gone = since_reversal(samples)
     columns = []
@@ -332,7 +362,12 @@ def since_reversal(samples: Samples) -> FloatArray:
 
 
 def sliding(regression: Regression, count: int) -> FloatArray:
-    """Return 1.0 for samples (N, n) of full weight in which the joint slides throughout, else 0.0."""
+    """Return an array (N, n) that is 1 in samples of full weight in which the joint slides all the time, else 0.
+
+    Args:
+        regression: regression of the samples.
+        count: number N of samples.
+    """
     if regression.trust is None:
         return np.ones((count, regression.axes))
     full = regression.trust.reshape(-1, regression.axes)[:count] >= 1.0
@@ -342,7 +377,10 @@ def sliding(regression: Regression, count: int) -> FloatArray:
 
 
 def _links(regression: Regression, phi: FloatArray) -> FloatArray:
-    """Return torques of phi (p,) in all states, without dry friction, which has no finite rate, (N, n) [N m]."""
+    """Return the torques of base parameters phi (p,) in all states, (N, n) [N m].
+
+    Dry friction is excluded, because its time derivative is infinite at a reversal.
+    """
     smooth = of_kinds(BaseParameters(regression.names, phi), ("FC", "FCM", "FS"), others=True).values
     return np.asarray(links_regressor(regression) @ smooth)
 
@@ -355,7 +393,10 @@ def links_regressor(regression: Regression) -> FloatArray:
 
 
 def unexplained_share(samples: Samples, regression: Regression) -> FloatArray:
-    """Return the residual of each axis in motion over the torque of its links, (n,) [-]."""
+    """Return the residual of each axis in sliding samples, divided by the torque of its links, (n,) [-].
+
+    The residual is a root mean square, the torque of the links a standard deviation.
+    """
     solution, at = regression.solve(), sliding(regression, len(samples)) > 0.0
     left = regression.residual(solution.phi, solution.friction)[: len(samples)]
     links = _links(regression, solution.phi)
@@ -368,7 +409,10 @@ def unexplained_share(samples: Samples, regression: Regression) -> FloatArray:
 
 
 def doubt_of_delays(samples: Samples, regression: Regression) -> FloatArray:
-    """Return the factor (n,) by which the limit of each axis's delay grows with its share of friction."""
+    """Return the factor (n,) by which the limit of each axis's delay grows with the axis's friction.
+
+    Slow friction resembles a delay. So the factor grows with the ratio of friction to link torque.
+    """
     links = _links(regression, regression.solve().phi)
     dry = np.std(samples.tau - links, axis=0) / np.maximum(np.std(links, axis=0), ROUNDING)
     return np.asarray(1.0 + BUILD_UP_FACTOR * dry)
@@ -382,5 +426,5 @@ def _rate(samples: Samples, torque: FloatArray) -> FloatArray:
 
 
 def perpendicular_axes(gravity: FloatArray) -> FloatArray:
-    """Return two unit vectors (2, 3) that are perpendicular to the gravity vector (3,) and to each other, any unit."""
+    """Return two unit vectors (2, 3) that are perpendicular to the gravity vector (3,) [m/s^2] and to each other."""
     return np.asarray(np.linalg.svd(gravity[None, :])[2][1:])
