@@ -1,10 +1,11 @@
-"""Closed-loop input error refinement (paper IV-C, eq. 9).
+"""Closed-loop input error refinement (arXiv:2605.15949, section IV-C, eq. 9).
 
     phi = argmin sum_k || w_k (tau_m(t_k) - tau_s(t_k; phi)) ||^2
 
-tau_s is the torque that the simulated loop commands. w_k is 1, or less near standstill if Coulomb friction is
-estimated. The optimiser is Levenberg-Marquardt with the Jacobian from the variational equations. The
-positive-definiteness cuts and the bounds are part of every step, so every trial can be simulated. A coarse Jacobian is
+tau_m is the torque that was commanded at the time t_k, and tau_s is the torque that the simulated control loop
+commands. w_k is 1, or less near standstill if Coulomb friction is estimated. The optimiser is Levenberg-Marquardt with
+the Jacobian from the variational equations. The positive-definiteness cuts (linear conditions that keep the inertia
+matrix M positive definite) and the bounds are part of every step, so every trial can be simulated. A coarse Jacobian is
 used far from the solution, a fine one near it.
 """
 
@@ -38,15 +39,16 @@ FIRST_DAMPING, MOST_DAMPING = 1e-4, 1e6
 
 
 class ClieOptions(Strict):
-    """Options of the refinement.
+    """Options of the closed-loop refinement.
 
     maximum_iterations: largest number of steps that are tried.
-    tolerance: end if a further step promises a smaller decrease, relative to the cost.
-    deviation_share: end also if a further step moves no parameter, and no linear combination of them, by more than this
-        share of its standard deviation, for independent residuals; 0 disables this condition.
-    coarse_tolerance: promised decrease below which the fine Jacobian is used.
+    tolerance: the refinement ends if a further step promises a smaller decrease, relative to the cost.
+    deviation_share: the refinement also ends if a further step moves no parameter, and no linear combination of them,
+    by
+        more than this share of its standard deviation, for independent residuals; 0 disables this condition.
+    coarse_tolerance: promised relative decrease below which the fine Jacobian is used.
     coarse_stride, fine_stride: control cycles per step of the Jacobian's integration, even.
-    bound_factor: largest ratio of parameters to their first values (the paper's +-100).
+    bound_factor: largest ratio of parameters to their first values (+-100 in arXiv:2605.15949).
     eps: smallest permitted eigenvalue of M on the path and, with an auditor, in its domain [kg m^2].
     loop: options of the loop's simulation.
     """
@@ -64,9 +66,20 @@ class ClieOptions(Strict):
 
 @dataclass(frozen=True)
 class Iteration:
-    """One tried step: cost before it, cost promised by the linear model, and cost found (inf if the simulation failed).
+    """One tried step of the refinement.
 
-    After an audit has found new cuts, a step that restores feasibility is accepted even if its cost is higher.
+    After an audit has found poses at which M is not positive definite, a step that restores feasibility is accepted
+    even if its cost is higher.
+
+    Attributes:
+        cost: sum of squared residuals before the step [N^2 m^2].
+        promised: cost after the step that the linear model predicts [N^2 m^2].
+        found: cost after the step [N^2 m^2]; inf if the simulation failed.
+        accepted: whether the step was accepted.
+        damping: Levenberg-Marquardt damping, relative to scaled parameters [-].
+        stride: control cycles per step of the Jacobian's integration.
+        cuts: number of positive-definiteness cuts, linear conditions that keep M positive definite.
+        outcome: outcome of the simulation after the step, as in `LoopSimulation`.
     """
 
     cost: float
@@ -81,20 +94,20 @@ class Iteration:
 
 @dataclass(frozen=True, eq=False)
 class ClieResult:
-    """Outcome of a refinement; arrays are read-only.
+    """Outcome of a closed-loop refinement; arrays are read-only.
 
     Attributes:
         base: refined parameters with their covariance, which includes the standard deviation of known friction; see
             `uncertainty`.
         start: parameters at the start, after a projection if they were not feasible.
-        cost: sum of squares at `base` [N^2 m^2].
-        start_cost: sum of squares at `start` [N^2 m^2].
-        reason: why the refinement ended.
+        cost: sum of squared residuals at `base` [N^2 m^2].
+        start_cost: sum of squared residuals at `start` [N^2 m^2].
+        reason: reason why the refinement ended: "converged", "no_progress" or "iteration_limit".
         iterations: all tried steps.
-        cuts: number of positive-definiteness cuts at the end.
+        cuts: number of positive-definiteness cuts at the end, linear conditions that keep M positive definite.
         simulation: simulation of the loop with `base`.
         rmse: root mean square torque error per axis, (n,) [N m].
-        audit: audit of the domain at the end; None without an auditor.
+        audit: smallest eigenvalue of M in the domain at the end; None without an auditor.
         seconds: computing time [s].
     """
 
@@ -124,13 +137,13 @@ def refine(
     options: ClieOptions | None = None,
     auditor: Auditor | None = None,
 ) -> ClieResult:
-    """Refine base parameters by their closed-loop input error.
+    """Refine base parameters so that the simulated control loop commands the recorded torques.
 
     Args:
         model: the arm.
         settings: settings of the control law that the experiment ran with.
-        data: reference and measured torque.
-        phi0: parameters to start from, from OLS or its projection.
+        data: reference and recorded torques of the commands.
+        phi0: initial parameters, from ordinary least squares or their projection.
         options: options of the refinement; None takes the defaults.
         auditor: auditor of the domain in which M stays at least eps; None keeps M at least eps on the path only.
 
@@ -148,12 +161,12 @@ def refine_loop(
     options: ClieOptions | None = None,
     auditor: Auditor | None = None,
 ) -> ClieResult:
-    """Refine base parameters by the input error of one loop, or of several loops with the same parameters.
+    """Refine base parameters so that one simulated loop, or several of the same arm, command the recorded torques.
 
     Args:
         loop: the loop or loops.
-        phi0: parameters to start from, from OLS or its projection.
-        options: options of the refinement without `options.loop`, which is not used; None takes the defaults.
+        phi0: initial parameters, from ordinary least squares or their projection.
+        options: options of the refinement; None takes the defaults. `options.loop` is not used.
         auditor: auditor of the domain in which M stays at least eps; None keeps M at least eps on the path only.
 
     Raises:
@@ -181,7 +194,7 @@ def refine_loop(
 
 
 class _Refinement:
-    """State of one refinement: the current phi with its simulation, and the linear model around it."""
+    """State of one closed-loop refinement: current parameters phi, their simulation, and the linear model at phi."""
 
     def __init__(
         self, loop: ClosedLoop | ManyLoops, phi0: BaseParameters, options: ClieOptions, auditor: Auditor | None
@@ -219,7 +232,7 @@ class _Refinement:
         self.linearised = False
 
     def _linearise(self) -> None:
-        """Compute the Jacobian and the normal equations at the current phi, once per phi and stride.
+        """Compute the Jacobian of the simulated torques and the normal equations at the current phi.
 
         Raises:
             DataError: the simulated torques do not depend on a parameter.
@@ -237,7 +250,11 @@ class _Refinement:
         self.scale, self.linearised = 1.0 / lengths, True
 
     def _bent(self) -> FloatArray:
-        """Return the Hessian for the next step, (p, p) [SI], with the residual's curvature if this is trusted."""
+        """Return the Hessian of half the cost for the next step, (p, p) [SI].
+
+        It contains the curvature of the residual if its estimate is trusted and the sum is positive definite; else it
+        is J'J.
+        """
         plain = np.asarray(self.hessian)
         if not self.curvature.trusted:
             return plain
@@ -246,7 +263,7 @@ class _Refinement:
         return whole if lowest > 0.0 else plain
 
     def _trial(self) -> tuple[FloatArray, float]:
-        """Return the minimiser of the damped linear model within the cuts, (p,) [SI], and its predicted cost."""
+        """Return the minimiser (p,) [SI] of the damped linear model under all cuts, and its predicted cost."""
         p = len(self.phi)
         hessian = self._bent()
         scaled = hessian * np.outer(self.scale, self.scale) + self.damping * np.eye(p)
@@ -269,7 +286,7 @@ class _Refinement:
         return trial, float(promised)
 
     def run(self) -> Reason:
-        """Iterate until convergence, lack of progress or the iteration limit, and return the reason."""
+        """Take steps until the refinement ends, and return the reason: converged, no progress or limit of steps."""
         while len(self.iterations) < self.options.maximum_iterations:
             done = self.expected < self.enough or self.cost <= self.floor
             if done and not self.restoring and self._settled():
@@ -292,14 +309,26 @@ class _Refinement:
         return "iteration_limit"
 
     def _settled(self) -> bool:
-        """Return whether the audit of the domain finds no violation; violations become cuts for further steps."""
+        """Audit M over the domain at the current phi, and return whether no violation was found.
+
+        Violations become cuts for further steps.
+        """
         self.expected = np.inf
         self.audit = self.cuts.audit(BaseParameters(self.loop.model.names, self.phi))
         self.restoring = self.audit is not None and not self.audit.passed
         return not self.restoring
 
     def _try(self, trial: FloatArray, promised: float, promise: float) -> bool:
-        """Simulate a trial and accept it if it is better; return False if more damping cannot help."""
+        """Simulate the parameters of a trial step, and accept them if their cost is lower.
+
+        Args:
+            trial: parameters after the step, (p,) [SI].
+            promised: cost that the linear model predicts [N^2 m^2].
+            promise: promised decrease, relative to the present cost [-].
+
+        Returns:
+            False if the step was rejected and more damping cannot help, else True.
+        """
         simulation = self.loop.simulate(trial)
         found = np.inf
         if simulation.completed:
@@ -331,12 +360,12 @@ class _Refinement:
         return self.damping <= MOST_DAMPING
 
     def covariance(self) -> FloatArray:
-        """Return the covariance of phi, (p, p) [SI], with the last Jacobian.
+        """Return the covariance of phi, (p, p) [SI], from the last Jacobian.
 
-        It is the sandwich covariance of the scores plus the effect of the load's standard deviations.
+        It is the sandwich covariance of the scores plus the effect of the standard deviations of the external load.
 
         Raises:
-            DataError: there are not more torques at speed than parameters.
+            DataError: there are not more torques of full weight than parameters.
         """
         if not self.linearised:
             self._linearise()
@@ -357,9 +386,13 @@ class _Refinement:
 
 
 def _fixed_bounds(phi0: BaseParameters, options: ClieOptions) -> tuple[FloatArray, FloatArray]:
-    """Return bounds on single parameters as rows (m, p) and bounds (m,) [SI].
+    """Return bounds on single parameters as conditions rows phi >= bounds, with rows (m, p) and bounds (m,) [SI].
 
     They are +-bound_factor times the first values, and they exclude negative rotor inertias and negative friction.
+
+    Args:
+        phi0: parameters with the first values.
+        options: options of the refinement.
     """
     p = len(phi0.names)
     size = options.bound_factor * np.maximum(np.abs(phi0.values), SMALLEST_SIZE)
@@ -368,7 +401,15 @@ def _fixed_bounds(phi0: BaseParameters, options: ClieOptions) -> tuple[FloatArra
 
 
 def _feasible_start(phi0: BaseParameters, options: ClieOptions, auditor: Auditor | None) -> BaseParameters:
-    """Return phi0, or the nearest model with M >= eps in the domain."""
+    """Return the initial parameters, or the nearest ones with M >= eps in the auditor's domain.
+
+    Without an auditor, only the physical lower bounds of single parameters are enforced.
+
+    Args:
+        phi0: the initial parameters.
+        options: options of the refinement, with eps.
+        auditor: auditor of the domain; None if there is no domain.
+    """
     lower = physical_lower_bounds(phi0.names)
     if auditor is None:
         return phi0.with_values(np.maximum(phi0.values, lower))

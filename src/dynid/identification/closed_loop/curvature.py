@@ -1,9 +1,9 @@
 """Second-order information of a least-squares problem from accepted steps: a structured secant method.
 
-The Hessian of half the cost is J'J + S with S = - sum_i r_i (second derivative of the simulated torque i). Gauss-Newton
-ignores S and converges only linearly along curved valleys. S is estimated from the changes of J over accepted steps
-[Dennis, Gay and Welsch 1981] and scaled down as the residuals shrink. It is used only while it predicts the cost of
-steps better than Gauss-Newton does.
+The Hessian of half the cost is J'J + S with S = - sum_i r_i (second derivative of the simulated torque i), for the
+Jacobian J and the residuals r_i. Gauss-Newton ignores S and converges only linearly along curved valleys. S is
+estimated from the changes of J over accepted steps [Dennis, Gay and Welsch 1981] and scaled down as the residuals
+shrink. It is used only while it predicts the cost of steps better than Gauss-Newton does.
 """
 
 import numpy as np
@@ -14,10 +14,10 @@ LEAST_CURVATURE = 1e-12  # over |step| |change of gradient|, below which the sec
 
 
 class ResidualCurvature:
-    """Secant estimate of the matrix S, the residual's contribution to the Hessian, in the parameters' own units.
+    """Secant estimate of the matrix S, the residual's contribution to the Hessian of half the cost.
 
     Attributes:
-        matrix: S, (p, p), symmetric; zeros at first.
+        matrix: S, (p, p) [SI], symmetric; zeros at first.
         trusted: whether S improved the prediction of the last step's cost.
     """
 
@@ -30,9 +30,10 @@ class ResidualCurvature:
         self._stride = 0
 
     def update(self, phi: FloatArray, jacobian: FloatArray, residual: FloatArray, stride: int) -> None:
-        """Update the estimated Hessian term S from a new linearisation of N samples.
+        """Update the estimated Hessian term S from a new linearisation at N samples.
 
-        Jacobians of different strides differ by more than the curvature, so a change of the stride gives no update.
+        If the stride has changed since the last linearisation, S stays unchanged: Jacobians of different strides differ
+        by more than the curvature.
 
         Args:
             phi: parameters of the linearisation, (p,) [SI].
@@ -47,7 +48,10 @@ class ResidualCurvature:
         self._phi, self._jacobian, self._gradient, self._stride = np.array(phi), rows, gradient, stride
 
     def _update(self, step: FloatArray, wanted: FloatArray, change: FloatArray) -> None:
-        """Change the Hessian term S minimally, in the metric of the secant, so that S step = wanted.
+        """Change the Hessian term S as little as possible so that S step = wanted.
+
+        Before this, S is scaled down if it exceeds the wanted curvature. The change is small in the metric of the
+        secant.
 
         Args:
             step: step of the parameters, (p,) [SI].
@@ -66,7 +70,9 @@ class ResidualCurvature:
         self.matrix = sized * self.matrix + correction
 
     def compare(self, step: FloatArray, promised: float, found: float) -> None:
-        """Decide by an accepted step whether the Hessian term S improves the predicted cost, and so is used.
+        """Decide whether the next step uses the Hessian term S.
+
+        It is used only if it improves the predicted cost of an accepted step.
 
         Args:
             step: accepted step of the parameters, (p,) [SI].

@@ -1,4 +1,7 @@
-"""Positive-definiteness cuts: each pose q and vector v gives the linear condition v' M(q; phi) v >= eps on phi."""
+"""Positive-definiteness cuts: linear conditions on the base parameters phi that keep the inertia matrix M definite.
+
+Each pose q and vector v gives the condition v' M(q; phi) v >= eps, which is linear in phi.
+"""
 
 import clarabel
 import numpy as np
@@ -14,6 +17,8 @@ STEP_FRACTIONS = (0.99, 0.95, 0.9)  # solver's steps over the distance to the bo
 
 class Cuts:
     """Growing set of linear conditions `rows @ phi >= bounds` that keep M(q; phi) >= eps I at the checked poses.
+
+    Such a condition is called a cut. phi are the base parameters.
 
     Args:
         functions: inertia functions of the arm.
@@ -32,11 +37,16 @@ class Cuts:
         self.count = 0
 
     def add(self, q: FloatArray, phi: FloatArray) -> int:
-        """Add a cut for every eigenvector whose eigenvalue of M is too small, and return the number of cuts.
+        """Add conditions that exclude phi at poses where its inertia matrix M(q; phi) has too small eigenvalues.
+
+        There is one condition for each eigenvector of such an eigenvalue.
 
         Args:
-            q: poses, (k, n) [rad].
+            q: poses to check, (k, n) [rad].
             phi: base parameters, (p,) [SI].
+
+        Returns:
+            The number of added conditions.
         """
         values, vectors = np.linalg.eigh(self._functions.matrices(q, phi))
         pose, which = np.nonzero(values < self._target)
@@ -50,7 +60,7 @@ class Cuts:
 def nearest_under_cuts(
     phi0: FloatArray, cuts: FloatArray, bounds: FloatArray, metric: FloatArray | None = None
 ) -> FloatArray:
-    """Return the phi (p,) [SI] nearest to phi0 that satisfies cuts phi >= bounds.
+    """Return the parameters phi (p,) [SI] nearest to phi0 that satisfy the linear conditions cuts @ phi >= bounds.
 
     Args:
         phi0: parameters before the projection, (p,) [SI].
@@ -59,7 +69,7 @@ def nearest_under_cuts(
         metric: matrix L of the norm || L (phi - phi0) ||, (k, p); None is the Euclidean norm.
 
     Raises:
-        InfeasibleError: no phi satisfies all cuts.
+        InfeasibleError: no phi satisfies all conditions.
     """
     shortfall = bounds - cuts @ phi0
     scale = float(shortfall.max())

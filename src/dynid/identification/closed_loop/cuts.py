@@ -1,7 +1,8 @@
-"""Positive-definiteness cuts inside an optimiser's step (paper eq. 10, satisfied throughout and not only at the end).
+"""Positive-definiteness cuts inside an optimiser's step (arXiv:2605.15949, eq. 10, in every step, not only at the end).
 
-`CutSet` collects the cuts that a trial phi has violated: on the simulated path, on a sample of the audit domain, and at
-poses that an adversarial audit found.
+A cut is a linear condition on the base parameters phi that keeps the inertia matrix M(q; phi) positive definite at one
+pose q. `CutSet` collects the cuts that a trial phi has violated: on the simulated path, on a sample of the audit
+domain, and at poses that an adversarial audit found.
 """
 
 import numpy as np
@@ -23,6 +24,8 @@ WORST = 32  # largest number of poses that become cuts at once
 class CutSet(Cuts):
     """Positive-definiteness cuts along a simulated path and in the domain of an audit.
 
+    A cut is a linear condition on the base parameters phi that keeps M(q; phi) >= eps I at one pose q.
+
     Args:
         model: the arm.
         eps: smallest permitted eigenvalue of M [kg m^2].
@@ -41,11 +44,18 @@ class CutSet(Cuts):
         self._tight = np.zeros(0, dtype=bool)  # mask of the cuts that were active in the last solution
 
     def follow(self, path: FloatArray) -> None:
-        """Set the path that is checked from now on: the poses (k, n) [rad] of the last simulated motion."""
+        """Set the path whose poses are checked from now on, usually that of the last simulated motion.
+
+        Args:
+            path: poses of the path, (k, n) [rad].
+        """
         self._path = path
 
     def add_violated(self, phi: FloatArray) -> int:
-        """Add cuts at poses where phi (p,) [SI] violates the condition, and return their number."""
+        """Add linear conditions that exclude phi (p,) [SI] where M(q; phi) >= eps I is violated; return their number.
+
+        The poses are those of the path, earlier violated poses, and a sample of the audit domain.
+        """
         found = [self._path, self._known]
         if self._auditor is not None:
             base = BaseParameters(self._auditor.model.names, phi)
@@ -56,7 +66,14 @@ class CutSet(Cuts):
         return self.add(poses[worst[margin[worst] <= 0.0]], phi)
 
     def audit(self, base: BaseParameters) -> AuditResult | None:
-        """Audit the domain adversarially, add cuts at violations, and return the audit; None without a domain."""
+        """Search poses of the domain at which M is smaller than eps I, and add linear conditions that exclude them.
+
+        Args:
+            base: base parameters.
+
+        Returns:
+            The result of the search; None without an audit domain.
+        """
         if self._auditor is None:
             return None
         result = self._auditor.audit(base, limit=self._eps, searches=SEARCHES, extra=self._known)
@@ -65,20 +82,30 @@ class CutSet(Cuts):
         return result
 
     def add(self, q: FloatArray, phi: FloatArray) -> int:
-        """Add cuts as `Cuts.add` does, and remember the poses (k, n) [rad] for later checks."""
+        """Add linear conditions that exclude phi at poses where M(q; phi) >= eps I is violated, and remember the poses.
+
+        Later checks include the remembered poses.
+
+        Args:
+            q: poses, (k, n) [rad].
+            phi: base parameters, (p,) [SI].
+
+        Returns:
+            The number of added conditions.
+        """
         self._known = np.concatenate([q, self._known])[:512]
         return super().add(q, phi) if len(q) else 0
 
     def nearest(self, target: FloatArray, metric: FloatArray, scale: FloatArray) -> FloatArray:
-        """Return the phi (p,) [SI] that minimises || metric (phi - target) || within the cuts.
+        """Return the phi (p,) [SI] that minimises || metric (phi - target) || under all conditions of this set.
 
         Args:
-            target: parameters of the step without cuts, (p,) [SI].
+            target: parameters after the step without these conditions, (p,) [SI].
             metric: matrix of the norm, (p, p).
             scale: size of a unit step of every parameter, (p,) [SI], for the conditioning of the solver.
 
         Raises:
-            InfeasibleError: the cuts exclude every phi.
+            InfeasibleError: the conditions exclude every phi.
         """
         rows, bounds = self.rows * scale, self.bounds
         length = np.linalg.norm(rows, axis=1)

@@ -1,12 +1,13 @@
-"""Friction along a measured motion, as a given load on the joints of the simulated loop.
+"""Friction along a measured motion, as a given load on the joints of the simulated control loop.
 
 The closed loop reacts to friction, so a simulation without friction would command other torques than those of the arm.
 Friction of the simulated motion would be difficult: the sign of a velocity has no derivative, and sticking is a
 separate state. So friction is computed from the measured motion and torques, independently of the parameters to be
 refined:
 
-    sliding   the law at the measured velocity, motor torque and load
-    sticking  the torque that balances the others: tau - W(q, dq, ddq) phi, within the law's budget
+    sliding   the friction law at the measured velocity, motor torque and load
+    sticking  the torque that balances all other torques, tau - W(q, dq, ddq) phi, limited to the largest friction
+              torque of the law
 
 So the variational equations need no derivative of friction, and the Jacobian of this problem is exact. One effect is
 ignored: a change of the parameters changes the motor torque, and with it friction that grows with the load. Ignoring
@@ -36,7 +37,13 @@ LINEAR = [term.kind != "shape" for term in TERMS]
 
 @dataclass(frozen=True, eq=False)
 class KnownFriction:
-    """Friction law with the base parameters it was estimated with; the friction of sticking joints depends on both."""
+    """Friction law with the base parameters it was estimated with; the friction of sticking joints depends on both.
+
+    Attributes:
+        model: the arm.
+        phi: base parameters that were estimated together with the law.
+        friction: the friction law.
+    """
 
     model: ArmModel
     phi: BaseParameters
@@ -45,7 +52,7 @@ class KnownFriction:
     def along(
         self, q: FloatArray, tau: FloatArray, step_s: float, settings: CoulombSettings, drive: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the friction torque at every instant and its standard deviation, (K, n) [N m] each.
+        """Return the friction torque along a measured motion, and its standard deviation, (K, n) [N m] each.
 
         Args:
             q: measured positions every `step_s`, (K, n) [rad].
@@ -76,10 +83,16 @@ class KnownFriction:
         return friction, self._deviation(friction, dq, motor, load)
 
     def _deviation(self, friction: FloatArray, dq: FloatArray, tm: FloatArray, te: FloatArray) -> FloatArray:
-        """Return the standard deviation of friction along the motion, (K, n) [N m].
+        """Return the standard deviation of friction along a motion, (K, n) [N m].
 
         If the law has Coulomb friction only, the standard deviation is proportional to the friction torque, also for
         sticking joints.
+
+        Args:
+            friction: friction torques, (K, n) [N m].
+            dq: velocities, (K, n) [rad/s].
+            tm: motor torques, (K, n) [N m].
+            te: load torques, (K, n) [N m].
         """
         law = self.friction
         if law.deviations is None:

@@ -11,7 +11,7 @@ from dynid.robot import FloatArray, read_only
 
 @dataclass(frozen=True, eq=False)
 class ClosedLoopData:
-    """Data of one experiment for the refinement; arrays become read-only.
+    """Data of one closed-loop experiment for the refinement; arrays become read-only.
 
     Attributes:
         q_ref: reference positions at every control cycle, (K, n) [rad]. The reference should begin some time before the
@@ -22,8 +22,8 @@ class ClosedLoopData:
         tau: torques of the commanded (goal) currents at these times, (S, n) [N m], because the model predicts commands.
         initial_state: q and dq at the first reference row, (2, n) [rad, rad/s]; None is the model's equilibrium at that
             row.
-        response: impulse response of the filter that `tau` has passed, on the grid of the control cycles; one value of
-            1 is no filter.
+        response: impulse response of the filter that `tau` has passed, on the grid of the control cycles; the single
+            value 1 means no filter.
         cycle_s: control cycle [s].
         external: torque on the joints that the model does not contain, such as known friction, in every control cycle,
             (K, n) [N m]; None is no torque. At rest before the first row it is zero.

@@ -1,9 +1,10 @@
-"""Inner loops of the closed-loop simulation, for LANES stretches of one motion in parallel.
+"""Inner loops of the closed-loop simulation, which divide a motion into LANES stretches and simulate them in parallel.
 
 `dynid.codegen.kernels` copies the source of these functions into a generated module, in which sizes are constants.
-These functions are not called directly. Arrays of shape (n, LANES) hold one lane per column. `k` counts control cycles.
-`forward` is the address of the arm's program, which computes accelerations and the smallest pivot of M from q, dq, tau
-and phi. Explicit loops replace numpy's array expressions, which numba compiles much more slowly.
+These functions are not called directly. A lane is one of the parallel computations; arrays of shape (n, LANES) hold one
+lane per column. `k` counts control cycles. `forward` is the address of the arm's program, which computes accelerations
+and the smallest pivot of M from q, dq, tau and phi. Explicit loops replace numpy's array expressions, which numba
+compiles much more slowly.
 """
 
 from typing import Any
@@ -19,7 +20,18 @@ CHECK_CYCLES = 8
 
 
 def accelerate(forward: int, q: Any, dq: Any, tau: Any, phi: Any, ddq: Any, pivot: Any, indefinite: Any) -> None:
-    """Compute accelerations (n, LANES) of all lanes [SI], and count per lane the steps with an indefinite M."""
+    """Compute the accelerations of LANES simulations, and count the evaluations with an indefinite inertia matrix M.
+
+    Args:
+        forward: address of the arm's program of accelerations.
+        q: positions, (n, LANES) [rad].
+        dq: velocities, (n, LANES) [rad/s].
+        tau: joint torques, (n, LANES) [N m].
+        phi: base parameters, (p,) [SI].
+        ddq: result, accelerations, (n, LANES) [rad/s^2].
+        pivot: result, smallest pivot of M, (1, LANES).
+        indefinite: number of such evaluations of each lane, (LANES,), which is increased.
+    """
     run_program(forward, (q, dq, tau, phi, ddq, pivot))
     for lane in range(LANES):
         indefinite[lane] += 0 if pivot[0, lane] > 0.0 else 1
@@ -35,9 +47,20 @@ def moved(start: Any, step: float, slope: Any, end: Any) -> None:
 def runge_kutta(
     forward: int, q: Any, dq: Any, tau: Any, phi: Any, h: float, work: Any, pivot: Any, indefinite: Any
 ) -> None:
-    """Advance all lanes by one step of the classical fourth-order method with constant torque.
+    """Advance LANES simulations in place by one step of the classical fourth-order Runge-Kutta method.
 
-    `work` is scratch memory, (6, n, LANES) [SI].
+    The torque is constant during the step.
+
+    Args:
+        forward: address of the arm's program of accelerations.
+        q: positions, (n, LANES) [rad].
+        dq: velocities, (n, LANES) [rad/s].
+        tau: joint torques, (n, LANES) [N m].
+        phi: base parameters, (p,) [SI].
+        h: step [s].
+        work: scratch memory, (6, n, LANES) [SI].
+        pivot: smallest pivot of M, (1, LANES).
+        indefinite: number of evaluations of each lane with an indefinite M, (LANES,), which is increased.
     """
     qs, vs, a1, a2, a3, a4 = work[0], work[1], work[2], work[3], work[4], work[5]
     accelerate(forward, q, dq, tau, phi, a1, pivot, indefinite)
@@ -60,9 +83,10 @@ def runge_kutta(
 def trapezoid(
     forward: int, q: Any, dq: Any, tau: Any, phi: Any, h: float, work: Any, pivot: Any, indefinite: Any
 ) -> None:
-    """Advance all lanes by one step of the explicit trapezoidal rule with constant torque.
+    """Advance LANES simulations in place by one step of the explicit trapezoidal rule.
 
-    `work` is scratch memory, (6, n, LANES) [SI].
+    The torque is constant during the step. The arguments are those of `runge_kutta`; `work` is scratch memory,
+    (6, n, LANES) [SI].
     """
     qs, vs, a1, a2 = work[0], work[1], work[2], work[3]
     accelerate(forward, q, dq, tau, phi, a1, pivot, indefinite)
@@ -76,7 +100,15 @@ def trapezoid(
 
 
 def first_failure(q: Any, indefinite: Any) -> int:
-    """Return why a lane failed: an indefinite M, or a chain position out of range or not a number."""
+    """Return the outcome of LANES parallel simulations: COMPLETED, or the cause of the first failure.
+
+    The causes are INDEFINITE (M was not positive definite) and OUT_OF_RANGE. The latter means that the position of a
+    chain joint exceeds RANGE or is not a number, or that another axis is beyond 1000.
+
+    Args:
+        q: positions, (n, LANES) [rad].
+        indefinite: number of evaluations of each lane with an indefinite M, (LANES,).
+    """
     for lane in range(LANES):
         if indefinite[lane] > 0:
             return INDEFINITE
@@ -87,7 +119,20 @@ def first_failure(q: Any, indefinite: Any) -> int:
 
 
 def start_lane(lane: int, start: Any, drive: Any, row: int, law: Any, step: float, state: Any, pending: Any) -> None:
-    """Set a lane to start = (q, dq), with pending commands of this state, as if it had moved at dq before."""
+    """Set the state of one of LANES simulations as if it had moved at constant velocity before.
+
+    This determines the filtered velocity; the pending commands are those of the state.
+
+    Args:
+        lane: index of the simulation.
+        start: q and dq, (2, n) [rad, rad/s].
+        drive: commands at q = dq = 0, (K + 1, n) [N m].
+        row: row of `drive` for this control cycle.
+        law: stiffness and damping gains, (2, n) [SI].
+        step: cycle time [s].
+        state: q, dq, last q and filtered velocity of all lanes, (4, n, LANES).
+        pending: commands that do not act yet, (late + 1, n, LANES) [N m].
+    """
     for i in range(AXES):
         q, dq = start[0, i], start[1, i]
         state[0, i, lane], state[1, i, lane], state[2, i, lane], state[3, i, lane] = q, dq, q - step * dq, dq
@@ -109,9 +154,23 @@ def enter_cycle(
     now: Any,
     load: Any,
 ) -> None:
-    """Copy the law's input and the joint loads of every lane at its cycle k[lane] to `now` and `load`.
+    """Copy the control law's input and the joint loads of LANES simulations at their present cycles.
 
-    The states of lanes that start at this cycle are set.
+    If a simulation starts at this cycle, its state is set.
+
+    Args:
+        s: number of cycles since the start of the warm-up.
+        k: present control cycle of each lane, (LANES,); negative before the motion.
+        starts: q and dq at which each lane's warm-up starts, (LANES, 2, n) [rad, rad/s].
+        initial: q and dq at cycle 0, (2, n) [rad, rad/s], or (0, n) if they are not given.
+        drive: commands at q = dq = 0, (K + 1, n) [N m]; the last row is for rest.
+        external: torque on the joints in addition to the command, (K + 1, n) [N m]; the last row is for rest.
+        law: stiffness and damping gains, (2, n) [SI].
+        step: cycle time [s].
+        state: q, dq, last q and filtered velocity of all lanes, (4, n, LANES).
+        pending: commands that do not act yet, (late + 1, n, LANES) [N m].
+        now: result, rows of `drive`, (n, LANES) [N m].
+        load: result, rows of `external`, (n, LANES) [N m].
     """
     last = len(drive) - 1
     for lane in range(LANES):
@@ -125,9 +184,18 @@ def enter_cycle(
 
 
 def keep_lanes(k: Any, own: bool, state: Any, command: Any, motion: Any, overlap: Any) -> None:
-    """Store q, dq and command of every lane at its present cycle k[lane].
+    """Store q, dq and command of LANES simulations at their present cycles.
 
-    If the cycle is not the lane's `own`, because it belongs to the next lane, only the command is stored, in `overlap`.
+    Each lane simulates one stretch of the motion. One cycle later, the cycle belongs to the stretch of the next lane.
+    Then only the command is stored, in `overlap`, for a comparison of neighbouring stretches.
+
+    Args:
+        k: present control cycle of each lane, (LANES,).
+        own: whether these cycles belong to the lanes' own stretches.
+        state: q, dq, last q and filtered velocity, (4, n, LANES).
+        command: newest command, (n, LANES) [N m].
+        motion: result, q, dq and command at every cycle, (3, K, n) [SI].
+        overlap: result, each lane's command at the next lane's first cycle, (LANES, n) [N m].
     """
     for lane in range(LANES):
         row = k[lane]
@@ -141,7 +209,19 @@ def keep_lanes(k: Any, own: bool, state: Any, command: Any, motion: Any, overlap
 
 
 def command_lanes(state: Any, drive: Any, law: Any, decay: float, step: float, pending: Any) -> None:
-    """Pseudo-differentiate the positions and append the law's torques to the pending ones (paper eq. 2)."""
+    """Compute the newest command of LANES simulations by the FF+PD law (arXiv:2605.15949, eq. 2).
+
+    The velocity is the pseudo-differentiated position. The command is appended to the pending ones, and the oldest of
+    these is removed.
+
+    Args:
+        state: q, dq, last q and filtered velocity, (4, n, LANES); the last two are updated.
+        drive: commands at q = dq = 0, (n, LANES) [N m].
+        law: stiffness and damping gains, (2, n) [SI].
+        decay: decay of the pseudo-differentiation over one cycle [-].
+        step: cycle time [s].
+        pending: commands from the one that acts now to the newest one, (late + 1, n, LANES) [N m].
+    """
     for late in range(len(pending) - 1):
         for i in range(AXES):
             for lane in range(LANES):
@@ -172,7 +252,7 @@ def simulate_lanes(
     motion: Any,
     overlap: Any,
 ) -> tuple[int, int]:
-    """Simulate K cycles in LANES stretches, each after `warm_up` cycles of its own.
+    """Simulate a motion of K control cycles in LANES stretches, each after `warm_up` cycles of its own.
 
     Args:
         forward: address of the program of accelerations.
@@ -193,7 +273,8 @@ def simulate_lanes(
         overlap: result, each lane's command at the next lane's first cycle, (LANES, n) [N m].
 
     Returns:
-        The outcome, and the number of cycles that the first failing lane completed.
+        The outcome (COMPLETED, INDEFINITE or OUT_OF_RANGE), and the number of cycles that the first failing lane
+        completed.
     """
     length = (motion.shape[1] + LANES - 1) // LANES
     state, pending = np.zeros((4, AXES, LANES)), np.zeros((late + 1, AXES, LANES))  # q, dq, last q, velocity
@@ -220,7 +301,15 @@ def simulate_lanes(
 
 
 def weigh_samples(signal: Any, first: Any, which: Any, weights: Any, samples: Any) -> None:
-    """Compute samples (S, n) of a signal (K, n), any unit: sums over j of weights[which[s], j] signal[first[s] + j]."""
+    """Compute samples as weighted sums of a signal: sum over j of weights[which[s], j] signal[first[s] + j].
+
+    Args:
+        signal: signal at every control cycle, (K, n), any unit.
+        first: first cycle of each sample, (S,).
+        which: row of `weights` of each sample, (S,).
+        weights: weights of successive cycles, (rows, taps).
+        samples: result, (S, n).
+    """
     taps = weights.shape[1]
     for s in range(len(first)):
         for i in range(AXES):

@@ -1,7 +1,7 @@
-"""Joint closed-loop input error of several experiments (paper eq. 9, with its sum over all runs).
+"""Joint closed-loop input error of several experiments (arXiv:2605.15949, eq. 9, with its sum over all runs).
 
-All loops have the same phi, so one bag may determine parameters that another does not separate. Noise averages out in
-the fit of one nonlinear problem, instead of afterwards over the results of several.
+All loops have the same base parameters phi, so one bag may determine parameters that another does not separate. Noise
+averages out in the fit of one nonlinear problem, instead of afterwards over the results of several.
 """
 
 import math
@@ -19,11 +19,11 @@ from dynid.robot import FloatArray, read_only
 
 @dataclass(frozen=True, eq=False)
 class JoinedData:
-    """Samples of all loops in sequence, with the meaning of the fields of `ClosedLoopData`.
+    """Samples of several closed-loop experiments in sequence; the fields have the meaning of those of `ClosedLoopData`.
 
     Attributes:
         sample_times: times of the samples, (S,) [s]; each loop is shifted in time so that they increase.
-        tau: measured torques, (S, n) [N m].
+        tau: torques of the commanded currents, (S, n) [N m].
         weights: weights of the residuals, (S, n); None is 1.
         load_deviation: effect of one standard deviation of the external load on `tau`, (S, n) [N m]; None is 0.
     """
@@ -36,18 +36,18 @@ class JoinedData:
 
 @dataclass(frozen=True, eq=False)
 class JoinedSimulation(LoopSimulation):
-    """Simulated motions of all loops in sequence; `parts` are the simulations of the single loops."""
+    """Simulated motions of several closed loops in sequence; `parts` are the simulations of the single loops."""
 
     parts: tuple[LoopSimulation, ...] = ()
 
 
 class ManyLoops:
-    """Closed loops of one arm, with the interface of a single loop for `clie.refine_loop`.
+    """Several closed loops of one arm, with the interface of a single loop for `clie.refine_loop`.
 
     Args:
         loops: loops of the recordings.
         sigma: standard deviation of each axis's residuals, (n,) [N m], by which they are divided; None weighs all axes
-            equally, as the paper does.
+            equally, as arXiv:2605.15949 does.
 
     Raises:
         DataError: there are no loops, or they are of different arms.
@@ -83,7 +83,7 @@ class ManyLoops:
         )
 
     def jacobian(self, simulation: LoopSimulation, phi: FloatArray | BaseParameters, stride: int = 2) -> FloatArray:
-        """Return the derivative of `simulation.tau` with respect to phi, (S, n, p) [SI]; see `ClosedLoop.jacobian`.
+        """Return the derivative of the simulated commands of all loops with respect to phi, (S, n, p) [SI].
 
         Args:
             simulation: a completed simulation of all loops at phi.
@@ -99,12 +99,21 @@ class ManyLoops:
         return np.concatenate([loop.jacobian(one, phi, stride) for loop, one in pairs])
 
     def weighted(self, values: FloatArray) -> FloatArray:
-        """Return residuals (S, n), or their derivatives (S, n, p), any unit, times the weights of samples and axes."""
+        """Return values multiplied by the weights of samples and axes, in the shape of the values.
+
+        Args:
+            values: residuals (S, n), or their derivatives (S, n, p), any unit.
+        """
         weights = self._scale if self.data.weights is None else self.data.weights * self._scale
         return per_sample(weights, values)
 
     def normal_equations(self, jacobian: FloatArray, residual: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return J_i' J_i (n, p, p) and J_i' r_i (n, p) [SI] of every axis i; see `ClosedLoop.normal_equations`."""
+        """Return J_i' J_i (n, p, p) and J_i' r_i (n, p) [SI] of every axis i.
+
+        Args:
+            jacobian: weighted Jacobian J of the simulated torques, (S, n, p) [SI].
+            residual: weighted residuals r, (S, n) [N m].
+        """
         return self.loops[0].normal_equations(jacobian, residual)
 
 
@@ -126,7 +135,13 @@ def _joined(loops: Sequence[ClosedLoop]) -> JoinedData:
 
 
 def _filled(values: Sequence[FloatArray | None], loops: Sequence[ClosedLoop], missing: float) -> FloatArray | None:
-    """Return the values of all loops (S, n), any unit, with `missing` for loops without; None if no loop has any."""
+    """Return the values of all loops in sequence, (S, n), any unit; None if no loop has values.
+
+    Args:
+        values: values of each loop; None for a loop without values.
+        loops: the loops.
+        missing: value for the samples of a loop without values.
+    """
     if all(one is None for one in values):
         return None
     pairs = zip(values, loops, strict=True)

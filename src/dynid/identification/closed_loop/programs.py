@@ -1,4 +1,4 @@
-"""Programs of the simulated loop and its sensitivities: accelerations, and the linearised equations of motion."""
+"""Generated programs of the simulated loop and its sensitivities: accelerations, and linearised equations of motion."""
 
 from typing import Literal
 
@@ -10,7 +10,11 @@ from dynid.model.symbolic import Factors, SymbolicArm
 
 
 def forward_program(model: ArmModel) -> Program:
-    """Return the program of `ddq` (n) and the smallest LDL pivot `pivot` (1) of M, from q, dq, tau (n) and phi."""
+    """Return the generated program of the accelerations.
+
+    Its inputs are q, dq and tau (n each) and the base parameters phi. Its outputs are the accelerations `ddq` (n) and
+    `pivot`, the smallest pivot of the LDL decomposition of the inertia matrix M.
+    """
     arm = SymbolicArm(model)
     factors = Factors.of(arm.inertia_matrix())
     ddq = factors.solve(arm.tau - arm.inverse_dynamics(ca.SX(model.axes, 1)))
@@ -21,7 +25,12 @@ def forward_program(model: ArmModel) -> Program:
 
 
 def inverse_dynamics_sparsity(model: ArmModel, variable: Literal["q", "dq"]) -> ca.Sparsity:
-    """Return the sparsity (n, n) of the derivatives of the torques with respect to positions or velocities."""
+    """Return the sparsity pattern (n, n) of the derivatives of the torques with respect to positions or velocities.
+
+    Args:
+        model: the arm.
+        variable: "q" for positions, "dq" for velocities.
+    """
     arm = SymbolicArm(model)
     n, tau = model.axes, arm.inverse_dynamics(arm.ddq)
     if variable == "dq":
@@ -30,9 +39,10 @@ def inverse_dynamics_sparsity(model: ArmModel, variable: Literal["q", "dq"]) -> 
 
 
 def linearised_program(model: ArmModel) -> tuple[Program, dict[str, object]]:
-    """Return the program of M and of the derivatives of the inverse dynamics.
+    """Return the generated program of the inertia matrix M and of the derivatives of the inverse dynamics.
 
-    The derivatives are C by dq and K by q, dense and in column order, and the nonzeros of Y by phi.
+    The derivatives are C with respect to dq and K with respect to q, dense and in column order, and the nonzeros of Y
+    with respect to the base parameters phi.
 
     Returns:
         The program, and as constants the number of nonzeros of Y, their rows and their columns.

@@ -1,4 +1,4 @@
-"""Projection onto positive-definite models by cutting planes (paper eqs. 8 and 12).
+"""Projection onto positive-definite models by cutting planes (arXiv:2605.15949, eqs. 8 and 12).
 
     min || L (phi - phi0) ||   subject to   M(q; phi) >= eps I   for all q in the audit domain.
 
@@ -27,14 +27,14 @@ MAXIMUM_ROUNDS = 60
 
 @dataclass(frozen=True, eq=False)
 class ProjectionResult:
-    """Outcome of a projection.
+    """Outcome of a projection onto positive-definite models.
 
     Attributes:
         base: projected parameters, with the covariance before the projection.
-        eps: requested margin [kg m^2].
+        eps: requested margin, the smallest permitted eigenvalue of M [kg m^2].
         distance: || phi - phi0 ||, in the mixed SI units of the parameters.
-        cuts: number of cuts in the last quadratic program; 0 if phi0 was already feasible.
-        rounds: number of quadratic programs.
+        cuts: number of linear conditions at the end, including bounds on single parameters.
+        rounds: number of quadratic programs; 0 if phi0 was already feasible.
         audit: audit of the result with limit eps, which has passed.
     """
 
@@ -63,7 +63,7 @@ def project(
     Args:
         auditor: the arm and the domain.
         phi0: base parameters to project.
-        eps: margin [kg m^2]; 0 stops at the boundary, as the paper's rescue does.
+        eps: margin [kg m^2]; 0 stops at the boundary, as the rescue of arXiv:2605.15949 (eq. 12) does.
         metric: matrix L of the norm, (k, p), such as the R factor of a regressor; None is the Euclidean norm.
         lower: lower bounds of the parameters, (p,) [SI], -inf for no bound; None for no bounds at all.
         poses: number of poses of each audit.

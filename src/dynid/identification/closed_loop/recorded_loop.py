@@ -1,4 +1,4 @@
-"""Closed-loop data of a recording: the law's settings, the reference, the commands, and the delay."""
+"""Closed-loop data of a recording: the control law's settings, the reference, the commands, and the delay."""
 
 import math
 from pathlib import Path
@@ -26,7 +26,10 @@ LARGEST_MISFIT = 0.1  # largest mean difference of written and commanded torques
 
 
 def refuse_open_loop(recording: DriverRecording) -> None:
-    """Raise DataError, with the missing content and the remedy, if a recording has no closed loop."""
+    """Raise DataError if a recording lacks the data of its closed loop: reference, commands, applied torques and gains.
+
+    The message names the missing content and the remedy.
+    """
     topics = {
         "reference": recording.reference,
         "joint_commands": recording.commands,
@@ -48,7 +51,12 @@ def refuse_open_loop(recording: DriverRecording) -> None:
 
 
 def refuse_open(source: Path, lacking: str) -> NoReturn:
-    """Raise DataError for a recording that lacks content needed to simulate its closed loop."""
+    """Raise DataError for a recording that lacks content needed to simulate its closed loop.
+
+    Args:
+        source: path of the recording.
+        lacking: name of the missing content, for the message.
+    """
     raise DataError(
         f"{source} lacks what closed-loop refinement needs: {lacking}; record the motion with dynid's recorder while "
         f"the executor runs it with controller '{CONTROLLER}', or identify from it with method 'regression'"
@@ -56,7 +64,7 @@ def refuse_open(source: Path, lacking: str) -> NoReturn:
 
 
 def recorded_controller(recording: DriverRecording) -> ControllerSettings:
-    """Return the settings of the FF+PD law (paper eq. 2) that the experiment ran with.
+    """Return the settings of the FF+PD law (arXiv:2605.15949, eq. 2) that the experiment ran with.
 
     Raises:
         DataError: as for `refuse_open_loop`.
@@ -86,12 +94,12 @@ def closed_loop_data(
     """Return the reference of a recording and its low-passed torque commands, sampled at the target interval.
 
     Args:
-        recording: recording with the topics reference and joint_commands.
+        recording: recording with the topics reference, joint_commands and applied_commands.
         robot: the robot of the recording.
         settings: filter and target interval.
         interval_s: target sampling interval [s]; None is that of the settings.
-        friction: known friction, which loads the joints of the simulated arm as it loaded the measured ones. Samples
-            near a standstill, at which it is not known, get a lower weight. None simulates without friction.
+        friction: known friction, which loads the joints of the simulated arm as it loaded the measured ones. Near a
+            standstill friction is not known, so samples there get a lower weight. None simulates without friction.
 
     Raises:
         DataError: as for `refuse_open_loop`, or reference and commands do not cover the trajectory.
@@ -150,7 +158,15 @@ def closed_loop_data(
 
 
 def _written(recording: DriverRecording, grid: FloatArray, columns: list[int]) -> FloatArray | None:
-    """Return the torques commanded last at the instants of a grid, (K, n) [N m]; None if they were not recorded."""
+    """Return the torques that were commanded last before each instant of a grid, (K, n) [N m].
+
+    The result is None if the recording has no applied commands.
+
+    Args:
+        recording: the recording.
+        grid: instants, (K,) [s].
+        columns: index of each joint's column in the recording, in the robot's joint order.
+    """
     applied = recording.applied
     if applied is None:
         return None
@@ -162,10 +178,10 @@ def _states(recording: DriverRecording) -> tuple[FloatArray, FloatArray]:
 
 
 def delay_cycles(recording: DriverRecording, robot: Robot, goal_delay_s: float) -> int:
-    """Return the whole control cycles from a state to the start of its command, from recorded stamps.
+    """Return the number of whole control cycles from a state to the start of its command, from recorded timestamps.
 
-    The command that a written torque belongs to is found by its value: apart from limits and the current's resolution,
-    both are equal.
+    A written torque equals its command apart from limits and the current's resolution. So the command that it belongs
+    to is found by its value.
 
     Args:
         recording: recording with states, commands and applied torques.

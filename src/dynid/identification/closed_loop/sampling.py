@@ -1,8 +1,8 @@
 """Samples of signals on a fine grid: interpolation, and the filter that the measured torques have passed.
 
 A sample is a weighted sum of grid values. The weights are those of linear interpolation, convolved with the impulse
-response of the anti-alias filter. Simulated torques and their Jacobian are thus band-limited like the measured ones,
-without filtering every column over the whole motion.
+response of the anti-alias filter. Simulated torques and their Jacobian are thus band-limited like the measured torques.
+It is not necessary to filter every column over the whole motion.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,9 @@ PHASE_DECIMALS = 6  # decimals of a sample's place between nodes; equal places s
 
 
 def impulse_response(filtered: Callable[[FloatArray], FloatArray], longest: int, tolerance: float = 1e-7) -> FloatArray:
-    """Return the weights (2 h + 1,) of a zero-phase filter on its grid, cut below `tolerance` of the largest.
+    """Return the impulse response of a zero-phase filter on its grid, (2 h + 1,), with a sum of 1.
+
+    Its ends are cut off where all weights are below `tolerance` times the largest one.
 
     Args:
         filtered: function that filters a signal (N, 1), any unit.
@@ -39,7 +41,7 @@ def impulse_response(filtered: Callable[[FloatArray], FloatArray], longest: int,
 
 
 def shortened(response: FloatArray, tolerance: float) -> FloatArray:
-    """Return an impulse response (K,) without ends below `tolerance` of the largest value, with the same sum."""
+    """Return an impulse response (K,) without its ends below `tolerance` times the largest value; its sum is kept."""
     half = len(response) // 2
     keep = int(np.max(np.abs(np.flatnonzero(np.abs(response) >= tolerance * np.abs(response).max()) - half)))
     kept = response[half - keep : half + keep + 1]
@@ -48,7 +50,9 @@ def shortened(response: FloatArray, tolerance: float) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Sampling:
-    """Samples as weighted sums of nodes: sample s is the sum over j of weights[which[s], j] node[first[s] + j].
+    """Samples as weighted sums of a signal on a grid, whose instants are called nodes.
+
+    Sample s is the sum over j of weights[which[s], j] node[first[s] + j].
 
     Attributes:
         first: index of the first node of each sample, (S,).
@@ -64,9 +68,10 @@ class Sampling:
 
     @classmethod
     def of(cls, times: FloatArray, nodes: int, spacing: float, response: FloatArray, cycle: float) -> "Sampling":
-        """Return the weights for samples at `times` (S,) [s] on nodes 0, spacing, 2 spacing, ... [s].
+        """Return the weights of the nodes for samples at given times.
 
-        Beyond its ends the signal is taken as constant.
+        The nodes are at 0, spacing, 2 spacing, ... Before the first and after the last node, the signal is assumed
+        constant.
 
         Args:
             times: times of the samples, (S,) [s].

@@ -1,13 +1,15 @@
 """Inner loops of the Jacobian: variational equations of the closed loop, for all parameters at once.
 
-For one base parameter the variation (dq, dv) of a simulated motion satisfies M a + C dv + K dq + Y = d tau. C, K and Y
-are the derivatives of the inverse dynamics by dq, q and phi. d tau is the response of the control law, with the
-pseudo-differentiation and the delay (a first-order Pade lag) as additional states. The implicit midpoint rule is stable
-for any step, and one factorisation per step serves all parameters.
+For one base parameter the variation (dq, dv) of a simulated motion satisfies M a + C dv + K dq + Y = d tau, with the
+acceleration a of the variation. M is the inertia matrix. C, K and Y are the derivatives of the inverse dynamics with
+respect to velocities, positions and phi. d tau is the response of the control law, with the pseudo-differentiation and
+the delay (a first-order Pade lag) as additional states. The implicit midpoint rule is stable for any step, and one
+factorisation per step serves all parameters.
 
 `dynid.codegen.kernels` copies the source of these functions into a generated module; they are not called directly. The
 arm's programs are given as addresses: `linearised` computes M, C, K by columns and the nonzeros of Y; `variation`
-computes one implicit midpoint step of the variations.
+computes one implicit midpoint step of the variations. A program is evaluated for LANES columns at once; a lane is one
+of these columns.
 """
 
 from typing import Any
@@ -21,7 +23,19 @@ COLUMNS = 0  # PARAMETERS, rounded up to whole vectors
 
 
 def midpoints(motion: Any, first: int, stride: int, step: float, q: Any, dq: Any, ddq: Any) -> None:
-    """Compute states in the middle of LANES steps of `stride` cycles from step `first` on; the last step repeats."""
+    """Compute the states in the middle of LANES consecutive steps of a simulated motion.
+
+    If fewer steps remain, the last one is repeated.
+
+    Args:
+        motion: q, dq and command at every control cycle, (3, K, n) [SI].
+        first: index of the first step.
+        stride: cycles per step, even.
+        step: cycle time [s].
+        q: result, positions, (n, LANES) [rad].
+        dq: result, velocities, (n, LANES) [rad/s].
+        ddq: result, accelerations, (n, LANES) [rad/s^2].
+    """
     last = (motion.shape[1] - 1) // stride - 1
     for lane in range(LANES):
         begin = min(first + lane, last) * stride
@@ -32,9 +46,10 @@ def midpoints(motion: Any, first: int, stride: int, step: float, q: Any, dq: Any
 
 
 def factorise(E: Any) -> None:
-    """Factorise all lanes in place by LU without pivoting, (n n, LANES) by columns, any unit.
+    """Factorise LANES matrices in place by LU without pivoting; the diagonal of U is stored inverted.
 
-    The diagonal of U is stored inverted.
+    Args:
+        E: entries of the n x n matrices in column order, (n n, LANES), any unit.
     """
     for k in range(AXES):
         for lane in range(LANES):
@@ -54,7 +69,12 @@ def eliminate(factor: float, other: Any, row: Any) -> None:
 
 
 def solve(E: Any, right: Any) -> None:
-    """Solve in place for all columns of `right` (n, COLUMNS), any unit, with the factors of lane 0."""
+    """Solve a linear system in place for all columns of its right-hand side.
+
+    Args:
+        E: factors of `factorise`, (n n, LANES), any unit; those of lane 0 are used.
+        right: right-hand side, (n, COLUMNS), any unit; the solution on return.
+    """
     for i in range(AXES):
         for j in range(i):
             eliminate(E[j * AXES + i, 0], right[j], right[i])
@@ -66,13 +86,30 @@ def solve(E: Any, right: Any) -> None:
 
 
 def load_regressor(Y: Any, rows: Any, columns: Any, lane: int, y: Any) -> None:
-    """Copy the nonzeros of one lane's Y to their places in y (n, COLUMNS) [SI]; all other entries are 0 already."""
+    """Copy the nonzeros of one regressor Y to their places in a matrix whose other entries are 0 already.
+
+    Args:
+        Y: nonzeros, (Y_SIZE, LANES) [SI].
+        rows: row of each nonzero, (Y_SIZE,).
+        columns: column of each nonzero, (Y_SIZE,).
+        lane: column of `Y` that is copied.
+        y: the matrix, (n, COLUMNS) [SI].
+    """
     for k in range(Y_SIZE):
         y[rows[k], columns[k]] = Y[k, lane]
 
 
 def settled(K: Any, E: Any, law: Any, y: Any, x: Any) -> None:
-    """Compute the sensitivity x of a pose at rest to the parameters: (K + stiffness) dq/dphi = -Y, for lane 0."""
+    """Compute the sensitivity of an arm at rest to the base parameters, from (K + stiffness) dq/dphi = -Y.
+
+    Args:
+        K: derivatives of the inverse dynamics by positions in column order, (n n, LANES) [SI]; lane 0 is used.
+        E: scratch memory, (n n, LANES).
+        law: stiffness and damping gains, (2, n) [SI].
+        y: derivatives Y of the inverse dynamics by the parameters, (n, COLUMNS) [SI].
+        x: result, sensitivities of the four states per axis, (4 n, COLUMNS) [SI]: rows 0 to n hold positions, rows 3 n
+            to 4 n the delay's lag; velocities between them stay 0.
+    """
     for i in range(AXES):
         for j in range(AXES):
             for lane in range(LANES):
@@ -97,9 +134,19 @@ def pack(varied: Any, packed: Any) -> None:
 
 
 def add_node(packed: Any, node: int, cursor: int, first: Any, which: Any, weights: Any, J: Any) -> int:
-    """Add a node's values (n p,) to all samples J (S, n p) that use it, any unit.
+    """Add the values at one instant of the integration (a node) to all samples that use it.
 
-    The return value is the first sample that later nodes may contribute to.
+    Args:
+        packed: values at the node, (n p,), any unit.
+        node: index of the node.
+        cursor: first sample that may use this node or later ones.
+        first: first node of each sample, (S,).
+        which: row of `weights` of each sample, (S,).
+        weights: weights of the nodes from `first` on, (rows, taps).
+        J: samples, (S, n p), which are increased.
+
+    Returns:
+        The first sample that later nodes may contribute to.
     """
     taps = weights.shape[1]
     while cursor < len(first) and first[cursor] + taps <= node:
@@ -115,9 +162,17 @@ def add_node(packed: Any, node: int, cursor: int, first: Any, which: Any, weight
 
 
 def coefficients(h: float, time_constant: float, half_delay: float) -> Any:
-    """Return coefficients of the implicit midpoint rule: h, and the factors of filter and lag per step.
+    """Return the coefficients (5,) of one implicit midpoint step of the velocity filter and of the delay.
 
-    The factors are, for the filter and then for the lag, those of the old value and of the new input.
+    The filter is the pseudo-differentiation of the positions; a first-order Pade lag approximates the delay.
+
+    Args:
+        h: step of the integration [s].
+        time_constant: time constant of the filter [s].
+        half_delay: half of the delay from a state to its command [s].
+
+    Returns:
+        h; the factors of old value and new input in the filter's mean over the step; the same two factors for the lag.
     """
     gains = np.empty(5)
     gains[0] = h
@@ -129,7 +184,16 @@ def coefficients(h: float, time_constant: float, half_delay: float) -> Any:
 
 
 def step_matrices(M: Any, C: Any, K: Any, law: Any, gains: Any, E: Any) -> None:
-    """Compute the LU factors, in all lanes, of the matrix that multiplies the accelerations of a midpoint step."""
+    """Compute the LU factors of the matrices that multiply the accelerations in LANES implicit midpoint steps.
+
+    Args:
+        M: inertia matrices in column order, (n n, LANES) [SI].
+        C: derivatives of the inverse dynamics by velocities, (n n, LANES) [SI].
+        K: derivatives of the inverse dynamics by positions, (n n, LANES) [SI].
+        law: stiffness and damping gains, (2, n) [SI].
+        gains: result of `coefficients`, (5,).
+        E: result, the factors, (n n, LANES).
+    """
     h = gains[0]
     for k in range(AXES * AXES):
         for lane in range(LANES):
@@ -159,7 +223,7 @@ def vary_lanes(
     weights: Any,
     J: Any,
 ) -> None:
-    """Compute the Jacobian of the sampled commands with respect to phi.
+    """Compute the Jacobian of the sampled commands of a simulated loop with respect to the base parameters phi.
 
     Args:
         linearised: address of the program of M, C, K and Y.
@@ -211,7 +275,14 @@ def vary_lanes(
 
 
 def normal_equations(J: Any, residual: Any, hessian: Any, gradient: Any) -> None:
-    """Add J_i' J_i (n, p, p) and J_i' r_i (n, p) of every axis i, from J (S, n p) and residuals (S, n) [SI]."""
+    """Add J_i' J_i and J_i' r_i of every axis i to `hessian` and `gradient`.
+
+    Args:
+        J: Jacobian of the samples, (S, n p) [SI].
+        residual: residuals r, (S, n) [N m].
+        hessian: sums of J_i' J_i, (n, p, p) [SI].
+        gradient: sums of J_i' r_i, (n, p) [SI].
+    """
     block = np.zeros((4, PARAMETERS))  # four samples at a time: fewer loads and stores of the sums
     for s in range(0, len(J), 4):
         count = min(4, len(J) - s)

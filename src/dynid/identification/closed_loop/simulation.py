@@ -1,10 +1,9 @@
-"""Simulation of a model in the control loop of the experiment, and the Jacobian of its torques (paper fig. 3).
+"""Simulation of a model in the experiment's control loop, and the Jacobian of its torques (arXiv:2605.15949, fig. 3).
 
-The loop is modelled as it is. In every control cycle the FF+PD law (paper eq. 2) computes a torque from the measured
-positions. The torque acts from a later cycle on and is held for one cycle: with the paper's 1 ms that is a delay of
-1 ms + 0.5 ms. LANES stretches of the motion are simulated in parallel. The loop forgets its start, so each stretch
-begins with a warm-up. The disagreement of neighbouring stretches where they meet shows whether the warm-up was long
-enough.
+In every control cycle the FF+PD law (eq. 2 there) computes a torque from the measured positions. The torque acts from a
+later cycle on and is held for one cycle: with that paper's 1 ms this is a delay of 1 ms + 0.5 ms. The motion is divided
+into LANES stretches, which are simulated in parallel. The loop forgets its start, so each stretch begins with a
+warm-up. The disagreement of neighbouring stretches where they meet shows whether the warm-up was long enough.
 """
 
 import math
@@ -68,9 +67,11 @@ _VARIATION: Loops = [
 
 
 class LoopOptions(Strict):
-    """Options of the loop's simulation.
+    """Options of the simulation of a control loop.
 
-    integrator: "runge_kutta" once per cycle, or "trapezoid" four times per cycle as in the paper (0.25 ms).
+    The motion is divided into stretches that are simulated in parallel, each after a warm-up.
+
+    integrator: "runge_kutta" once per cycle, or "trapezoid" four times per cycle as in arXiv:2605.15949 (0.25 ms).
     delay_cycles: whole cycles from a measured state to the start of its torque; None takes the data's value.
     warm_up_s: initial warm-up of every stretch [s]; doubled until the gap between stretches is below gap_nm.
     gap_nm: largest permitted difference of the commands of neighbouring stretches where they meet [N m].
@@ -86,10 +87,12 @@ class LoopOptions(Strict):
 class LoopSimulation:
     """One simulated motion; arrays are read-only.
 
+    The motion is divided into stretches that are simulated in parallel, each after a warm-up.
+
     Attributes:
         outcome: "completed", or why it ended: "indefinite" (M not positive definite on the path) or "out_of_range".
         failed_after_s: time from the start of the first failing stretch to its failure [s]; NaN if completed.
-        motion: q, dq and command at every cycle, (3, K, n) [rad, rad/s, N m]; meaningless unless completed.
+        motion: q, dq and command at every cycle, (3, K, n) [rad, rad/s, N m]; empty unless completed.
         tau: commands at the sample times, filtered like the measured ones, (S, n) [N m]; empty unless completed.
         gap_nm: largest disagreement of neighbouring stretches' commands where they meet [N m].
         warm_up_s: warm-up of every stretch [s].
@@ -108,7 +111,7 @@ class LoopSimulation:
         return self.outcome == "completed"
 
     def sentence(self) -> str:
-        """Return a sentence about the outcome."""
+        """Return a sentence about the outcome of the simulation."""
         if self.completed:
             return f"completed; segments agree within {self.gap_nm:.1e} N m after {self.warm_up_s} s of warm-up"
         return f"{_SENTENCES[self.outcome]} ({self.failed_after_s:.3f} s into a segment)"
@@ -122,7 +125,7 @@ def _generate_variation(model: ArmModel) -> Generated:
 
 
 class ClosedLoop:
-    """Control loop of one experiment around one arm, with simulations and Jacobians for any phi.
+    """Control loop of one experiment around one arm, with simulations and Jacobians for any base parameters phi.
 
     Args:
         model: the arm; its structure must have no Coulomb friction, whose sign has no derivative.
@@ -189,7 +192,7 @@ class ClosedLoop:
 
     @property
     def cycles(self) -> int:
-        """Number of control cycles K."""
+        """Number K of control cycles of the reference."""
         return len(self.data.q_ref)
 
     def _sampling(self, stride: int) -> Sampling:
@@ -202,7 +205,13 @@ class ClosedLoop:
         return self._samplings[stride]
 
     def _starts(self, warm_up: int) -> FloatArray:
-        """Return q and dq of the reference at which each lane's warm-up starts, (LANES, 2, n) [rad, rad/s]."""
+        """Return q and dq of the reference at which each stretch's warm-up starts, (LANES, 2, n) [rad, rad/s].
+
+        LANES stretches of the motion are simulated in parallel.
+
+        Args:
+            warm_up: duration of the warm-up, in control cycles.
+        """
         first = np.arange(LANES) * -(-self.cycles // LANES) - warm_up
         rows = np.clip(first, 0, self.cycles - 1)
         moving = np.where(first[:, None] >= 0, self.data.dq_ref[rows], 0.0)
@@ -241,7 +250,9 @@ class ClosedLoop:
         return LoopSimulation(outcome, math.nan, motion, tau, gap, warm_up_s)
 
     def jacobian(self, simulation: LoopSimulation, phi: FloatArray | BaseParameters, stride: int = 2) -> FloatArray:
-        """Return the derivative of `simulation.tau` by phi, (S, n, p) [SI], from the variational equations.
+        """Return the derivative of the simulated commands `simulation.tau` with respect to phi, (S, n, p) [SI].
+
+        It comes from the variational equations of the closed loop.
 
         Args:
             simulation: a completed simulation at phi.
@@ -272,14 +283,22 @@ class ClosedLoop:
         return J
 
     def weighted(self, values: FloatArray) -> FloatArray:
-        """Return residuals (S, n), or their derivatives (S, n, p), any unit, times the weights of the samples."""
+        """Return values multiplied by the weights of the samples, in the shape of the values.
+
+        Args:
+            values: residuals (S, n), or their derivatives (S, n, p), any unit.
+        """
         weights = self.data.weights
         return values if weights is None else per_sample(weights, values)
 
     def normal_equations(self, jacobian: FloatArray, residual: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return J_i' J_i (n, p, p) and J_i' r_i (n, p) [SI] of every axis i, from J (S, n, p) and residuals (S, n).
+        """Return J_i' J_i (n, p, p) and J_i' r_i (n, p) [SI] of every axis i.
 
         A kernel computes them instead of BLAS, whose threads slow down runs that already use every core.
+
+        Args:
+            jacobian: weighted Jacobian J of the simulated torques, (S, n, p) [SI].
+            residual: weighted residuals r, (S, n) [N m].
         """
         n, p = jacobian.shape[1:]
         hessian, gradient = np.zeros((n, p, p)), np.zeros((n, p))
@@ -296,7 +315,12 @@ class ClosedLoop:
 
 
 def per_sample(weights: FloatArray, values: FloatArray) -> FloatArray:
-    """Return values (S, n, ...), any unit, times weights (S, n) or (n,)."""
+    """Return values multiplied by weights of samples and axes, in the shape of the values.
+
+    Args:
+        weights: weights, (S, n), or (n,) for all samples.
+        values: values, (S, n, ...), any unit.
+    """
     return values * weights.reshape(weights.shape + (1,) * (values.ndim - 2))
 
 

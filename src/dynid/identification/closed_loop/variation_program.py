@@ -1,4 +1,4 @@
-"""One step of the variational equations as a straight-line program whose lanes are the base parameters.
+"""One step of the variational equations as a straight-line program; each base parameter is one lane (column).
 
 Symbols per axis are the variations q, v of the motion, f of the pseudo-differentiated velocity and z of the delay's
 lag; a trailing minus sign denotes a mean over the step. With acceleration a, the implicit midpoint rule over h is
@@ -6,8 +6,9 @@ lag; a trailing minus sign denotes a mean over the step. With acceleration a, th
     v- = v + h/2 a,   q- = q + h/2 v + h^2/4 a,   f- = keep_f f + add_f v-,   u- = -(stiffness q- + damping f-),
     z- = keep_z z + add_z u-,   M a + C v- + K q- + Y = 2 z- - u-,
 
-The last right-hand side is the Pade lag (1 - s d/2) / (1 + s d/2) of u. Its terms in a are moved to the left, so that
-one matrix E, factorised outside, serves all parameters.
+M is the inertia matrix; C, K and Y are the derivatives of the inverse dynamics with respect to velocities, positions
+and the parameter. The last right-hand side is the Pade lag (1 - s d/2) / (1 + s d/2) of u. Its terms in a are moved to
+the left, so that one matrix E, factorised before the step, serves all parameters.
 """
 
 import casadi as ca
@@ -18,7 +19,12 @@ from dynid.model.dynamics import ArmModel
 
 
 def _masked(name: str, sparsity: ca.Sparsity) -> tuple[ca.SX, ca.SX]:
-    """Return a dense (n n, 1) symbol in column order, and the (n, n) matrix with only the entries of a sparsity."""
+    """Return a symbol for all entries of a matrix, (n n, 1) in column order, and the sparse matrix (n, n) of it.
+
+    Args:
+        name: name of the symbol.
+        sparsity: sparsity pattern of the matrix.
+    """
     n = sparsity.shape[0]
     symbol = ca.SX.sym(name, n * n)
     matrix = ca.SX(sparsity)
@@ -28,7 +34,14 @@ def _masked(name: str, sparsity: ca.Sparsity) -> tuple[ca.SX, ca.SX]:
 
 
 def _solve(factors: ca.SX, right: ca.SX, n: int) -> ca.SX:
-    """Return x of L U x = right, for factors in column order without L's unit diagonal and with U's inverted."""
+    """Return the solution x (n,) of L U x = right.
+
+    Args:
+        factors: entries of L and U in column order, (n n,). The unit diagonal of L is omitted, and the diagonal of U is
+            inverted.
+        right: right-hand side, (n,).
+        n: number of unknowns.
+    """
     x = ca.SX(right)
     for i in range(n):
         for j in range(i):
@@ -41,12 +54,17 @@ def _solve(factors: ca.SX, right: ca.SX, n: int) -> ca.SX:
 
 
 def variation_program(model: ArmModel, columns: int) -> Program:
-    """Return the program of one step of the variational equations, whose lanes are the base parameters.
+    """Return the generated program of one step of the variational equations; each of its lanes is one base parameter.
 
     Its outputs are the new states x (4 n) = (q, v, f, z) and the variation `varied` (n) of the command.
 
-    Its inputs are x and y = Y, and shared values: `law` (2 n) stiffness and damping; `gains` h, keep_f, add_f, keep_z
-    and add_z; C, K and the factors E, (n n) each by columns.
+    Its inputs are x and y = Y, and values that all parameters share: `law` (2 n) stiffness and damping; `gains` h,
+    keep_f, add_f, keep_z and add_z; C, K and the factors E, (n n) each by columns. The module's docstring defines these
+    symbols.
+
+    Args:
+        model: the arm.
+        columns: number of parameters, rounded up to whole vectors.
     """
     n = model.axes
     x, y = ca.SX.sym("x", 4 * n), ca.SX.sym("y", n)
