@@ -1,1 +1,1 @@
-"""Campaigns: identification from every bag at every sampling interval, and selection of one accepted model."""
+"""Campaigns: identification from every bag at every sampling interval, and choice of one model for acceptance."""

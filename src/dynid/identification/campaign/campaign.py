@@ -1,8 +1,9 @@
-"""Campaign: identification from every bag at every sampling interval, then one accepted model.
+"""Campaign: identification from every bag at every sampling interval, then choice of one model, which is checked.
 
-A campaign follows the paper's Algorithm 1, lines 17 to 20. Bags are processed in parallel, and each is read once.
-Finished runs are stored, so an interrupted campaign resumes. A representative is chosen from the cloud of all feasible
-runs. The result is the consistent model nearest to the representative.
+A campaign follows Algorithm 1 of arXiv:2605.15949, lines 17 to 20. A run is the identification from one bag at one
+sampling interval. Bags are processed in parallel, and each is read once. Finished runs are stored, so an interrupted
+campaign resumes. The parameter sets of all feasible runs form a cloud, from which a representative run is chosen. The
+result is the physically consistent model nearest to the representative's.
 """
 
 import time
@@ -43,7 +44,15 @@ LARGE_ENOUGH = 3  # largest ratio of the largest bag's size to that of a bag pre
 
 @dataclass(frozen=True)
 class _Job:
-    """Task of a worker process: one bag at all sampling intervals."""
+    """Task of a worker process: the runs of one bag at all sampling intervals.
+
+    Attributes:
+        robot_folder: folder of the robot's files.
+        settings: settings of the identification.
+        bag: path of the bag.
+        store: store of finished runs.
+        gears: friction of the arm, see `campaign_gears`.
+    """
 
     robot_folder: Path
     settings: IdentificationSettings
@@ -54,7 +63,13 @@ class _Job:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """Result of one bag: its runs, the number of them that were stored before, or the reason for failure."""
+    """Result of one bag.
+
+    Attributes:
+        runs: records of its runs; () after a failure.
+        reused: number of these runs that were stored before.
+        failure: reason why the bag could not be used; "" if it could.
+    """
 
     runs: tuple[RunRecord, ...] = ()
     reused: int = 0
@@ -63,17 +78,17 @@ class _Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Campaign:
-    """Result of a campaign.
+    """Result of a campaign, which identifies from every bag at every sampling interval.
 
     Attributes:
         robot: the robot.
         settings: settings of the identification.
-        runs: all runs, including refused ones, by bag and interval.
-        failures: reason by name of the bags that could not be used.
+        runs: all runs (one bag at one sampling interval), including refused ones, by bag and interval.
+        failures: names of the bags that could not be used, with the reasons.
         reused: number of runs that were stored before.
-        candidates: runs behind the cloud's candidates, in the same order.
-        cloud: the analysed cloud.
-        study: steps from the representative to the result.
+        candidates: the feasible runs, in the order of the cloud's candidates.
+        cloud: analysis of the feasible runs' parameter sets.
+        study: steps from the representative run to the result.
         processing: checks of the campaign as a whole: share of feasible runs, contraction of the cloud.
         seconds: wall time of the runs, and of the whole campaign [s].
     """
@@ -96,7 +111,7 @@ class Campaign:
 
     @property
     def verdict(self) -> Verdict:
-        """Checks of the result, which is accepted if all pass."""
+        """Checks of the campaign's result, which is accepted if all pass."""
         return self.result.verdict
 
     @property
@@ -105,7 +120,11 @@ class Campaign:
         return self.candidates[self.cloud.representative.index]
 
     def routing(self) -> dict[float, dict[str, int]]:
-        """Return the number of runs by sampling interval [s] and route (paper Table III), with refused and total."""
+        """Return the number of runs by sampling interval [s] and route (arXiv:2605.15949, Table III).
+
+        "O-C" counts runs that refined least squares directly, "O-S-C" those that projected it first, and "unrouted"
+        those that failed before. "refused" counts runs without a feasible result, and "total" all runs.
+        """
         table: dict[float, dict[str, int]] = {}
         for run in self.runs:
             row = table.setdefault(run.interval_s, {"O-C": 0, "O-S-C": 0, "unrouted": 0, "refused": 0, "total": 0})
@@ -116,7 +135,10 @@ class Campaign:
 
 
 def _work(job: _Job) -> _Outcome:
-    """Return all runs of one bag; an error that makes the bag unusable becomes the outcome's failure."""
+    """Execute all runs of one bag, unless they are stored, and return their records.
+
+    If an error makes the bag unusable, the outcome states this error as the failure.
+    """
     intervals = job.settings.campaign_intervals_s
     try:
         digest = bag_digest(job.bag)
@@ -147,12 +169,13 @@ def _size(bag: Path) -> int:
 
 
 def campaign_gears(robot: Robot, bags: Sequence[Path], settings: IdentificationSettings) -> KnownGears | None:
-    """Return the arm's friction, fitted to one usable bag; all runs use its structure and are linearised at this fit.
+    """Return the arm's friction, fitted to one usable bag, for all runs of a campaign.
 
-    The comparison of structures takes as long as dozens of runs, and its duration grows with the size of the bag. So
-    the smallest bag is used that has at least a third of the largest bag's size; added or broken bags seldom change
-    this choice. If this bag cannot be used, the next larger ones are tried, then the smaller ones. The result is None
-    if friction is ignored or no bag can be used.
+    All runs use the structure of this friction and are linearised at this fit. The comparison of structures takes as
+    long as dozens of runs, and its duration grows with the size of the bag. So the smallest bag is used that has at
+    least a third of the largest bag's size; added or broken bags seldom change this choice. If this bag cannot be used,
+    the next larger ones are tried, then the smaller ones. The result is None if friction is ignored or no bag can be
+    used.
     """
     if settings.coulomb_friction.treatment != "estimated":
         return None
@@ -181,7 +204,7 @@ def run_all(
     advance: Advance = lambda text: None,
     gears: KnownGears | None = None,
 ) -> tuple[tuple[RunRecord, ...], dict[str, str], int]:
-    """Return all runs of all bags, reusing stored ones.
+    """Return the records of all runs, one for each bag at each sampling interval; stored runs are reused.
 
     Args:
         robot: the robot that was recorded.
@@ -240,14 +263,14 @@ def campaign(
     advance: Advance = lambda text: None,
     validation_mapping: Mapping = None,
 ) -> Campaign:
-    """Return the campaign over all bags and sampling intervals, with one chosen, rescued and validated model.
+    """Return the campaign over all bags and sampling intervals, with one chosen and checked model.
 
     Args:
         robot: the robot that was recorded.
         bags: bags to identify from.
         folder: folder in which finished runs are stored and looked up.
-        validation_bags: recordings that are not used for identification. The first, third and so on accept the result;
-            the others choose the representative.
+        validation_bags: recordings that are not used for identification. The result is checked on the first, third and
+            so on; the others choose the representative run.
         settings: settings of the identification; None reads the robot's identification.yaml.
         processes: number of processes; None is one per core.
         advance: function that is called with a text for every finished bag.
@@ -325,7 +348,14 @@ def campaign(
 
 
 def _candidate(run: RunRecord, model: ArmModel, held_out: HeldOutSet, settings: IdentificationSettings) -> Candidate:
-    """Return a run as a point of the cloud."""
+    """Return the parameter sets of one run, for the analysis of the cloud of all runs.
+
+    Args:
+        run: record of a feasible run.
+        model: the arm.
+        held_out: held-out recordings by which the representative is chosen.
+        settings: settings of the identification.
+    """
     assert run.ols is not None and run.clie is not None
     clie, friction = phi_of(run.clie, model.names), friction_of(run.clie)
     return Candidate(

@@ -1,7 +1,8 @@
 """Checks of a campaign, defined in the same way as those of `dynid.identification.checks`.
 
-DIRECT_FIT compares the error on held-out bags with that of a fit to these bags. CAMPAIGN judges the share of feasible
-runs. CONTRACTION judges the spread of the cloud at one sampling interval.
+DIRECT_FIT compares the error on held-out bags with that of a fit to these bags. CAMPAIGN limits the share of feasible
+runs. CONTRACTION limits the scatter of the runs' parameter sets at one sampling interval: the closed-loop refinement
+(CLIE) must not scatter more than ordinary least squares (OLS).
 """
 
 from typing import NamedTuple
@@ -12,14 +13,20 @@ from dynid.identification.checks import Measured, Rule
 
 
 class DirectFit(NamedTuple):
-    """Relative errors on held-out bags: of the result, of a fit to these bags, and of a fit without friction."""
+    """Relative torque errors on held-out bags.
+
+    Attributes:
+        result: error of the campaign's result.
+        direct: error of a least-squares fit to the held-out bags themselves.
+        smooth: error of such a fit without friction in addition to the base parameters.
+    """
 
     result: float
     direct: float
     smooth: float
 
     def ratio(self) -> Measured:
-        """Return the result's error over that of the direct fit, with an explanatory text."""
+        """Return the error of the result divided by that of the direct fit, with an explanatory text."""
         ratio = self.result / self.direct if self.direct > 0 else np.inf
         return ratio, (
             f"relative error of a direct fit to the held-out bags {self.direct:.3g}, without friction beside "
@@ -28,7 +35,17 @@ class DirectFit(NamedTuple):
 
 
 class Contraction(NamedTuple):
-    """Covariance traces of a campaign's parameter sets by stage, at one sampling interval, and the number of runs."""
+    """Scatter of a campaign's parameter sets by stage, at one sampling interval.
+
+    The scatter is the trace of the sets' covariance in principal components.
+
+    Attributes:
+        interval_ms: sampling interval [ms].
+        runs: number of runs.
+        ols: scatter of the sets from ordinary least squares.
+        sdp: scatter of the sets after the projection to positive-definite models.
+        clie: scatter of the sets from the closed-loop refinement.
+    """
 
     interval_ms: float
     runs: int

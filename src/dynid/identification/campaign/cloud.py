@@ -1,8 +1,10 @@
-"""Cloud of a campaign's parameter sets, and choice of the set that represents the arm (paper VI-A, VI-B, Fig. 7).
+"""Cloud of a campaign's parameter sets, and choice of the set that represents the arm (arXiv:2605.15949, VI-A, VI-B).
 
-One principal-component basis over the sets of all stages makes them comparable: OLS, SDP (the start of CLIE: the
-projected set, or OLS itself if no projection was needed) and CLIE. The spread of a stage is the trace of the covariance
-of its scores. It does not depend on the rotation of the basis, only on the scale of the parameters.
+Each run (one bag at one sampling interval) gives a set of base parameters at each of three stages. OLS is ordinary
+least squares. SDP is the start of the closed-loop refinement: the set projected to a positive-definite model, or OLS
+itself if no projection was needed. CLIE is the result of the closed-loop refinement. One principal-component basis over
+the sets of all stages makes them comparable (fig. 7 there). The spread of a stage is the trace of the covariance of its
+scores. It does not depend on the rotation of the basis, only on the scale of the parameters.
 
 The representative is chosen among the CLIE sets in three steps. First, the most central sets are shortlisted. Second,
 the feasible ones among them are kept; if there are none, the chosen set needs a rescue. Third, the set with the
@@ -35,18 +37,18 @@ CLIP_DEVIATIONS = 3.0  # standard deviations at which values are clipped for cor
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Parameter sets of one run of a campaign.
+    """Parameter sets of one run of a campaign, by stage.
 
     Attributes:
-        trajectory: name of the trajectory.
+        trajectory: name of the run's bag.
         interval_s: sampling interval [s].
         names: names of the base parameters, (p,).
         ols: parameters of least squares, (p,).
-        sdp: parameters from which CLIE started, (p,).
+        sdp: parameters from which the closed-loop refinement (CLIE) started, (p,).
         clie: parameters of the closed-loop refinement, (p,).
         lambda_min: smallest eigenvalue of M found for the CLIE set [kg m^2]; NaN if it was not audited.
-        validation_error: relative torque error of the CLIE set on the recordings used to choose; NaN without such
-            recordings.
+        validation_error: relative torque error of the CLIE set on the recordings by which a run is chosen; NaN without
+            such recordings.
     """
 
     trajectory: str
@@ -64,13 +66,20 @@ class Candidate:
         return f"{self.trajectory} at {self.interval_s * 1e3:g} ms"
 
     def stage(self, name: Stage) -> FloatArray:
-        """Return the parameters (p,) of one stage."""
+        """Return the parameters (p,) of the run at a stage: "OLS", "SDP" or "CLIE"."""
         return {"OLS": self.ols, "SDP": self.sdp, "CLIE": self.clie}[name]
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Spread of a stage: trace of the covariance of its scores, at one sampling interval [s] or over all (None)."""
+    """Scatter of the runs' parameter sets at one stage.
+
+    Attributes:
+        stage: the stage.
+        interval_s: sampling interval of the runs [s]; None is all intervals.
+        trace: trace of the covariance of the sets' scores in the principal-component basis.
+        runs: number of runs.
+    """
 
     stage: Stage
     interval_s: float | None
@@ -80,7 +89,14 @@ class Spread:
 
 @dataclass(frozen=True, eq=False)
 class Representative:
-    """Chosen run: its index among the candidates, its rank by centrality (1 is the most central), and the reason."""
+    """Choice of the run that represents the arm.
+
+    Attributes:
+        index: index of the run among the candidates.
+        rank: rank by centrality in the cloud; 1 is the most central run.
+        needs_rescue: whether the smallest eigenvalue of M is below its limit, so that the set must be projected again.
+        reason: reason for the choice, in words.
+    """
 
     index: int
     rank: int
@@ -90,18 +106,18 @@ class Representative:
 
 @dataclass(frozen=True, eq=False)
 class Cloud:
-    """Analysed cloud of parameter sets; arrays are read-only.
+    """Analysis of the cloud of a campaign's parameter sets; arrays are read-only.
 
     Attributes:
         candidates: the N runs.
         centre: mean of all sets of all stages, (p,).
         basis: principal directions as columns, (p, k), the strongest first.
         explained: share of the total variance per direction, (k,).
-        scores: sets in the common basis, per stage, (N, k).
-        spreads: spread per stage and sampling interval, and over all intervals.
-        distances: Mahalanobis distances of the CLIE sets to their median, (N,) [-].
+        scores: coordinates of the sets in the common basis, per stage, (N, k).
+        spreads: scatter per stage and sampling interval, and over all intervals.
+        distances: Mahalanobis distances of the CLIE (refined) sets to their median, (N,) [-].
         representative: the chosen run.
-        verdict: one check per sampling interval that the CLIE spread is at most the OLS spread.
+        verdict: one check per sampling interval that the CLIE sets scatter at most as much as the OLS sets.
     """
 
     candidates: tuple[Candidate, ...]
@@ -115,7 +131,11 @@ class Cloud:
     verdict: Verdict
 
     def spread(self, stage: Stage, interval_s: float | None = None) -> float:
-        """Return the spread (covariance trace) of one stage at one sampling interval [s]; None is over all intervals.
+        """Return the scatter (covariance trace) of the parameter sets of one stage.
+
+        Args:
+            stage: the stage, "OLS", "SDP" or "CLIE".
+            interval_s: sampling interval of the runs [s]; None is all intervals.
 
         Raises:
             DataError: no run has this interval.
@@ -127,7 +147,7 @@ class Cloud:
 
 
 def principal_basis(sets: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return mean (p,), principal directions as columns (p, k) and their variance shares (k,) of sets (N, p).
+    """Return mean (p,), principal directions as columns (p, k) and their variance shares (k,) of parameter sets (N, p).
 
     Every direction's largest entry is positive, so that results do not change sign between machines.
     """
@@ -140,7 +160,7 @@ def principal_basis(sets: FloatArray) -> tuple[FloatArray, FloatArray, FloatArra
 
 
 def analyse_cloud(candidates: Sequence[Candidate], *, lambda_min_limit: float = 0.0) -> Cloud:
-    """Return the analysis of a campaign's runs, including the choice of their representative.
+    """Return the analysis of the parameter sets of a campaign's runs, including the choice of the representative run.
 
     Args:
         candidates: the runs.
@@ -173,7 +193,7 @@ def analyse_cloud(candidates: Sequence[Candidate], *, lambda_min_limit: float = 
 
 
 def central_distances(sets: FloatArray) -> FloatArray:
-    """Return the Mahalanobis distances (N,) of sets (N, p) to their median, independent of the parameters' units.
+    """Return the Mahalanobis distances (N,) of parameter sets (N, p) to their median, independent of units.
 
     Standard deviations are estimated from median deviations, and correlations from values within `CLIP_DEVIATIONS`.
     Correlations are shrunk towards zero in proportion to their chance scatter (Schaefer and Strimmer 2005), because
@@ -210,7 +230,14 @@ def _refuse_unusable(runs: tuple[Candidate, ...]) -> None:
 
 
 def _spreads(runs: tuple[Candidate, ...], scores: dict[Stage, FloatArray]) -> tuple[Spread, ...]:
-    """Return the spread per stage over all runs, then per sampling interval; NaN for intervals with one run."""
+    """Return the scatter of each stage's parameter sets over all runs, then per sampling interval.
+
+    The scatter is NaN for an interval with only one run.
+
+    Args:
+        runs: the N runs.
+        scores: coordinates of the sets in the principal-component basis, per stage, (N, k).
+    """
     interval = np.array([run.interval_s for run in runs])
     rows = []
     for chosen in (None, *sorted(set(interval.tolist()))):
@@ -223,10 +250,14 @@ def _spreads(runs: tuple[Candidate, ...], scores: dict[Stage, FloatArray]) -> tu
 
 
 def with_scatter(base: BaseParameters, sets: FloatArray) -> BaseParameters:
-    """Return parameters whose standard deviations are at least the scatter of sets (k, p) from k motions.
+    """Return parameters whose standard deviations are at least the scatter of parameter sets from several motions.
 
     The effect of stiction on an estimate is not visible in a single motion, but in the scatter between motions, whose
     joints stick at other times. With fewer than `FEWEST_RUNS` sets, the parameters are unchanged.
+
+    Args:
+        base: the parameters.
+        sets: parameter sets from k motions, (k, p) [SI].
     """
     if len(sets) < FEWEST_RUNS:
         return base
@@ -239,7 +270,7 @@ def with_scatter(base: BaseParameters, sets: FloatArray) -> BaseParameters:
 
 
 def _contractions(spreads: tuple[Spread, ...]) -> list[Contraction]:
-    """Return the spreads of all stages together, per sampling interval.
+    """Return the scatter of all stages at each sampling interval, for the check of the cloud.
 
     A campaign with a single motion has no spread over motions at any interval, so the list is empty.
     """
@@ -254,7 +285,13 @@ def _contractions(spreads: tuple[Spread, ...]) -> list[Contraction]:
 
 
 def _choose(runs: tuple[Candidate, ...], distances: FloatArray, limit: float) -> Representative:
-    """Return the representative by centrality, then feasibility, then error on the recordings used to choose."""
+    """Return the representative run: chosen by centrality, then feasibility, then error on held-out recordings.
+
+    Args:
+        runs: the N runs.
+        distances: Mahalanobis distances of their refined sets to the median, (N,).
+        limit: smallest lambda_min of a feasible run [kg m^2].
+    """
     order = np.argsort(distances, kind="stable")
     shortlist = order[: max(SHORTLIST_LEAST, round(SHORTLIST_SHARE * len(runs)))]
     feasible = [int(k) for k in shortlist if runs[k].lambda_min >= limit]

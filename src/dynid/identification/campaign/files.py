@@ -1,4 +1,4 @@
-"""Files of a campaign's result besides the model: tables, a summary, and the runs."""
+"""Files of a campaign's result in addition to the model: tables, a summary, and the runs."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +36,12 @@ def identification_of(campaign: Campaign, stored: Path | None = None) -> Identif
 
 
 def _stages(run: RunRecord, names: tuple[str, ...]) -> tuple[Stage, ...]:
-    """Return the representative's stages; the final one is included only after a rescue."""
+    """Return the stages of the representative run before the result; "final" is included only after a rescue.
+
+    Args:
+        run: record of the representative run.
+        names: names of the base parameters, (p,).
+    """
     records: dict[StageName, StageRecord | None] = {"ols": run.ols, "sdp": run.sdp, "clie": run.clie}
     records["final"] = run.final if run.outcome == "rescued" else None
     return tuple(
@@ -58,7 +63,7 @@ def _provenance(campaign: Campaign) -> dict[str, Any]:
 
 
 def summary(campaign: Campaign) -> dict[str, Any]:
-    """Return the campaign as plain values, for other programs."""
+    """Return a summary of the campaign as plain values, for other programs."""
     run, study = campaign.representative, campaign.study
     outcomes = [one.outcome for one in campaign.runs]
     return {

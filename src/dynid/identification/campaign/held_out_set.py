@@ -1,4 +1,4 @@
-"""Held-out bags for the validation of many parameter sets."""
+"""Held-out bags, prepared for the fast validation of many parameter sets."""
 
 from dataclasses import dataclass, replace
 
@@ -24,11 +24,11 @@ class HeldOutSet:
 
     Attributes:
         portions: samples of every bag, at its own mount.
-        regressions: regression of every bag, linearised at the arm's known friction; friction may be `ignored`.
-        plain: regression of every bag without friction.
+        regressions: regression of every bag, linearised at the arm's known friction if friction is estimated.
+        plain: regression of every bag without friction in addition to the base parameters.
         torque_constants: torque constants of every bag [N m/A].
         names: names of the base parameters, (p,).
-        notes: notes of the readers.
+        notes: remarks about the recordings.
     """
 
     portions: tuple[Portion, ...]
@@ -74,9 +74,9 @@ class HeldOutSet:
         )
 
     def parted(self) -> tuple["HeldOutSet", "HeldOutSet"]:
-        """Return the bags used to choose among models, and the bags used to accept the chosen model, without overlap.
+        """Return two sets without overlap: bags that choose among models, and bags that check the chosen model.
 
-        Every second bag is used to choose. A single bag is used to accept.
+        The second, fourth and so on choose. A single bag is in the second set.
         """
         return self._of(slice(1, None, 2)), self._of(slice(0, None, 2))
 
@@ -90,13 +90,23 @@ class HeldOutSet:
             refuse_other_constants(one.name, constants, expected)
 
     def validate(self, phi: BaseParameters, friction: FloatArray | None = None) -> tuple[Motion, ...]:
-        """Return the predicted torques of every bag, by phi and the friction parameters (m,) in addition to phi."""
+        """Return the predicted torques of every bag.
+
+        Args:
+            phi: base parameters of the prediction.
+            friction: friction parameters in addition to phi, (m,); None predicts without such friction.
+        """
         rows = self.plain if friction is None else self.regressions
         pairs = zip(self.portions, rows, strict=True)
         return tuple(Motion.of(one, one.samples.tau - own.misfit(phi.values, friction)) for one, own in pairs)
 
     def relative_error(self, phi: BaseParameters, friction: FloatArray | None = None) -> float:
-        """Return || tau - tau_hat || / || tau || over all bags for phi and friction (m,); NaN without bags."""
+        """Return the relative torque error || tau - tau_hat || / || tau || over all bags; NaN without bags.
+
+        Args:
+            phi: base parameters of the prediction tau_hat.
+            friction: friction parameters in addition to phi, (m,); None predicts without such friction.
+        """
         return pooled_errors(self.validate(phi, friction)).relative if self.portions else float("nan")
 
     def direct_fit(self, *, with_friction: bool = True) -> tuple[BaseParameters, FloatArray | None]:

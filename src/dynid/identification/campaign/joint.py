@@ -1,9 +1,9 @@
 """Joint refinement of one model in the closed loops of all bags at once.
 
 A campaign refines every bag separately and chooses one of the models. Here one set of parameters phi must explain all
-bags. The cost is the sum of their closed-loop input errors (paper eq. 9), with each axis divided by the standard
-deviation of its residuals; cuts and bounds are the same. The friction of the fit to all bags acts as a given load on
-the simulated joints.
+bags. The cost is the sum of their closed-loop input errors (arXiv:2605.15949, eq. 9), with each axis divided by the
+standard deviation of its residuals. The bounds on parameters and the conditions that keep M(q) positive definite are
+those of a campaign. The friction of the fit to all bags acts as a given load on the simulated joints.
 """
 
 from collections.abc import Sequence
@@ -30,8 +30,8 @@ def refine_jointly(
 ) -> Refined:
     """Return the estimate from all recordings after its refinement in the closed loops of the recordings.
 
-    M(q) stays positive definite over the audit domain in every step. An indefinite estimate is projected first. A
-    refined model is rescued (paper eq. 12) if an audit with fresh poses still finds it indefinite.
+    M(q) stays positive definite over the audit domain in every step. An indefinite estimate is projected first. If an
+    audit with new poses finds the refined model indefinite, it is projected again (rescue, arXiv:2605.15949, eq. 12).
 
     Args:
         robot: the robot that was recorded.
@@ -42,7 +42,7 @@ def refine_jointly(
     Raises:
         DataError: there are no recordings, they differ in mount or torque constants, or one lacks data that a
             refinement needs.
-        InfeasibleError: no model satisfies bounds and cuts.
+        InfeasibleError: no model satisfies the bounds and is positive definite.
     """
     if not recordings:
         raise DataError("no bags to refine from: name at least one")
@@ -66,7 +66,10 @@ def refine_jointly(
 
 
 def _loops(runner: Runner, recordings: Sequence[DriverRecording], pooled: Estimate) -> ManyLoops:
-    """Return the closed loops of the recordings, with each axis weighted by the residuals of the estimate."""
+    """Return the closed loops of the recordings, with each axis weighted by the reciprocal of its torque residual.
+
+    The residuals are those of the estimate from all recordings.
+    """
     robot, settings, model = runner.robot, runner.settings, runner.model
     friction = None if pooled.friction is None else KnownFriction(model, pooled.base, pooled.friction)
     interval = settings.sampling_interval_s
@@ -86,7 +89,12 @@ def _stage(
 
 
 def _how(found: ClieResult, count: int) -> str:
-    """Return a text that describes how the refinement ended."""
+    """Return a text that describes how a closed-loop refinement ended.
+
+    Args:
+        found: outcome of the refinement.
+        count: number of closed loops.
+    """
     gain = 1.0 - (found.cost / found.start_cost) ** 0.5 if found.start_cost > 0.0 else 0.0
     bags = "one closed loop" if count == 1 else f"{count} closed loops together"
     ended = found.reason.replace("_", " ")

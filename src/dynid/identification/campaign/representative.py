@@ -1,9 +1,10 @@
-"""Steps from a campaign's representative to the accepted model: rescue, consistent projection, acceptance.
+"""Steps from a campaign's representative run to the accepted model: rescue, consistent projection, acceptance.
 
 There are two ways to a feasible model. The campaign's refinement keeps M(q) positive definite over the audit domain in
-every step. The paper refines without this constraint and rescues afterwards (eq. 12). The paper's way is computed as
-well, so that the size of the rescue can be compared (Table VI). The result is the consistent model nearest in torque to
-that of the campaign's refinement.
+every step. arXiv:2605.15949 refines without this constraint and rescues afterwards: it projects the refined model to
+the nearest positive-definite one (eq. 12). The way of that paper is computed as well, so that the size of the rescue
+can be compared (its Table VI). The result is the physically consistent model nearest in torque to that of the
+campaign's refinement.
 """
 
 from dataclasses import dataclass, replace
@@ -38,7 +39,16 @@ JUDGED_SETS = ("result", "direct fit", "direct fit of base parameters")
 
 @dataclass(frozen=True, eq=False)
 class PathRescue:
-    """Result of the paper's method: refinement with M(q) positive definite on the path only, rescue, and audits."""
+    """Result of the method of arXiv:2605.15949: refinement with M(q) positive definite on the path only, then rescue.
+
+    A rescue projects the refined model to the nearest positive-definite one.
+
+    Attributes:
+        clie: refined parameters.
+        clie_audit: smallest eigenvalue of M for these parameters over all poses.
+        rescued: parameters after the rescue.
+        rescued_audit: smallest eigenvalue of M for these parameters over all poses.
+    """
 
     clie: BaseParameters
     clie_audit: AuditResult
@@ -48,15 +58,15 @@ class PathRescue:
 
 @dataclass(frozen=True, eq=False)
 class RepresentativeStudy:
-    """Representative run and its result.
+    """Representative run of a campaign and the result made from it.
 
     Attributes:
         run: the chosen run.
         final: the run's feasible set, from the refinement or its rescue.
-        path_rescue: result of the paper's way from the same start; an error text if it failed.
-        result: the consistent model nearest to `final`, with its checks.
-        held_out: predictions of the held-out bags by set: "CLIE", "path CLIE" and "rescue" (the paper's way), "result",
-            "direct fit" and, without friction, "direct fit of base parameters".
+        path_rescue: result of the method of arXiv:2605.15949 from the same start; an error text if it failed.
+        result: the physically consistent model nearest to `final`, with its checks.
+        held_out: predictions of the held-out bags by set: "CLIE" (the refined set), "path CLIE" and "rescue" (the
+            method of arXiv:2605.15949), "result", "direct fit" and, without friction, "direct fit of base parameters".
     """
 
     run: RunRecord
@@ -74,7 +84,7 @@ def study_representative(
     held_out: HeldOutSet,
     gears: KnownGears | None = None,
 ) -> RepresentativeStudy:
-    """Return the study of the chosen run: its consistent model with all checks.
+    """Return the physically consistent model made from the chosen run, with all checks.
 
     Args:
         robot: the robot.
@@ -138,14 +148,26 @@ def study_representative(
 
 
 def _known_friction(model: ArmModel, estimate: Estimate) -> KnownFriction | None:
-    """Return the friction that the run's refinement used, fitted together with the unconstrained parameters."""
+    """Return the friction law that the run's refinement used; None if there is none.
+
+    It was fitted together with the unconstrained base parameters.
+    """
     return None if estimate.friction is None else KnownFriction(model, estimate.base, estimate.friction)
 
 
 def _paper_way(
     runner: Runner, run: RunRecord, recording: DriverRecording, friction: KnownFriction | None
 ) -> PathRescue | str:
-    """Return the result of a refinement that constrains M on the path only, with rescue; or an error text."""
+    """Return the result of the method of arXiv:2605.15949; an error text if it fails.
+
+    The refinement keeps M positive definite on the path only, and a rescue follows.
+
+    Args:
+        runner: executor of runs.
+        run: record of the representative run, with the start of its refinement.
+        recording: recording of its bag.
+        friction: known friction as a load on the joints; None if there is none.
+    """
     start = run.sdp or run.ols
     assert start is not None
     try:

@@ -1,9 +1,10 @@
-"""One run of a campaign: one bag at one sampling interval by Algorithm 1 of the paper.
+"""One run of a campaign: one bag at one sampling interval by Algorithm 1 of arXiv:2605.15949.
 
-A run begins with OLS and its audit. If the audit finds M(q) not positive definite, OLS is projected, with the smallest
-of several margins from which the refinement succeeds. The closed-loop refinement then keeps M(q) positive definite over
-the audit domain in every step. An audit on fresh poses follows, and a rescue (paper eq. 12) if this audit still finds
-an indefinite pose. Every run ends feasible or with a named refusal.
+A run begins with ordinary least squares (OLS). An audit searches the smallest eigenvalue of M(q) over the audit domain.
+If M(q) is not positive definite, OLS is projected, with the smallest of several margins from which the refinement
+succeeds. The closed-loop refinement then keeps M(q) positive definite over the audit domain in every step. An audit on
+new poses follows. If it finds an indefinite pose, the refined set is rescued: projected again (eq. 12 there). Every run
+ends feasible or with a named refusal.
 """
 
 import time
@@ -35,7 +36,7 @@ FRESH_SEED, RESCUE_SEED = 1, 2  # added to the audit's own seed
 
 
 class StageRecord(Strict):
-    """Parameters of one stage, with audit and errors.
+    """Stored parameters of one stage of a run, with audit and errors.
 
     Attributes:
         phi: base parameters, (p,).
@@ -57,12 +58,35 @@ class StageRecord(Strict):
 
 
 class RunRecord(Strict):
-    """Stored record of one run.
+    """Stored record of one run of a campaign: the identification from one bag at one sampling interval.
 
-    `sdp` and `eps_kg_m2` are None if OLS was positive definite already. `clie` and `final` are None if the run was
-    refused before these stages; `final` is the refined set, or the rescued one. `closed_loop_rmse_nm` is the error
-    before and after the refinement, with the refinement's weights. `simulated` and `notes` come from the reader of the
-    bag.
+    Attributes:
+        key: digest of everything that the run depends on.
+        bag: name of the bag.
+        bag_sha256: hash of the bag.
+        trajectory: name of the recorded trajectory.
+        mount: name of the arm's mount.
+        torque_constants_nm_per_a: torque constants of the recorded currents, (n,) [N m/A].
+        interval_s: sampling interval [s].
+        simulated: whether the driver reported a simulated arm.
+        notes: remarks about the recording.
+        outcome: "feasible", "rescued" (projected again after the refinement) or "refused".
+        refusal: reason of a refusal; "" without one.
+        findings: sentences about failed checks of the data.
+        samples: number of samples.
+        kappa: condition number of the regressor; None if the run was refused before.
+        weakest: names of the parameters that the motion determines least.
+        ols: unconstrained least squares; None if the run was refused before.
+        route: "O-C" if OLS was refined directly, "O-S-C" if it was projected first; None if the run was refused before.
+        eps_kg_m2: smallest eigenvalue of M that this projection permitted [kg m^2]; None for other routes.
+        sdp: projected set from which the refinement started; None without a projection.
+        clie: set from the closed-loop refinement; None if the run was refused before.
+        clie_reason: reason why the refinement ended; "" without a refinement.
+        clie_steps: number of steps of the refinement.
+        closed_loop_rmse_nm: root mean square torque error of the simulated loop before and after the refinement, with
+            the refinement's weights [N m]; None without a refinement.
+        final: the feasible set, refined or rescued; None if the run was refused.
+        seconds: wall time of the run [s].
     """
 
     key: str
@@ -98,12 +122,12 @@ class RunRecord(Strict):
 
     @property
     def accepted(self) -> bool:
-        """Whether the run ended feasible."""
+        """Whether the run ended with a feasible set of parameters."""
         return self.outcome != "refused"
 
 
 class Runner:
-    """Executor of runs for one robot at one mount, with one auditor and its kernels for all runs.
+    """Executor of a campaign's runs for one robot at one mount.
 
     Args:
         robot: the robot.
@@ -121,12 +145,22 @@ class Runner:
         self.lower = physical_lower_bounds(self.model.names)
 
     def audit(self, base: BaseParameters, more_seed: int = 0) -> AuditResult:
-        """Return an audit of base parameters with the numbers of poses and searches in the settings."""
+        """Return the smallest eigenvalue of M over the audit domain, as found by an audit with the settings' effort.
+
+        Args:
+            base: base parameters.
+            more_seed: number that is added to the seed of the settings.
+        """
         effort = self.settings.audit
         return self.auditor.audit(base, poses=effort.poses, searches=effort.searches, seed=effort.seed + more_seed)
 
     def project(self, base: BaseParameters, eps: float, more_seed: int = 0) -> ProjectionResult:
-        """Return the nearest base parameters whose inertia matrix is at least eps I [kg m^2].
+        """Return the nearest base parameters whose inertia matrix is at least eps I over the audit domain.
+
+        Args:
+            base: base parameters to project.
+            eps: smallest permitted eigenvalue of M [kg m^2].
+            more_seed: number that is added to the seed of the settings.
 
         Raises:
             InfeasibleError: there is no such projection.
@@ -144,7 +178,15 @@ class Runner:
         )
 
     def run(self, recording: DriverRecording, interval_s: float, key: str) -> RunRecord:
-        """Return the record of one run; an error in data or optimisation becomes the record's refusal."""
+        """Execute one run and return its record.
+
+        An error in the data or the optimisation does not propagate; the record states it as the reason of a refusal.
+
+        Args:
+            recording: recording of the bag.
+            interval_s: sampling interval [s].
+            key: key under which the record is stored.
+        """
         experiment = recording.experiment
         blank = RunRecord(
             key=key,
@@ -167,12 +209,15 @@ class Runner:
 
 
 def clie_options(settings: IdentificationSettings) -> ClieOptions:
-    """Return the options of a campaign's refinement, which keeps the same margin of M(q) as a rescue."""
+    """Return the options of a campaign's closed-loop refinement.
+
+    The refinement keeps the eigenvalues of M(q) above the margin of a rescue.
+    """
     return ClieOptions(eps=settings.projection.rescue_margin_kg_m2)
 
 
 class _Progress:
-    """Run in progress: its current step, and its results so far as fields of the record."""
+    """Run in progress: the name of its current step, and its results so far as fields of the record."""
 
     def __init__(self, runner: Runner, recording: DriverRecording, interval_s: float) -> None:
         self.runner, self.recording, self.interval_s = runner, recording, interval_s
@@ -182,7 +227,7 @@ class _Progress:
         self.weights: FloatArray | None = None  # weights of the closed loop's samples
 
     def complete(self) -> None:
-        """Execute all stages in sequence."""
+        """Execute all stages of the run in sequence and collect their results."""
         runner, settings = self.runner, self.runner.settings
         samples = preprocess_recording(self.recording, runner.robot, settings, interval_s=self.interval_s)
         verdict = judge(DATA, samples.quality, settings)
@@ -217,7 +262,11 @@ class _Progress:
         )
 
     def _refine(self, ols: BaseParameters) -> ClieResult:
-        """Return the refinement from OLS if that is positive definite, else from the first margin that succeeds."""
+        """Return the closed-loop refinement of the least-squares parameters.
+
+        It starts at these parameters if M is positive definite for them. If not, or if this refinement fails, it starts
+        at their projection with the smallest margin from which it succeeds.
+        """
         self.doing = "preparing the closed loop"
         settings, runner = self.runner.settings, self.runner
         controller = recorded_controller(self.recording)
@@ -262,7 +311,13 @@ class _Progress:
             self.found["sdp"] = None
 
     def _accept(self, base: BaseParameters) -> None:
-        """Accept the refined set if it is feasible on fresh poses, else the rescued one after another audit."""
+        """Store the refined parameters as final if an audit on new poses finds them feasible.
+
+        If not, they are projected again (rescue), and the rescued parameters must pass another audit.
+
+        Raises:
+            InfeasibleError: the rescued parameters are not feasible, or the rescue fails.
+        """
         clie, limit = self.found["clie"], self.runner.settings.acceptance.lambda_min_kg_m2
         assert isinstance(clie, StageRecord)
         if clie.lambda_min >= limit:
@@ -282,7 +337,11 @@ class _Progress:
 
 
 def rescue(runner: Runner, base: BaseParameters) -> BaseParameters:
-    """Return the positive-definite model nearest to refined parameters (paper eq. 12), with a margin.
+    """Return the positive-definite model nearest to refined parameters (arXiv:2605.15949, eq. 12), with a margin.
+
+    Args:
+        runner: executor with audit domain and settings.
+        base: refined parameters.
 
     Raises:
         InfeasibleError: there is no such model.
@@ -291,12 +350,17 @@ def rescue(runner: Runner, base: BaseParameters) -> BaseParameters:
 
 
 def friction_of(stage: StageRecord) -> FloatArray | None:
-    """Return the stored friction parameters (m,) of a stage; None if friction was ignored."""
+    """Return the friction parameters (m,) of a stored stage of a run; None if friction was ignored."""
     return np.array(stage.friction) if stage.friction else None
 
 
 def phi_of(stage: StageRecord, names: tuple[str, ...]) -> BaseParameters:
-    """Return a stored stage as base parameters, with the diagonal covariance of its standard deviations."""
+    """Return the base parameters of a stored stage of a run, with a diagonal covariance from its standard deviations.
+
+    Args:
+        stage: the stored stage.
+        names: names of the base parameters, (p,).
+    """
     covariance: FloatArray | None = None
     if stage.standard_deviations:
         covariance = np.diag(np.square(stage.standard_deviations))

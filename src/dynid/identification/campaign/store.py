@@ -33,7 +33,7 @@ SETTINGS_WITHOUT_EFFECT: Mapping[str, Any] = {
 
 
 def fingerprint(robot: Robot, settings: IdentificationSettings, gears: KnownGears | None = None) -> str:
-    """Return a digest of everything that the runs of a campaign share."""
+    """Return a digest of everything that affects all runs of a campaign: version, robot, settings and friction."""
     known = None if gears is None else (gears.structure, gears.point.phi.tolist(), gears.point.law.values.tolist())
     parts = (
         __version__,
@@ -64,17 +64,17 @@ def bag_digest(bag: Path) -> str:
 
 
 def run_file(bag: str, key: str) -> str:
-    """Return the file name of a stored run."""
+    """Return the file name of a stored run, from the name of its bag and its key."""
     return f"{bag}-{key}.json"
 
 
 def run_text(record: RunRecord) -> str:
-    """Return the file content of a stored run."""
+    """Return the file content of a stored run, as JSON."""
     return record.model_dump_json(indent=1) + "\n"
 
 
 def runs_folder(out: Path) -> Path:
-    """Return the folder of a campaign's finished runs until its result is written to `out`."""
+    """Return the folder in which a campaign's finished runs are stored until its result is written to `out`."""
     return out.with_name(f"{out.name}.runs")
 
 
@@ -90,16 +90,21 @@ class RunStore:
         self.folder, self._shared = folder, shared
 
     def key(self, digest: str, interval_s: float) -> str:
-        """Return the key of the run of a bag with this digest at this sampling interval [s]."""
+        """Return the key of the run of one bag at one sampling interval.
+
+        Args:
+            digest: digest of the bag, from `bag_digest`.
+            interval_s: sampling interval [s].
+        """
         text = repr((self._shared, digest, round(interval_s, 9)))
         return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 
     def path(self, bag: str, key: str) -> Path:
-        """Return the path of a run's file."""
+        """Return the path of a run's file, from the name of its bag and its key."""
         return self.folder / run_file(bag, key)
 
     def get(self, bag: str, key: str) -> RunRecord | None:
-        """Return the stored run; None if there is none.
+        """Return the stored run of a bag with a key; None if there is none.
 
         Raises:
             DataError: the file was changed by another program.
@@ -114,6 +119,6 @@ class RunStore:
         return record if record.key == key else None
 
     def put(self, record: RunRecord) -> None:
-        """Store a complete run; if another campaign has stored the same run meanwhile, that one is kept."""
+        """Store a complete run; if another campaign has stored the same run meanwhile, the existing file is kept."""
         with contextlib.suppress(OutputExistsError):
             write_whole(self.path(record.bag, record.key), run_text(record))

@@ -1,4 +1,4 @@
-"""Tables of a campaign as CSV (paper Tables III, VI, VII and Appendix A)."""
+"""Tables of a campaign as CSV (arXiv:2605.15949, Tables III, VI, VII and Appendix A)."""
 
 import csv
 import io
@@ -42,7 +42,11 @@ def campaign_tables(campaign: Campaign) -> dict[str, str]:
 
 
 def runs_table(runs: Sequence[RunRecord]) -> str:
-    """Return one row per run: kappa, OLS outcome, route, margin, errors and eigenvalues per stage, seconds."""
+    """Return a CSV table with one line per run of a campaign.
+
+    The columns are the condition number of the regressor (kappa), whether least squares is positive definite (ols_pd),
+    the route, the margin of the projection (eps_pd), eigenvalue, errors and time of each stage, and how the run ended.
+    """
     header = ["bag", "trajectory", "sampling_ms", "samples", "kappa", "ols_pd", "route", "eps_pd", "outcome"]
     header += [f"{stage}_{what}" for stage in STAGES for what in ("lambda_min", "rmse_nm", "relative", "seconds")]
     header += ["closed_loop_rmse_before_nm", "closed_loop_rmse_nm", "clie_reason", "clie_steps", "seconds", "refusal"]
@@ -69,7 +73,12 @@ def _stages(run: RunRecord) -> tuple[StageRecord | None, ...]:
 
 
 def run_parameters_table(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
-    """Return one row per run and stage with all parameters."""
+    """Return a CSV table with one line per run and stage, which contains all base parameters.
+
+    Args:
+        runs: the runs of a campaign.
+        names: names of the base parameters, (p,).
+    """
     rows: list[list[Cell]] = [
         [run.bag, _ms(run), stage, *record.phi]
         for run in runs
@@ -80,7 +89,10 @@ def run_parameters_table(runs: Sequence[RunRecord], names: Sequence[str]) -> str
 
 
 def _routing(campaign: Campaign) -> str:
-    """Return the paper's Table III, with an additional column for refused runs."""
+    """Return Table III of arXiv:2605.15949 as CSV, with additional columns for unrouted and refused runs.
+
+    It contains the number of runs by sampling interval and route.
+    """
     header = ("sampling_ms", "ols_pd_to_clie", "ols_to_sdp_to_clie", "unrouted", "refused", "total")
     counts = {round(interval * 1e3, 6): list(row.values()) for interval, row in campaign.routing().items()}
     rows: list[list[Cell]] = [[interval, *row] for interval, row in counts.items()]
@@ -97,7 +109,7 @@ def _spread(campaign: Campaign) -> str:
 
 
 def _scores(campaign: Campaign) -> str:
-    """Return the scores in the first three common principal components (paper Fig. 7)."""
+    """Return a CSV table of the parameter sets in three principal components (arXiv:2605.15949, Fig. 7)."""
     cloud = campaign.cloud
     count = min(3, cloud.basis.shape[1])
     header = ["bag", "sampling_ms", "stage", *(f"pc{k + 1}" for k in range(count)), "distance_to_median"]
@@ -111,7 +123,12 @@ def _scores(campaign: Campaign) -> str:
 
 
 def _rescue(campaign: Campaign, way: PathRescue) -> str:
-    """Return the paper's Table VI with all parameters, the largest change first."""
+    """Return Table VI of arXiv:2605.15949 as CSV: the change of each parameter by the rescue, the largest change first.
+
+    Args:
+        campaign: the campaign.
+        way: result of that paper's method, with the parameters before and after the rescue.
+    """
     names, clie, rescued = campaign.result.base.names, way.clie.values, way.rescued.values
     change = rescued - clie
     rows = [
@@ -122,9 +139,10 @@ def _rescue(campaign: Campaign, way: PathRescue) -> str:
 
 
 def _validation(campaign: Campaign) -> str:
-    """Return the paper's Table VII: RMSE, MNE and relative error of every parameter set on every held-out bag.
+    """Return Table VII of arXiv:2605.15949 as CSV: the errors of every parameter set on every held-out bag.
 
-    Each error is given for all axes together and per axis.
+    RMSE, MNE (mean absolute error over the range of the torque) and relative error are given for all axes together and
+    per axis.
     """
     joints = campaign.robot.joint_names
     rows: list[list[Cell]] = []
@@ -142,7 +160,10 @@ def _validation(campaign: Campaign) -> str:
 
 
 def _parameters(campaign: Campaign) -> str:
-    """Return the result's parameters with standard deviations, and those of the representative's earlier stages."""
+    """Return a CSV table of the result's parameters and standard deviations.
+
+    Further columns contain the parameters of each stage of the representative run.
+    """
     base = campaign.result.base
     deviations = base.standard_deviations
     stages = [None if stage is None else stage.phi for stage in _stages(campaign.representative)]
