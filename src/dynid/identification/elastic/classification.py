@@ -1,4 +1,4 @@
-"""Classification of parameters by a motion: unidentifiable, independent or dependent, and their groups."""
+"""Classification of parameters of elastic joints by a motion: unidentifiable, independent or dependent, with groups."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -17,12 +17,14 @@ PASSED_ON = ("YY", "MZ", "M")
 
 @dataclass(frozen=True, eq=False)
 class Classification:
-    """Identifiable groups p = K pi, (b,), of parameters pi (s,).
+    """Kinds of the parameters pi (s,), and their identifiable groups p = K pi, (b,).
+
+    A group is a linear combination of parameters that the torques depend on.
 
     Attributes:
-        kinds: kind of every parameter.
-        names: names of the groups: that of the parameter that represents the group, with suffix R if it contains
-            others.
+        kinds: "unidentifiable", "independent" or "dependent", by parameter name.
+        names: names of the groups. A group has the name of the parameter that represents it, with the suffix R if the
+            group contains other parameters.
         kept: indices of the regressor columns that represent the groups, (b,).
         K: matrix (b, s).
     """
@@ -33,18 +35,22 @@ class Classification:
     K: FloatArray
 
     def group(self, name: str) -> dict[str, float]:
-        """Return the parameters of a group with their factors."""
+        """Return the parameters of the group of this name, with their factors."""
         row = self.K[self.names.index(name)]
         return {one: float(row[k]) for k, one in enumerate(self.kinds) if row[k]}
 
 
 def classify(W: FloatArray, names: tuple[str, ...]) -> Classification:
-    """Return the classification of parameters by Gauss-Jordan elimination of W (m, s), which must have m > s.
+    """Return the classification of parameters by Gauss-Jordan elimination of a regressor.
 
-    A parameter is unidentifiable if its column is zero. It is independent if its column neither depends on others nor
-    is needed for one that does. Otherwise it is dependent. As with the base parameters of a rigid arm, dependent
-    parameters are grouped with those of bodies nearer the base: masses, MZ and YY represent a group only if no other
-    parameter can.
+    A parameter is unidentifiable if its column is zero. It is independent if its column neither depends on other
+    columns nor is needed to express one that does. Otherwise it is dependent. As with the base parameters of a rigid
+    arm, dependent parameters are grouped with those of bodies nearer the base: masses, MZ and YY represent a group only
+    if no other parameter can.
+
+    Args:
+        W: regressor, (m, s), with m > s.
+        names: names of the parameters, (s,).
 
     Raises:
         DataError: there are too few rows, or the number of names is wrong.
@@ -66,16 +72,19 @@ def classify(W: FloatArray, names: tuple[str, ...]) -> Classification:
 
 
 def _order(names: tuple[str, ...]) -> list[int]:
-    """Return the order in which columns are examined: parameters that are grouped with other bodies come last."""
+    """Return the order in which columns are examined, as indices (s,).
+
+    Parameters that are grouped with those of other bodies come last.
+    """
     late = [name.rstrip("0123456789") in PASSED_ON for name in names]
     return sorted(range(len(names)), key=lambda k: (late[k], -k))
 
 
 def classify_structure(model: ElasticModel, seed: int = 0) -> Classification:
-    """Return the classification by random states without noise: the most that any motion of the arm can determine.
+    """Return the classification of the parameters from random states without noise.
 
-    Positions are uniform in (-pi, pi), and spring deflections, velocities and accelerations are independent of each
-    other.
+    It is the most that any motion of the arm can determine. Positions are uniform in (-pi, pi). Spring deflections,
+    velocities and accelerations are independent of each other.
 
     Raises:
         DataError: as for `classify`.

@@ -1,4 +1,4 @@
-"""Simulated experiment on an arm with elastic joints: spline reference, PD on the motors, Stribeck friction."""
+"""Simulated experiment on an arm with elastic joints: spline reference, PD control of the motors, Stribeck friction."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,14 @@ CHECK_INTERVAL_S = 0.05  # time between the instants at which candidates are eva
 
 @dataclass(frozen=True, eq=False)
 class ElasticRecording:
-    """Samples at a fixed rate: positions of links and motors (N, n) [rad], motor torques (N, n) [N m]."""
+    """Samples of an experiment on an arm with elastic joints, at a fixed rate.
+
+    Attributes:
+        rate_hz: sampling rate [Hz].
+        q: link positions, (N, n) [rad].
+        theta: motor positions divided by the gear ratio, (N, n) [rad].
+        tau: motor torques on the joint side of the gear, (N, n) [N m].
+    """
 
     rate_hz: float
     q: FloatArray
@@ -26,7 +33,12 @@ class ElasticRecording:
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """Spline motion of n joints: functions of time and their coefficients (k, n) [rad]."""
+    """Spline motion of n joints.
+
+    Attributes:
+        series: basis functions of time.
+        coefficients: their coefficients for each joint, (k, n) [rad].
+    """
 
     series: Series
     coefficients: FloatArray
@@ -38,7 +50,11 @@ class Reference:
 
 
 def drawn_reference(model: ElasticModel) -> Reference:
-    """Return the best-conditioned of the random spline motions of elastic.yaml, within the velocity limits."""
+    """Return the random spline motion whose rigid-body regressor has the smallest condition number.
+
+    The candidates are drawn with the settings of elastic.yaml. A candidate that exceeds a velocity limit is scaled
+    down.
+    """
     spline = model.file.spline
     series = Series.of("spline", spline.duration_s, spline.control_points)
     rng, times = np.random.default_rng(spline.seed), np.arange(0.0, spline.duration_s, CHECK_INTERVAL_S)
@@ -63,16 +79,28 @@ def drawn_reference(model: ElasticModel) -> Reference:
 
 
 def friction(rate: FloatArray, coulomb: FloatArray, viscous: FloatArray, shape: Stribeck) -> FloatArray:
-    """Return the Stribeck friction (n,) [N m] of motors at speeds (n,) [rad/s], with coefficients (n,) each."""
+    """Return the Stribeck friction of motors, (n,) [N m].
+
+    Args:
+        rate: motor speeds, (n,) [rad/s].
+        coulomb: Coulomb friction, (n,) [N m].
+        viscous: viscous friction, (n,) [N m s/rad].
+        shape: Stribeck curve, which is the same for all motors.
+    """
     excess = (shape.breakaway_ratio - 1.0) * np.exp(-((rate / shape.velocity_rad_s) ** 2))
     return np.asarray(coulomb * (1.0 + excess) * np.tanh(rate / shape.smoothing_rad_s) + viscous * rate)
 
 
 def run(model: ElasticModel, reference: Reference, parameters: FloatArray | None = None) -> ElasticRecording:
-    """Return the recording of a simulated run along a reference, with parameters (14 n,) or the nominal ones.
+    """Return the recording of a simulated run along a reference.
 
     The controller is PD on the motors with gravity compensation at the reference: tau = Kp (theta_d - theta) - Kd
     dtheta + g(q_d) + Kd dq_d. Torques and friction are held for `STEP_S`. Errors are those of `MujocoElasticArm`.
+
+    Args:
+        model: arm with elastic joints.
+        reference: motion to follow.
+        parameters: true parameters of the simulated arm, (14 n,); None takes the nominal ones.
     """
     true = model.nominal if parameters is None else parameters
     file, n = model.file, model.size
@@ -101,7 +129,14 @@ def run(model: ElasticModel, reference: Reference, parameters: FloatArray | None
 def _reference_tables(
     model: ElasticModel, reference: Reference, parameters: FloatArray, steps: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return position [rad], velocity [rad/s] and gravity torque [N m] at every step, (steps, n) each."""
+    """Return reference position [rad], velocity [rad/s] and gravity torque [N m] at every step, (steps, n) each.
+
+    Args:
+        model: arm with elastic joints.
+        reference: motion to follow.
+        parameters: parameters for the gravity torque, (14 n,).
+        steps: number of simulation steps.
+    """
     times = np.arange(steps, dtype=np.float64) * STEP_S
     q, dq, _ = reference.sample_all(times)
     ten, still = 10 * model.size, np.zeros_like(q[::20])
@@ -114,7 +149,12 @@ def _reference_tables(
 
 
 def measured(recording: ElasticRecording, file: ElasticFile) -> ElasticRecording:
-    """Return the recording as the encoders measure it, with positions in whole counts."""
+    """Return a recording with positions as encoders measure them, rounded to whole counts.
+
+    Args:
+        recording: recording with exact positions.
+        file: content of elastic.yaml, with the counts per turn.
+    """
     count = 2.0 * np.pi / file.measurement.counts_per_turn
     q, theta = (read_only(np.round(one / count) * count) for one in (recording.q, recording.theta))
     return ElasticRecording(recording.rate_hz, q, theta, recording.tau)

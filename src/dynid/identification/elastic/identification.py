@@ -18,13 +18,13 @@ SMALL = 1e-9  # true value of a group, relative to its parameters' sizes, below 
 
 @dataclass(frozen=True, eq=False)
 class ElasticEstimate:
-    """Estimated groups of parameters; the standard deviations assume white residuals.
+    """Estimated groups (linear combinations) of parameters; the standard deviations assume white residuals.
 
     Attributes:
         names: names of the groups, (b,).
         values: estimated values, (b,).
         deviations: standard deviations, (b,).
-        residual_rms: rms residual of each row of the equations, (2 n,) [N m].
+        residual_rms: rms residual of each of the 2 n equations (links, then motors) over all samples, (2 n,) [N m].
         condition: condition number of the weighted regressor with columns of unit length.
     """
 
@@ -36,7 +36,13 @@ class ElasticEstimate:
 
 
 def filtered(recording: ElasticRecording, how: Measurement) -> tuple[ElasticStates, FloatArray]:
-    """Return states and torques (N, n) [N m] of a recording, by a zero-phase Butterworth filter and differences.
+    """Return states and torques (N, n) [N m] from a recording, low-passed and differentiated.
+
+    The filter is a zero-phase Butterworth low-pass. Samples at both ends are dropped.
+
+    Args:
+        recording: positions and torques.
+        how: settings of the filter and of the dropped margins.
 
     Raises:
         DataError: the recording is shorter than its margins.
@@ -53,7 +59,12 @@ def filtered(recording: ElasticRecording, how: Measurement) -> tuple[ElasticStat
 
 
 def _rates(position: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
-    """Return velocities and accelerations (N, n) by central differences of position (N, n) with this step [s]."""
+    """Return velocities and accelerations by central differences, (N, n) each.
+
+    Args:
+        position: positions, (N, n) [rad].
+        step: time between positions [s].
+    """
     velocity, acceleration = np.zeros((2, *position.shape))
     velocity[1:-1] = (position[2:] - position[:-2]) / (2.0 * step)
     acceleration[1:-1] = (position[2:] - 2.0 * position[1:-1] + position[:-2]) / step**2
@@ -63,10 +74,16 @@ def _rates(position: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
 def identify(
     model: ElasticModel, states: ElasticStates, tau: FloatArray, found: Classification | None = None
 ) -> ElasticEstimate:
-    """Return the estimated groups of parameters from states and torques (N, n) [N m].
+    """Return the estimated groups of parameters of an arm with elastic joints, by weighted least squares.
 
-    Link rows contain neither motor torque nor friction, motor rows contain both, so their residuals differ in size. So
-    every row is divided by the rms residual of its kind and joint.
+    The equations of links contain neither motor torque nor friction, those of motors contain both, so their residuals
+    differ in size. So the equation of each link and of each motor is divided by its rms residual.
+
+    Args:
+        model: arm with elastic joints.
+        states: states of links and motors, N samples.
+        tau: motor torques, (N, n) [N m].
+        found: groups of the parameters; None computes them from the structure.
 
     Raises:
         DataError: the motion determines too few groups.
@@ -99,7 +116,15 @@ def identify(
 
 
 def relative_errors(found: Classification, estimate: ElasticEstimate, parameters: FloatArray) -> dict[str, float]:
-    """Return |p_hat - p| / |p| of every group for true parameters (14 n,), without groups whose true value is zero."""
+    """Return the relative error |p_hat - p| / |p| of each estimated group p, by name.
+
+    Groups whose true value is zero are left out.
+
+    Args:
+        found: groups of the parameters.
+        estimate: estimated values p_hat of the groups.
+        parameters: true parameters, (14 n,).
+    """
     true = found.K @ parameters
     size = np.abs(found.K) @ np.abs(parameters)
     wanted = np.abs(true) > SMALL * np.maximum(size, 1e-12)

@@ -1,14 +1,14 @@
 """Dynamics of an arm with elastic joints, linear in 14 parameters per joint.
 
-The link positions are q, and the motor positions theta (behind the gear). Body i has ten parameters (link i and the
-stator that it carries). Rotor i has the inertia J_i about its axis (behind the gear: N_i^2 times the rotor's own), and
-spring i the stiffness K_i. The kinetic and potential energies are
+The link positions are q. The motor positions theta are the rotor angles divided by the gear ratios N. Body i has ten
+parameters (link i and the stator that it carries). Rotor i has the inertia J_i about its axis (on the joint side of the
+gear: N_i^2 times the rotor's own), and spring i the stiffness K_i. The kinetic and potential energies are
 
     T = T_links(q, dq) + sum_i 1/2 J_i (dtheta_i + z_i . w_{i-1} / N_i)^2
     U = U_links(q) + sum_i 1/2 K_i (q_i - theta_i)^2,
 
-because rotor i is mounted on body i - 1, which rotates at w_{i-1}. Lagrange's equations are 2 n rows, linear in every
-parameter:
+because rotor i is mounted on body i - 1, which rotates at w_{i-1}; z_i is the joint's axis. Lagrange's equations are
+2 n rows, linear in every parameter:
 
     0   = Y(q, dq, ddq) pi + K (q - theta) + sum_i J_i / N_i Jw_{i-1}' [
               (ddtheta_i + z_i . dw_{i-1} / N_i) z_i + (dtheta_i + z_i . w_{i-1} / N_i) w_{i-1} x z_i ]
@@ -33,7 +33,16 @@ from dynid.robot import FloatArray, Robot, read_only
 
 @dataclass(frozen=True, eq=False)
 class ElasticStates:
-    """Positions, velocities and accelerations of links (q) and motors (theta), (N, n) each [rad, rad/s, rad/s^2]."""
+    """States of an arm with elastic joints, (N, n) each.
+
+    Attributes:
+        q: link positions [rad].
+        dq: link velocities [rad/s].
+        ddq: link accelerations [rad/s^2].
+        theta: motor positions divided by the gear ratio [rad].
+        dtheta: motor velocities divided by the gear ratio [rad/s].
+        ddtheta: motor accelerations divided by the gear ratio [rad/s^2].
+    """
 
     q: FloatArray
     dq: FloatArray
@@ -43,7 +52,7 @@ class ElasticStates:
     ddtheta: FloatArray
 
     def rows(self, chosen: slice) -> "ElasticStates":
-        """Return the samples in a slice."""
+        """Return the states of the samples in a slice."""
         return ElasticStates(*(one[chosen] for one in self.arrays))
 
     @property
@@ -53,7 +62,7 @@ class ElasticStates:
 
 
 class ElasticModel:
-    """Regressor of an arm with elastic joints.
+    """Model of an arm with elastic joints, whose equations of motion are linear in 14 parameters per joint.
 
     Args:
         robot: geometry, mount and names.
@@ -75,12 +84,16 @@ class ElasticModel:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the parameters, (14 n,): ten per body, then rotors IA, FV and FC per joint, then stiffnesses K."""
+        """Names of the parameters, (14 n,): ten per body, rotor inertias IA, friction FV and FC, stiffnesses K."""
         own = standard_names(self.size, self.size)[: 10 * self.size]
         return (*own, *(f"{kind}{j + 1}" for kind in ("IA", "FV", "FC", "K") for j in range(self.size)))
 
     def place(self, kind: str) -> slice:
-        """Return the slice of `names` with the parameters of one kind ('IA', 'FV', 'FC', 'K')."""
+        """Return the slice of the n parameters of one kind within `names`.
+
+        Args:
+            kind: "IA" (rotor inertia), "FV" (viscous friction), "FC" (Coulomb friction) or "K" (stiffness).
+        """
         begin = self.names.index(f"{kind}1")
         return slice(begin, begin + self.size)
 
@@ -93,7 +106,12 @@ class ElasticModel:
         return read_only(np.array([known[name] for name in self.names]))
 
     def regressor(self, states: ElasticStates) -> FloatArray:
-        """Return rows W of the links, then of the motors, (N, 2 n, 14 n): W pi is 0 for links and tau for motors.
+        """Return the regressor W (N, 2 n, 14 n) of the equations of the links, then of the motors.
+
+        W times the parameters is 0 for the links and the motor torque tau for the motors.
+
+        Args:
+            states: states of N samples.
 
         Raises:
             DataError: the states have the wrong shape.
@@ -124,5 +142,9 @@ class ElasticModel:
         return W
 
     def axis_in_carrier(self, joint: int) -> FloatArray:
-        """Return the axis of a joint in the frame of the preceding body, (3,)."""
+        """Return the axis of a joint in the frame of the preceding body, which carries the joint's motor, (3,).
+
+        Args:
+            joint: index of the joint, from 0.
+        """
         return np.asarray(self.rigid.mdh.relative_rotations(np.zeros((1, self.size)))[0, joint][:, 2])

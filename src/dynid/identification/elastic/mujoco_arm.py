@@ -1,6 +1,7 @@
 """Simulation of an arm with elastic joints in MuJoCo, independent of the equations in `model`.
 
-Rotors are bodies, and springs are tendons. The coordinates are the joint angles q, then the rotors' own angles N theta.
+Rotors are bodies, and springs are tendons. The coordinates are the joint angles q and the rotor angles N theta, with
+the gear ratios N and the motor positions theta on the joint side of the gear.
 """
 
 from xml.sax.saxutils import quoteattr
@@ -33,9 +34,14 @@ def _inertial(mass: float, centre: FloatArray, inertia: FloatArray) -> str:
 
 
 def _body_inertial(model: ElasticModel, parameters: FloatArray, body: int) -> str:
-    """Return the inertial element of a body without the rotor that it carries.
+    """Return the MJCF element with mass and inertia of a body, without the rotor that the body carries.
 
     The rotor's inertia across its axis is part of the body's parameters, so it is subtracted.
+
+    Args:
+        model: geometry and gear ratios.
+        parameters: parameters in the order of the model's names, (14 n,).
+        body: index of the body, from 0.
     """
     ten = parameters[10 * body : 10 * (body + 1)]
     inertia, mass = tensor(ten[:6]), float(ten[9])
@@ -47,12 +53,18 @@ def _body_inertial(model: ElasticModel, parameters: FloatArray, body: int) -> st
 
 
 def _spin(model: ElasticModel, parameters: FloatArray, joint: int) -> float:
-    """Return a rotor's inertia about its axis, at the rotor [kg m^2]."""
+    """Return a rotor's own inertia about its axis, on the motor side of the gear [kg m^2].
+
+    Args:
+        model: gear ratios.
+        parameters: parameters in the order of the model's names, (14 n,).
+        joint: index of the joint, from 0.
+    """
     return float(parameters[model.place("IA")][joint] / model.file.gears[joint] ** 2)
 
 
 def elastic_mjcf(model: ElasticModel, parameters: FloatArray, step_s: float) -> str:
-    """Return the arm as MJCF text, without friction.
+    """Return an arm with elastic joints as MJCF text, without friction.
 
     Args:
         model: geometry and gear ratios.
@@ -121,18 +133,35 @@ class MujocoElasticArm:
         self.links, self.rotors = np.array(places)
 
     def set_state(self, q: FloatArray, theta: FloatArray, dq: FloatArray, dtheta: FloatArray) -> None:
-        """Set positions and velocities of links and motors, (n,) each [rad, rad/s]."""
+        """Set positions and velocities of links and motors, (n,) each.
+
+        Args:
+            q: link positions [rad].
+            theta: motor positions divided by the gear ratio [rad].
+            dq: link velocities [rad/s].
+            dtheta: motor velocities divided by the gear ratio [rad/s].
+        """
         self.data.qpos[self.links], self.data.qpos[self.rotors] = q, theta * self.gears
         self.data.qvel[self.links], self.data.qvel[self.rotors] = dq, dtheta * self.gears
 
     def accelerations(self, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ddq and ddtheta (n,) [rad/s^2] in the current state under torques tau (n,) behind the gears [N m]."""
+        """Return the accelerations of links and motors in the current state, (n,) each [rad/s^2].
+
+        Those of the motors are divided by the gear ratio.
+
+        Args:
+            tau: motor torques on the joint side of the gears, (n,) [N m].
+        """
         self.apply(tau)
         mujoco.mj_forward(self.model, self.data)
         return self.data.qacc[self.links].copy(), self.data.qacc[self.rotors] / self.gears
 
     def apply(self, tau: FloatArray) -> None:
-        """Apply torques (n,) [N m], behind the gears, from now on."""
+        """Apply motor torques from now on.
+
+        Args:
+            tau: torques on the joint side of the gears, (n,) [N m].
+        """
         self.data.qfrc_applied[self.rotors] = tau / self.gears
 
     def step(self) -> None:

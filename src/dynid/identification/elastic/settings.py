@@ -25,7 +25,12 @@ Positives = Annotated[tuple[Positive, ...], Field(min_length=1)]
 
 
 class Stribeck(Strict):
-    """Stribeck curve: break-away torque over Coulomb friction, and the speed at which the excess has fallen to 1/e."""
+    """Stribeck curve of the motors' friction.
+
+    breakaway_ratio: break-away torque over Coulomb friction.
+    velocity_rad_s: speed at which the excess over Coulomb friction has fallen to 1/e [rad/s].
+    smoothing_rad_s: velocity scale of the smoothed sign [rad/s].
+    """
 
     breakaway_ratio: Annotated[float, Field(ge=1)]
     velocity_rad_s: Positive
@@ -34,7 +39,15 @@ class Stribeck(Strict):
 
 
 class Spline(Strict):
-    """Reference motion: B-splines of degree five from rest to rest about a posture, the best of several random ones."""
+    """Reference motion: the best of several random splines of degree five, each from rest to rest about a posture.
+
+    duration_s: duration of the motion [s].
+    control_points: number of control points per joint.
+    centre_deg: posture at rest [deg].
+    amplitude_deg: largest distance of a control point from this posture [deg].
+    candidates: number of random splines.
+    seed: seed of the random splines.
+    """
 
     duration_s: Positive
     control_points: Annotated[int, Field(ge=8)]
@@ -45,7 +58,15 @@ class Spline(Strict):
 
 
 class Measurement(Strict):
-    """Settings of the measurement and filtering of positions."""
+    """Settings of the simulated measurement and of the filter.
+
+    rate_hz: sampling rate [Hz].
+    counts_per_turn: encoder counts per turn.
+    cutoff_hz: cut-off frequency of the low-pass [Hz].
+    order: order of the Butterworth low-pass.
+    margin_s: time that is dropped at both ends [s].
+    slowest_rad_s: speed below which motor torques are ignored [rad/s].
+    """
 
     rate_hz: Positive = 1000.0
     counts_per_turn: Positive = 1_250_000.0
@@ -67,7 +88,16 @@ class Measurement(Strict):
 
 
 class ElasticFile(Strict):
-    """Content of elastic.yaml; lists have one entry per joint."""
+    """Content of elastic.yaml; lists have one entry per joint.
+
+    stiffness_nm_per_rad: stiffness of the joint [N m/rad].
+    gear_ratio: rotor speed over joint speed; its sign is the direction of the rotor.
+    proportional_nm_per_rad: proportional gain of the motor's PD control [N m/rad].
+    derivative_nm_s_per_rad: derivative gain of this control [N m s/rad].
+    stribeck: Stribeck curve of the motors' friction.
+    spline: reference motion.
+    measurement: settings of measurement and filter.
+    """
 
     schema_version: Literal[1]
     stiffness_nm_per_rad: Positives
@@ -100,7 +130,7 @@ class ElasticFile(Strict):
 
     @cached_property
     def gears(self) -> FloatArray:
-        """Gear ratios, (n,)."""
+        """Gear ratios, rotor speed over joint speed, (n,)."""
         return read_only(np.array(self.gear_ratio))
 
 

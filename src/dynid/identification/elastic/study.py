@@ -1,4 +1,4 @@
-"""Study of elastic joints: accuracy of every identified parameter group, without and with additional noise."""
+"""Study of the identification of elastic joints: accuracy of every parameter group, with and without added noise."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ STATIC = "FC"
 
 @dataclass(frozen=True, eq=False)
 class ElasticStudy:
-    """Result of a study.
+    """Accuracy with which the parameters of a simulated arm with elastic joints are identified.
 
     Attributes:
-        found: kinds of all parameters, and the groups.
+        found: kinds of all parameters, and their identifiable groups.
         true: true values of the groups, (b,).
         estimate: estimate from the quantised recording.
-        errors: |p_hat - p| / |p| of every group that is not zero.
-        errors_frictionless: the same errors for a plant without Coulomb friction.
+        errors: |p_hat - p| / |p| of every group whose true value is not zero.
+        errors_frictionless: such errors for a simulated arm without Coulomb friction.
         noise: mean error with additional noise, by signal-to-noise ratio [dB].
         deflection_deg: largest |q - theta| of every joint, (n,) [deg].
         samples: number of samples in the recording.
@@ -42,25 +42,34 @@ class ElasticStudy:
 
     @property
     def error(self) -> float:
-        """Mean relative error over all groups."""
+        """Mean relative error over all groups of parameters, without additional noise."""
         return mean(self.errors)
 
     @property
     def error_no_static_friction(self) -> float:
-        """Larger of two mean errors: of groups other than Coulomb friction, and of a plant without Coulomb friction."""
+        """Mean relative error apart from Coulomb friction.
+
+        It is the larger of two values: the mean over all groups except Coulomb friction, and the mean for an arm
+        without it.
+        """
         others = {name: value for name, value in self.errors.items() if not name.startswith(STATIC)}
         return max(mean(others), mean(self.errors_frictionless))
 
 
 def mean(errors: dict[str, float]) -> float:
-    """Return the mean error of all groups."""
+    """Return the mean of errors that are given by group name."""
     return float(np.mean(list(errors.values())))
 
 
 def with_noise(states: ElasticStates, ratio_db: float, seed: int) -> ElasticStates:
-    """Return states with white noise on all six arrays, at a signal-to-noise ratio [dB].
+    """Return states with additional white noise on positions, velocities and accelerations of links and motors.
 
-    The standard deviation is each joint's root mean square over 10^(ratio / 20).
+    The standard deviation of the noise is each joint's root mean square divided by 10^(ratio_db / 20).
+
+    Args:
+        states: states without this noise.
+        ratio_db: signal-to-noise ratio [dB].
+        seed: seed of the noise.
     """
     rng = np.random.default_rng(seed)
     size = 10.0 ** (-ratio_db / 20.0)
@@ -70,11 +79,12 @@ def with_noise(states: ElasticStates, ratio_db: float, seed: int) -> ElasticStat
 
 
 def error_by_stribeck(robot: Robot, shapes: Sequence[tuple[float, float]]) -> dict[tuple[float, float], float]:
-    """Return the mean error without added noise, by shape of the Stribeck curve.
+    """Return the mean relative error of the identified groups, without added noise, by shape of the Stribeck curve.
 
     Args:
         robot: robot with elastic joints.
-        shapes: break-away torque over Coulomb friction, and the speed at which the excess has fallen to 1/e [rad/s].
+        shapes: pairs of break-away torque over Coulomb friction, and the speed at which the excess has fallen to 1/e
+            [rad/s].
     """
     file = load_elastic(robot)
     errors = {}
@@ -87,7 +97,9 @@ def error_by_stribeck(robot: Robot, shapes: Sequence[tuple[float, float]]) -> di
 def study(
     robot: Robot, noise_db: tuple[float, ...] = NOISE_DB, seed: int = 0, file: ElasticFile | None = None
 ) -> ElasticStudy:
-    """Return the study of a robot with elastic joints: simulated, measured, filtered and identified.
+    """Return how accurately an arm with elastic joints is identified from a simulated experiment.
+
+    The experiment is simulated, its positions are quantised and filtered, and the parameters are identified.
 
     Args:
         robot: robot with elastic joints.
