@@ -85,7 +85,11 @@ class TorqueBands:
         return np.searchsorted(np.array(CLASSES) * max(self.coulomb.slow_rad_s, 1e-3), np.abs(samples.dq))
 
     def table(self) -> TorqueDeviations:
-        """Return the table of model.yaml: root mean square torque deviations by speed class and axis [N m]."""
+        """Return the root mean square deviations of predicted torques by speed class and axis [N m], as in model.yaml.
+
+        They include the whole deviation, its part that lasts while a joint slides, and its part that changes with
+        speed.
+        """
         classes = self._class_of(self.samples)
         left = np.take_along_axis(self._left, classes, axis=0)
         own = self._own(self.model, self.samples)
@@ -135,7 +139,12 @@ class TorqueBands:
         return np.asarray(np.sqrt(self._own(model, samples) + left**2))
 
     def _own(self, model: ArmModel, samples: Samples) -> FloatArray:
-        """Return the variances of predicted torques due to the parameters' covariance, (N, n) [N^2 m^2]."""
+        """Return the variances of predicted torques due to the parameters' covariance, (N, n) [N^2 m^2].
+
+        Args:
+            model: model of the arm at the mount of the samples.
+            samples: samples of any motion of the arm.
+        """
         rows = self.estimate.regression
         if samples is not self.samples or model is not self.model:
             known = None if rows.joint_friction is None else rows.joint_friction.fit.known

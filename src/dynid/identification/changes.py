@@ -32,7 +32,7 @@ class Change:
 
     @property
     def difference(self) -> float:
-        """Difference of the values, after minus before."""
+        """Difference of the parameter's values, after minus before."""
         return self.after - self.before
 
 

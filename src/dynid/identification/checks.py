@@ -68,10 +68,10 @@ class Rule(Generic[Facts]):
     meaning: str = ""
 
     def check(self, facts: Facts, settings: IdentificationSettings | None, of: str = "") -> Check | None:
-        """Return the check of these facts; None if it does not apply.
+        """Return the result of this check for one set of measurements ("facts"); None if it does not apply.
 
         Args:
-            facts: the measurements to judge.
+            facts: the measurements to compare with the limit.
             settings: settings that hold the limit; None if the limit does not come from settings.
             of: name of what was measured, which is appended to the check's name; "" appends nothing.
         """
@@ -93,11 +93,11 @@ class Rule(Generic[Facts]):
 def judge(
     rules: Sequence[Rule[Facts]], facts: Iterable[Facts], settings: IdentificationSettings | None = None, of: str = ""
 ) -> Verdict:
-    """Return the checks of a table for each of the facts.
+    """Return the results of all checks of a table for each set of measurements.
 
     Args:
         rules: the table.
-        facts: measurements, each judged by every rule.
+        facts: sets of measurements, to each of which every check is applied.
         settings: settings that hold the limits; may be None if no rule of the table takes its limit from them.
         of: name of what was measured, which is appended to the names of the checks.
     """
@@ -177,7 +177,7 @@ class Fitted(NamedTuple):
 
     @property
     def other_source(self) -> str:
-        """Torque source that the settings do not use, "present" or "goal" current."""
+        """Current that the torques do not come from: "goal" if the settings use the present current, else "present"."""
         return str(next(one for one in get_args(TorqueSource) if one != self.settings.torque_source))
 
 

@@ -39,7 +39,7 @@ CLOSEST, CLOSEST_ESSENTIAL = "closest", "closest-essential"
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Result of one estimator.
+    """Result of one estimator of the comparison.
 
     Attributes:
         base: base parameters.
@@ -134,7 +134,10 @@ class Comparison:
 
     @cached_property
     def _gears(self) -> KnownGears | None:
-        """Friction law, fitted once for all estimators; None if the base parameters contain all friction."""
+        """Friction law with its linearisation point, fitted once for all estimators.
+
+        None means that the base parameters contain all friction.
+        """
         joint_friction = Regression.stack(self.model, self.fitted, self.settings.coulomb_friction).joint_friction
         return None if joint_friction is None else joint_friction.fit.known
 

@@ -112,10 +112,12 @@ def _rows(
 
 
 def _friction(dq: FloatArray, load: FloatArray) -> FloatArray:
-    """Return functions (M, n, f) [SI] of speed and gravity load [N m] that may be terms of friction.
+    """Return functions of speed and load, (M, n, f) [SI], each of which may be a term of the joints' friction.
 
-    The load is the gravity torque, not the whole torque: at a joint with a small load, the whole torque consists mostly
-    of friction and inertia.
+    Args:
+        dq: velocities, (M, n) [rad/s].
+        load: gravity torques, (M, n) [N m]. The whole torque is not used, because at a joint with a small load it
+            consists mostly of friction and inertia.
     """
     speed, side = np.abs(dq), np.sign(dq)
     plain = [np.ones_like(dq), dq, side, *(side * np.exp(-speed / v) for v in SPEEDS_RAD_S)]

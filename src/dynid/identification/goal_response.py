@@ -38,7 +38,7 @@ class GoalResponse:
 
     @property
     def sentence(self) -> str:
-        """Sentence with the delay and the gains."""
+        """Sentence with the delay of the goals and the servos' position gains."""
         gains = ", ".join(f"{one:.3g}" for one in self.gains[:, 0].tolist())
         return (
             f"goals act {1e3 * self.delay_s:.1f} ms (+-{1e3 * self.deviation_s:.1f}) after their stamps; the servos' "

@@ -46,14 +46,20 @@ class HeldOut:
     other_models: dict[str, tuple[Motion, ...]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as plain values: errors per recording and axis, then the checks."""
+        """Return the validation as plain values: the checks, errors per recording and axis, and the notes."""
         bags = {one.name: one.as_dict(self.joint_names) for one in self.motions}
         told = {"torques": list(self.torques), "notes": list(self.notes), "simulated": list(self.simulated)}
         return self.verdict.as_dict() | {"interval_s": self.interval_s, "bags": bags} | told
 
 
 def refuse_other_constants(name: str, constants: tuple[float, ...], expected: tuple[float, ...]) -> None:
-    """Raise DataError if a recording's torque constants (n,) [N m/A] differ from the model's."""
+    """Raise DataError if a recording's torque constants differ from the model's.
+
+    Args:
+        name: name of the recording, for the message.
+        constants: torque constants of the recording, (n,) [N m/A].
+        expected: torque constants of the model, (n,) [N m/A].
+    """
     if constants != expected:
         raise DataError(
             f"{name} was recorded with torque constants {constants} N m/A, the model identified with {expected}: its "

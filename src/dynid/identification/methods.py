@@ -175,7 +175,11 @@ def _loop_of(source: Recording) -> DriverRecording:
 
 
 def _bags(recordings: Several) -> list[Path]:
-    """Return the paths of a campaign's bags, which the campaign reads in its own processes."""
+    """Return the paths of the bags of a campaign, which reads them in its own processes.
+
+    Raises:
+        DataError: a recording that was already read contains no closed loop.
+    """
     listed: Sequence[Recorded] = [recordings] if isinstance(recordings, Recorded) else recordings
     bags = []
     for one in listed:

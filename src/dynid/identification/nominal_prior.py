@@ -24,7 +24,10 @@ SMALLEST = 1e-3  # standard deviation if all values of a kind are 0 [SI]
 
 
 def nominal_prior(robot: Robot, model: ArmModel) -> BaseParameters | None:
-    """Return the nominal base parameters with a covariance; None if the robot's folder has no nominal parameters."""
+    """Return the nominal base parameters of a robot, each with a standard deviation of about its own size.
+
+    The result is None if the robot's folder has no nominal parameters.
+    """
     if not (robot.folder / robot.file.simulation.standard_parameters).is_file():
         return None
     values = model.base_parameters(load_nominal(robot, model.mdh, model.regrouping.standard)).values

@@ -191,7 +191,7 @@ class Identification:
         return tuple(one for one in self.motions if one.kind == "cross-validated")
 
     def model_file(self) -> ModelFile:
-        """Return the result as the content of model.yaml."""
+        """Return the content of model.yaml for this result."""
         rows, known = parameter_rows(self.model, self.estimate.base), self.determined
         stages = (*self.stages, Stage("result", self.base, self.fit.rmse, self.fit.relative, self.audit.lambda_min))
         return ModelFile(
@@ -231,7 +231,10 @@ class Identification:
         )
 
     def _friction_block(self) -> FrictionBlock | None:
-        """Return the friction law with the choice of its structure; None if all friction is in the base parameters."""
+        """Return the friction law and the choice of its structure, as a part of model.yaml.
+
+        The result is None if all friction is in the base parameters.
+        """
         beside = self.estimate.regression.joint_friction
         if beside is None:
             return None
@@ -265,7 +268,7 @@ class Identification:
         return simulated_sentence(self.simulated)
 
     def as_model(self) -> Model:
-        """Return the result as a model that predicts torques."""
+        """Return this result as a `Model`, which predicts torques."""
         return Model(
             self.robot,
             self.base,
@@ -704,13 +707,16 @@ def _fitted_motions(portions: Sequence[Portion], estimate: Estimate, base: BaseP
 
 
 def undecided(robot: Robot) -> list[str]:
-    """Return a note if robot.yaml has undecided fields, because the result is based on their proposed values."""
+    """Return a note that names the undecided fields of robot.yaml; [] if there are none.
+
+    The result of an identification is then based on the proposed values of these fields.
+    """
     fields = ", ".join(robot.file.undecided)
     return [f"robot.yaml of '{robot.name}' leaves {fields} undecided; see 'dynid robot check'"] if fields else []
 
 
 def exported_urdf(result: Identification) -> str:
-    """Return the identified URDF, the same text as the file that `write_model` writes."""
+    """Return the identified URDF as text, equal to the file that `write_model` writes."""
     texts = simulator_texts(
         result.robot,
         result.model.mdh,
@@ -723,7 +729,12 @@ def exported_urdf(result: Identification) -> str:
 
 
 def write_model(folder: Path, result: Identification) -> None:
-    """Write model.yaml and the exported files into an existing folder."""
+    """Write model.yaml, the exported URDF and MJCF, and the estimate with its covariance if this is known.
+
+    Args:
+        folder: existing folder.
+        result: the identification.
+    """
     save_model(folder / "model.yaml", result.model_file())
     if belief := result.estimate.belief:
         belief.save(folder)

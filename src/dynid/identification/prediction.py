@@ -60,13 +60,13 @@ class Motion:
 
     @classmethod
     def of(cls, portion: Portion, predicted: FloatArray, before: FloatArray | None = None) -> "Motion":
-        """Return the motion of a portion, with its predicted torques (N, n) [N m].
+        """Return a motion with its predicted torques, from a portion of a recording.
 
         Args:
-            portion: samples of a recording.
+            portion: samples of a recording or of a part of it.
             predicted: torques predicted with the result, (N, n) [N m].
-            before: torques predicted with the parameters before the projection, (N, n) [N m]; None if they are not
-                known.
+            before: torques predicted with the parameters before the projection to physically consistent ones, (N, n) [N
+                m]; None if they are not known.
         """
         samples, moved = portion.samples, float("nan")
         if before is not None:
@@ -84,7 +84,7 @@ class Motion:
 
     @cached_property
     def errors(self) -> TorqueErrors:
-        """Torque errors of all axes together and per axis."""
+        """Torque errors of the motion, of all axes together and per axis."""
         return torque_errors(self.measured, self.predicted, self.dq)
 
     @property
@@ -173,7 +173,14 @@ def with_dynamics(motion: Motion, model: Model, portion: Portion, slow_rad_s: fl
 
 
 def relative_errors(errors: TorqueErrors, joints: tuple[str, ...]) -> dict[str, Any]:
-    """Return || tau - tau_hat || / || tau || over all joints and per joint, as plain values."""
+    """Return the relative errors || tau - tau_hat || / || tau || over all joints and per joint, as plain values.
+
+    They are given for all samples, and for samples in which the joint moves.
+
+    Args:
+        errors: torque errors.
+        joints: names of the joints, (n,).
+    """
     moving = [None if np.isnan(one) else one for one in errors.moving_per_axis.tolist()]
     return {
         "all": errors.relative,

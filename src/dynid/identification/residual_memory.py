@@ -1,7 +1,7 @@
 """Autocorrelation of torque residuals while a joint slides in one direction.
 
 Residuals have passed a low-pass. Noise is uncorrelated after half a period of the cut-off frequency. Friction that the
-law does not model remains correlated for longer, such as Stribeck friction, bristles or load-dependent friction.
+law does not model, such as Stribeck friction, bristles or load-dependent friction, remains correlated for longer.
 """
 
 from collections.abc import Iterator
@@ -70,14 +70,14 @@ def passing_shares(
 ) -> FloatArray:
     """Return the share of the residual's mean square that persists for `PASSING_PERIODS`, by speed class and axis.
 
-    The larger of two estimates counts. The first uses pairs of samples in the same speed class and direction, because
-    friction residuals change with speed. The second uses pairs across a reversal with both speeds in the classes of
-    `NEAR_REVERSAL`, because joints leave these classes within the lag. The residual of missing friction changes its
-    sign at a reversal. In contrast, a reversal that is detected too early or too late causes the same residual on both
-    sides.
+    This is the share of friction that the law does not model. The larger of two estimates counts. The first uses pairs
+    of samples in the same speed class and direction, because friction residuals change with speed. The second uses
+    pairs across a reversal with both speeds in the classes of `NEAR_REVERSAL`, because joints leave these classes
+    within the lag. The residual of missing friction changes its sign at a reversal. In contrast, a reversal that is
+    detected too early or too late causes the same residual on both sides.
 
-    A class with fewer than `FEWEST` pairs has the share of its group (`NEAR_REVERSAL`, or all faster classes). A group
-    with too few pairs has the share of all classes that slide.
+    A class with fewer than `FEWEST` pairs has the share of its group: the classes of `NEAR_REVERSAL`, or all faster
+    classes. A group with too few pairs has the share of all classes that slide.
 
     Args:
         time: times of the samples, (N,) [s], increasing within a recording.
@@ -89,7 +89,8 @@ def passing_shares(
         count: number of classes.
 
     Returns:
-        Shares, (count, n), from `LEAST_SHARE` to 1, or 0 for smaller ones, which are chance or low-passed noise.
+        Shares, (count, n), from `LEAST_SHARE` to 1; smaller ones are set to 0, because they may be chance or low-passed
+        noise.
     """
     own = classes == np.arange(count)[:, None, None]  # (classes, N, n)
     squares = (residual**2 * own).sum(axis=1) / np.maximum(own.sum(axis=1), 1)

@@ -37,7 +37,7 @@ class FilterSettings(Strict):
 
 
 class DataLimits(Strict):
-    """Requirements for a recording; each limit is a check in the data-quality verdict."""
+    """Requirements for a recording: limits of the data-quality checks, and thresholds with which these are computed."""
 
     missed_cycles_share: Share = 0.01
     longest_gap_s: Positive = 0.01  # samples around a longer gap are dropped

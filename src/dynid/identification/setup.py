@@ -94,18 +94,21 @@ class SetupEstimate:
 
     @property
     def differs(self) -> bool:
-        """Whether the estimate contradicts the given set-up."""
+        """Whether the estimate differs significantly from the given set-up."""
         nominal = 1.0 if self.kind == "torque scale" else 0.0
         return abs(self.value - nominal) > max(CORRECTION_Z * self.deviation, LEAST_CORRECTION[self.kind])
 
     @property
     def needs_correction(self) -> bool:
-        """Whether the arm or its description needs correction; a compensated delay does not."""
+        """Whether the arm or its description must be corrected.
+
+        A delay needs no correction, because it is compensated in the recordings.
+        """
         return self.differs and self.kind != "delay"
 
     @property
     def sentence(self) -> str:
-        """Sentence with the estimate and its standard deviation."""
+        """Sentence with the estimate of the set-up unknown, its standard deviation and the correction."""
         if self.kind == "delay":
             what = f"torques lag {1e3 * self.value:.1f} ms (+-{1e3 * self.deviation:.1f}) behind positions"
             return f"{what}: {self.correction if self.differs else 'not sure, so they are used as recorded'}"
@@ -145,7 +148,7 @@ class Setup:
         return Robot(robot.file.model_copy(update={"mounts_gravity_m_s2": mounts}), robot.folder)
 
     def read(self, source: Recording) -> Recording:
-        """Return a recording whose signals are corrected for the errors of this set-up."""
+        """Return a recording whose positions, torques and torque delay are corrected by this set-up."""
         constants = tuple((np.array(source.torque_constants) / self.scales).tolist()) if source.torque_constants else ()
         return replace(source, signals=_AsSetUp(self, source.signals), torque_constants=constants, driver=None)
 
@@ -386,7 +389,7 @@ def _joint(choice: Choice, robot: Robot) -> str:
 
 
 def _name(choice: Choice, robot: Robot) -> str:
-    """Return the name of an unknown in words."""
+    """Return the name of an unknown of the set-up, for messages."""
     if choice.kind == "gravity":
         return "the base's lean"
     if choice.kind == "delay":

@@ -27,7 +27,12 @@ GROWTH_LIMIT = 3.0  # delay at which the search stops, in multiples of the verdi
 
 @dataclass(frozen=True, eq=False)
 class DelayCompensated:
-    """Recordings with compensated torque delay, and the estimate from them."""
+    """Result of the compensation of a torque delay.
+
+    Attributes:
+        ready: recordings, in which a significant delay is compensated.
+        estimate: estimate from these recordings.
+    """
 
     ready: Prepared
     estimate: Estimate

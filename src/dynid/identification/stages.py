@@ -15,7 +15,7 @@ StageName = Literal["ols", "sdp", "clie", "final", "result"]
 
 
 def refuse_unknown_method(method: str) -> None:
-    """Raise UnknownNameError, which lists the choices, if the method does not exist."""
+    """Raise UnknownNameError if there is no identification method of this name; the message lists the methods."""
     if method not in METHODS:
         raise UnknownNameError("method", str(method), METHODS)
 
@@ -65,7 +65,7 @@ class Refined:
     Attributes:
         base: refined parameters with their covariance.
         stages: the stages before and after the refinement, "ols" first.
-        converged: whether a further step would have gained less than the tolerance.
+        converged: whether a further step promised less than the tolerance.
         how: how the refinement ended, in words.
     """
 
@@ -86,7 +86,7 @@ class CampaignFiles:
         runs: JSON text of every run by file name.
         processing: checks of the campaign as a whole.
         stored: folder of the finished runs, which are removed after they are written to the result's folder; None if
-            the folder no longer exists.
+            this folder is temporary.
     """
 
     provenance: Mapping[str, Any]

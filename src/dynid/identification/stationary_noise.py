@@ -60,7 +60,11 @@ class StationaryNoise:
         return cls(nnls(matrix[np.ix_(left, left)] / scale[:, None], seen[left] / scale)[0], kernels[left])
 
     def covariance(self, columns: FloatArray) -> FloatArray:
-        """Return the covariance (k, k) of C' e for columns C (N, k) and the noise e (N,)."""
+        """Return the covariance (k, k) of the vector C' e, for the noise e (N,) of the rows.
+
+        Args:
+            columns: matrix C, (N, k), any unit.
+        """
         kernel = self.variances @ self.kernels
         return np.asarray(columns.T @ matmul_toeplitz(kernel, columns))
 

@@ -1,7 +1,8 @@
 """First estimate of a torque delay: a scan over delays that are too long for a linearised step.
 
-For each candidate, torques recorded that much later are fitted with the arm's equations and Coulomb friction. The
-candidate with the smallest residual wins. The fit of the parameters then refines it and gives its standard deviation.
+For each candidate delay, the torques recorded later by this delay are fitted with the arm's equations and Coulomb
+friction. The candidate with the smallest residual wins. The fit of the parameters then refines the delay and gives its
+standard deviation.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Parameter groups that a motion does not determine: rotors, inertias and first moments that may be zero.
 
-A group of parameters phi_g with covariance C_g is determined if the estimate differs significantly from zero and from
-1.5 times itself, which holds if half of it is too large for chance:
+A group of parameters phi_g with covariance C_g is determined if the estimate differs significantly both from zero and
+from 1.5 times itself. This holds if half of the estimate is too large for chance:
 
     || 0.5 phi_g ||_C  =  0.5 (phi_g' C_g^-1 phi_g)^1/2  >=  (chi^2_k)^1/2
 
@@ -23,7 +23,10 @@ LEAST_VARIANCE = 1e-9  # least eigenvalue of a correlation matrix that is used
 
 
 def undetermined(estimate: BaseParameters) -> tuple[UndeterminedGroup, ...]:
-    """Return the groups that the estimate does not determine; () if its covariance is not known."""
+    """Return the parameter groups (rotor, inertia or first moments of a link) that the estimate does not determine.
+
+    The result is () if the estimate's covariance is not known.
+    """
     deviations = estimate.standard_deviations
     if estimate.covariance is None or deviations is None:
         return ()
@@ -45,7 +48,7 @@ def undetermined(estimate: BaseParameters) -> tuple[UndeterminedGroup, ...]:
 
 
 def undetermined_sentence(groups: tuple[UndeterminedGroup, ...]) -> str:
-    """Return a sentence that lists the undetermined groups; "" if all are determined."""
+    """Return a sentence that lists the undetermined parameter groups; "" if all are determined."""
     if not groups:
         return ""
     named = "; ".join(f"{one.what} ({', '.join(one.parameters)})" for one in groups)

@@ -116,7 +116,7 @@ class Campaign:
 
     @property
     def representative(self) -> RunRecord:
-        """Run that was chosen as representative."""
+        """Record of the run that was chosen to represent the arm."""
         return self.candidates[self.cloud.representative.index]
 
     def routing(self) -> dict[float, dict[str, int]]:

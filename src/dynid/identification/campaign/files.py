@@ -14,7 +14,7 @@ from dynid.identification.stages import CampaignFiles, Stage, StageName
 
 
 def identification_of(campaign: Campaign, stored: Path | None = None) -> Identification:
-    """Return the campaign's result, with its stages and with the additional files of the result's folder.
+    """Return the result of a campaign as an `Identification`, with its stages and the additional files of a campaign.
 
     Args:
         campaign: the campaign.

@@ -85,7 +85,7 @@ class HeldOutSet:
         return replace(self, **fields)
 
     def refuse_other_constants(self, expected: tuple[float, ...]) -> None:
-        """Raise DataError if a bag was recorded with other torque constants."""
+        """Raise DataError if a bag was recorded with other torque constants than expected, (n,) [N m/A]."""
         for one, constants in zip(self.portions, self.torque_constants, strict=True):
             refuse_other_constants(one.name, constants, expected)
 

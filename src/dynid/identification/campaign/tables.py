@@ -25,7 +25,7 @@ def csv_text(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
 
 
 def campaign_tables(campaign: Campaign) -> dict[str, str]:
-    """Return all tables as CSV text, by file name without suffix."""
+    """Return all tables of a campaign as CSV text, by file name without suffix."""
     tables = {
         "runs": runs_table(campaign.runs),
         "run_parameters": run_parameters_table(campaign.runs, campaign.result.base.names),

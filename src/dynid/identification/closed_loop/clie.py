@@ -125,7 +125,7 @@ class ClieResult:
 
     @property
     def converged(self) -> bool:
-        """Whether a further step promises less than the tolerance."""
+        """Whether the refinement ended because a further step promised less than the tolerance."""
         return self.reason == "converged"
 
 

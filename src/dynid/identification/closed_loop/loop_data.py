@@ -1,4 +1,4 @@
-"""Data of one closed-loop experiment: reference, measured torques and timing."""
+"""Data of one closed-loop experiment: reference, torques of the commands, and timing."""
 
 from dataclasses import dataclass, field
 

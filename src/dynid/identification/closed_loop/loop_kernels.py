@@ -38,7 +38,14 @@ def accelerate(forward: int, q: Any, dq: Any, tau: Any, phi: Any, ddq: Any, pivo
 
 
 def moved(start: Any, step: float, slope: Any, end: Any) -> None:
-    """Compute end = start + step slope, (n, LANES) each, any unit."""
+    """Compute end = start + step * slope.
+
+    Args:
+        start: values at the start, (n, LANES), any unit.
+        step: length of the step.
+        slope: change per unit of the step, (n, LANES).
+        end: result, (n, LANES).
+    """
     for i in range(AXES):
         for lane in range(LANES):
             end[i, lane] = start[i, lane] + step * slope[i, lane]

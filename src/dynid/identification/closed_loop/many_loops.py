@@ -66,7 +66,10 @@ class ManyLoops:
         self._scale = np.ones(self.model.axes) if sigma is None else float(np.median(sigma)) / np.asarray(sigma)
 
     def simulate(self, phi: FloatArray | BaseParameters) -> LoopSimulation:
-        """Return the motions of all loops for phi (p,) [SI], or that of the first loop that fails."""
+        """Return the simulated motions of all loops with base parameters phi (p,) [SI].
+
+        If the simulation of a loop fails, the result is only that of the first loop that fails.
+        """
         found = []
         for loop in self.loops:
             found.append(loop.simulate(phi))

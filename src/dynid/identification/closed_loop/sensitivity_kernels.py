@@ -63,7 +63,7 @@ def factorise(E: Any) -> None:
 
 
 def eliminate(factor: float, other: Any, row: Any) -> None:
-    """Compute row -= factor other, (COLUMNS,) each, any unit."""
+    """Subtract a multiple of one row from another one: row -= factor * other, (COLUMNS,) each, any unit."""
     for c in range(COLUMNS):
         row[c] -= factor * other[c]
 
@@ -127,7 +127,12 @@ def settled(K: Any, E: Any, law: Any, y: Any, x: Any) -> None:
 
 
 def pack(varied: Any, packed: Any) -> None:
-    """Copy (n, COLUMNS) values, any unit, to (n p,), without the columns that only pad the last SIMD vector."""
+    """Copy the values of the p parameters from an array whose rows are padded to whole SIMD vectors.
+
+    Args:
+        varied: padded values, (n, COLUMNS), any unit.
+        packed: result, (n p,).
+    """
     for i in range(AXES):
         for c in range(PARAMETERS):
             packed[i * PARAMETERS + c] = varied[i, c]

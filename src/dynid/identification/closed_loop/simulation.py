@@ -196,7 +196,11 @@ class ClosedLoop:
         return len(self.data.q_ref)
 
     def _sampling(self, stride: int) -> Sampling:
-        """Return the weights that compute the samples from every stride-th cycle."""
+        """Return the weights with which samples are computed from the values at every stride-th control cycle.
+
+        Args:
+            stride: number of control cycles from one value to the next.
+        """
         if stride not in self._samplings:
             data, nodes = self.data, (self.cycles - 1) // stride + 1
             response = data.response if stride == 1 else shortened(data.response, JACOBIAN_RESPONSE_TOLERANCE)
@@ -218,7 +222,7 @@ class ClosedLoop:
         return np.stack([self.data.q_ref[rows], moving], axis=1)
 
     def simulate(self, phi: FloatArray | BaseParameters) -> LoopSimulation:
-        """Return the motion of this loop with base parameters phi (p,) [SI]."""
+        """Return the simulated motion of this closed loop with base parameters phi (p,) [SI]."""
         values = _values(self.model, phi)
         while True:
             simulation = self._simulate(values, self._warm_up)

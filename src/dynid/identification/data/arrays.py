@@ -150,7 +150,7 @@ def _quantity(unit: UnitText, columns: list[int]) -> Quantity | None:
 
 
 def _per_second(position: Quantity) -> Quantity:
-    """Return the velocity quantity that belongs to a position quantity."""
+    """Return the description of a velocity whose unit is the unit of a position per second."""
     units = position.unit
     return position.model_copy(
         update={"unit": f"{units}/s" if isinstance(units, str) else tuple(f"{unit}/s" for unit in units)}
@@ -174,7 +174,13 @@ def _columns(name: str, key: str, values: ArrayLike, count: int, columns: list[i
 
 
 def _numbers(name: str, key: str, values: ArrayLike) -> FloatArray:
-    """Return a copy of an array of any shape; raise DataError if it does not contain numbers."""
+    """Return a copy of an array of any shape; raise DataError if it does not contain numbers.
+
+    Args:
+        name: name of the recording, for the message.
+        key: name of the array, for the message.
+        values: the given array.
+    """
     try:
         return np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -28,15 +28,19 @@ GAP_PERIODS = 2.5  # longest pause, in row periods, that a spline bridges: acros
 
 
 def averaging_grid(interval_s: float) -> int:
-    """Return the number of steps of the fine grid per sampling interval."""
+    """Return the number of steps of the fine grid per sampling interval, for samples that are averages.
+
+    Args:
+        interval_s: sampling interval [s].
+    """
     return max(FEWEST_STEPS, math.ceil(interval_s / GRID_S - 1e-9))
 
 
 def averaged_samples(signals: Signals, settings: IdentificationSettings, interval: float, axis: TimeAxis) -> Samples:
-    """Return the samples of a recording, or of a block of it, as averages under test functions.
+    """Return the samples of a recording, or of a part of its time, as averages under test functions.
 
     Args:
-        signals: raw signals; their window limits the block.
+        signals: raw signals; their window limits the part.
         settings: settings of the identification.
         interval: time between the centres of neighbouring test functions [s].
         axis: time axis of the whole recording.

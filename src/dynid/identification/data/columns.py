@@ -93,7 +93,11 @@ class Columns:
         return figure
 
     def _columns(self) -> tuple[FloatArray, FloatArray, FloatArray | None, FloatArray]:
-        """Return time (N,), positions (N, n), velocities (N, n) or None, and torques (N, n), in SI units."""
+        """Return time (N,), positions (N, n), velocities (N, n) or None, and torques (N, n), in SI units.
+
+        Raises:
+            DataError: the signals were released from memory.
+        """
         if (bag := self.driver) is not None:
             return bag.time, bag.q, bag.dq, bag.tau_present
         if (rows := self.rows) is None:

@@ -38,7 +38,11 @@ class Releasable(Recorded, Protocol):
         ...
 
     def out_of_memory(self: "Kept", read: "Callable[[], Kept]") -> "Kept":
-        """Return this recording without its signals; `read` reads them again on each use."""
+        """Return this recording without its signals in memory.
+
+        Args:
+            read: function that reads the recording again on each use.
+        """
         ...
 
 

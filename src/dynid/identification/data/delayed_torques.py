@@ -1,4 +1,4 @@
-"""Samples with delayed torques, to find an unknown delay between positions and torques."""
+"""Samples with torques shifted in time, to find an unknown delay between positions and torques."""
 
 from dataclasses import replace
 from typing import Any

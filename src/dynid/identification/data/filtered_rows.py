@@ -79,7 +79,11 @@ class LowPass:
         self.sections = butterworth_sections(settings.order, self.cutoff_hz, 1.0 / grid_s)
 
     def apply(self, signal: FloatArray) -> FloatArray:
-        """Return the filtered signal (N, n), any unit, for a signal (N, n) on the fine grid."""
+        """Return a signal on the fine grid after the filter, (N, n), any unit.
+
+        Args:
+            signal: the signal, (N, n), any unit.
+        """
         return filtered_both_ways(self.sections, signal)
 
 
@@ -101,16 +105,16 @@ def central_differences(q: FloatArray, step: float) -> tuple[FloatArray, FloatAr
 
 
 def filtered_samples(signals: Signals, settings: IdentificationSettings, interval: float, axis: TimeAxis) -> Samples:
-    """Return the filtered samples of a recording, or of a block of it.
+    """Return the filtered samples of a recording, or of a part of its time.
 
     Args:
-        signals: raw signals; their window limits the block.
+        signals: raw signals; their window limits the part.
         settings: settings of the identification.
         interval: target sampling interval [s].
         axis: time axis of the whole recording.
 
     Raises:
-        DataError: the block lies within a gap, is too short, has too few samples, or is too slow for the filter.
+        DataError: the part lies within a gap, is too short, has too few samples, or is too slow for the filter.
     """
     if not min(len(signals.time), len(signals.torque_time)):
         raise DataError(f"no data near the block {signals.window} [s]: it lies within a gap; record without gaps")
@@ -215,7 +219,13 @@ def _torques(
 
 
 def _on_grid(torques: Torques, fine: FloatArray, cutoff_hz: float) -> FloatArray:
-    """Return the torques at the instants `fine` (K,) [s], accurate up to a cut-off, (K, n) [N m]."""
+    """Return recorded torques interpolated at given instants, (K, n) [N m], accurate up to a cut-off frequency.
+
+    Args:
+        torques: recorded torques.
+        fine: the instants, (K,) [s].
+        cutoff_hz: the cut-off frequency [Hz].
+    """
     time, tau = held_over_gaps(torques.time, torques.tau, torques.source)
     return band_interpolated(fine, time + torques.delay_s, tau, cutoff_hz)
 

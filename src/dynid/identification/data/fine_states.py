@@ -105,7 +105,13 @@ class FineStates:
         return self.low_pass(self.wide_pass(values))
 
     def wide_pass(self, values: FloatArray) -> FloatArray:
-        """Return values (M, k) after the states' filter, (M, k); unchanged if the states were not filtered."""
+        """Return values on the grid after the states' filter, (M, k), any unit.
+
+        They are unchanged if the states were not filtered.
+
+        Args:
+            values: values on the grid, (M, k).
+        """
         return values if self.wide is None else filtered_both_ways(self.wide, values)
 
     def low_passed(self, function: Function) -> FloatArray:

@@ -38,7 +38,9 @@ GAP = 0.25  # shortest gap, in periods of the cut-off: linear interpolation acro
 def interpolated_at_stamps(
     time: FloatArray, q: FloatArray, tau: FloatArray, dq: FloatArray | None
 ) -> tuple[FloatArray, FloatArray, FloatArray | None, str]:
-    """Return positions, torques and velocities (N, n) interpolated to the instants of their timestamps (N,) [s].
+    """Return positions, torques and velocities (N, n) interpolated to the instants of their timestamps.
+
+    A logger may read a row at another time than its timestamp.
 
     Args:
         time: timestamps, (N,) [s], increasing.

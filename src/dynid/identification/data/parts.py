@@ -30,7 +30,7 @@ class Span(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Description of the span in words."""
+        """Description of the span in words, such as " from 2 s until 10 s"; "" for whole recordings."""
         begin = "" if self.begin_s is None else f" from {self.begin_s:g} s"
         return begin + ("" if self.end_s is None else f" until {self.end_s:g} s")
 

@@ -172,7 +172,7 @@ class _Blocks:
 
     @property
     def duration_s(self) -> float:
-        """Duration of the motion [s]."""
+        """Duration of the recorded motion [s]."""
         return self.end - self.begin
 
     def whole(self, signals: Signals) -> Samples:
@@ -270,7 +270,13 @@ def filter_reach_s(settings: IdentificationSettings) -> float:
 
 
 def _cut(signals: Signals, window: tuple[float, float], reach: float) -> Signals:
-    """Return the signals of a window [s], extended by `reach` [s] on both sides for the filters."""
+    """Return the part of signals that the filters need for a window of time.
+
+    Args:
+        signals: signals of a recording.
+        window: start and end of the window [s].
+        reach: time before and after the window that is included [s].
+    """
     near = [np.searchsorted(time, window + reach * np.array([-1, 1])) for time in (signals.time, signals.torque_time)]
     own, torques = (slice(int(first), int(last)) for first, last in near)
     other = signals.other
@@ -339,9 +345,18 @@ def _as_one(
 def preprocess_recording(
     recording: DriverRecording, robot: Robot, settings: IdentificationSettings, *, interval_s: float | None = None
 ) -> Samples:
-    """Return filtered samples of a recording, even if the settings choose averaged rows; see `preprocess`.
+    """Return filtered samples of a driver recording, even if the settings choose averaged rows.
 
-    Filtered rows are required if a simulated closed loop has to pass the same low-pass.
+    Filtered samples are required if a simulated closed loop has to pass the same low-pass.
+
+    Args:
+        recording: recording of dynid's driver.
+        robot: the robot that was recorded.
+        settings: settings of the identification.
+        interval_s: target sampling interval [s]; None is the settings' own.
+
+    Raises:
+        DataError: as for `preprocess`.
     """
     settings = settings.model_copy(update={"rows": "filtered"})
     return preprocess(signals_of(recording, robot, settings), settings, interval_s)

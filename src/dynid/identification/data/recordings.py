@@ -112,7 +112,7 @@ class Recording(Columns):
         return replace(self, signals=SignalsOnDisk(read, self.sha256), driver=None, rows=None)
 
     def in_memory(self, settings: IdentificationSettings) -> "Recording":
-        """Return this recording with the signals for these settings in memory."""
+        """Return this recording with its signals in memory; if necessary, they are read for these settings."""
         return self if self.row_count else replace(self, signals=SignalsInMemory(self.signals(settings)))
 
     @property

@@ -22,7 +22,11 @@ CLOSEST = 0.3  # smallest distance of spline samples, in periods: closer ones wo
 
 
 def finest_step_s(cutoff_hz: float) -> float:
-    """Return the largest grid step [s] at which five-point differences are accurate up to a cut-off frequency [Hz]."""
+    """Return the largest grid step [s] with which five-point differences are accurate up to a cut-off.
+
+    Args:
+        cutoff_hz: cut-off frequency [Hz].
+    """
     return GRID_RAD / (2.0 * np.pi * cutoff_hz)
 
 

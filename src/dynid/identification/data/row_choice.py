@@ -49,7 +49,7 @@ class RowChoice(NamedTuple):
 
 
 def row_choice(axis: TimeAxis, settings: IdentificationSettings, interval_s: float) -> RowChoice:
-    """Return the kind of rows for a recording, filtered or averaged, with their interval and the reason.
+    """Return the choice between filtered and averaged rows for a recording, with the sampling interval and the reason.
 
     Args:
         axis: time axis of the recording.

@@ -33,7 +33,12 @@ def join(parts: Sequence[Samples]) -> Samples:
 
 
 def part(samples: Samples, which: NDArray[np.bool_]) -> Samples:
-    """Return the samples that the mask `which` (N,) selects."""
+    """Return the samples that a mask selects.
+
+    Args:
+        samples: N samples.
+        which: mask of the selected samples, (N,).
+    """
     kept = {name: getattr(samples, name)[which] for name in ARRAYS}
     other = None if samples.other_tau is None else samples.other_tau[which]
     return replace(samples, **kept, fine=chosen(samples.fine, which), other_tau=other)

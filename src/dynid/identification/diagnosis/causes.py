@@ -32,7 +32,13 @@ class _Cause(NamedTuple):
 
 
 def cause_of(model: ArmModel, samples: Samples, regression: Regression) -> str:
-    """Return a sentence about the cause that explains most of a fit's residual; "" if none explains enough."""
+    """Return a sentence about the possible cause that explains most of a fit's residual; "" if none explains enough.
+
+    Args:
+        model: the arm.
+        samples: the fitted samples.
+        regression: regression of the samples.
+    """
     own, weights, y = weighted_residual(samples, regression)
     n, few = regression.axes, slice(0, len(samples), 1 + len(samples) // MOST_SAMPLES)
     own, weights, y = (one.reshape(-1, n, *one.shape[1:])[few] for one in (own, weights, y))

@@ -107,7 +107,10 @@ class Diagnosis:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Sentences about the reported suspicions, including the strongest, which makes the check fail."""
+        """Sentences about at most `MOST_NAMED` reported suspicions.
+
+        The strongest suspicion is always included, because it makes the check fail.
+        """
         named = list(self.suspicions[:MOST_NAMED])
         strongest = max(self.suspicions, key=lambda one: one.strength, default=None)
         if strongest is not None and strongest not in named:
@@ -278,7 +281,7 @@ def _of_losses(losses: OtherLosses, limits: SuspicionLimits) -> Suspicion:
 
 
 def _limit(kind: str, limits: SuspicionLimits) -> float:
-    """Return the limit of a kind of unknown, in its own unit."""
+    """Return the limit beyond which an unknown of this kind is suspected to be a fault, in the unit of the unknown."""
     return {
         "torque scale": limits.torque_scale,
         "position zero": limits.position_zero_rad,

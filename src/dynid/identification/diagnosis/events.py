@@ -28,7 +28,7 @@ class Event(NamedTuple):
     joint: str
 
     def sentence(self) -> str:
-        """Return a sentence about the event."""
+        """Return a sentence with the event's time, its share of the squared torque error, and its main joint."""
         return (
             f"{100 * self.share:.0f} % of the squared torque error lie between {self.begin:.2f} s and {self.end:.2f} "
             f"s, most of it at {self.joint}: see what happened there"

@@ -419,7 +419,12 @@ def doubt_of_delays(samples: Samples, regression: Regression) -> FloatArray:
 
 
 def _rate(samples: Samples, torque: FloatArray) -> FloatArray:
-    """Return the time derivatives of torques (N, n) [N m/s], for each recording separately."""
+    """Return the time derivatives of torques, (N, n) [N m/s], for each recording separately.
+
+    Args:
+        samples: samples with their times.
+        torque: torques of these samples, (N, n) [N m].
+    """
     starts = np.flatnonzero(np.diff(samples.time) <= 0.0) + 1
     parts = np.split(torque, starts), np.split(samples.time, starts)
     return np.concatenate([np.gradient(one, time, axis=0) for one, time in zip(*parts, strict=True)])

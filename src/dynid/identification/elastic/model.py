@@ -57,7 +57,7 @@ class ElasticStates:
 
     @property
     def arrays(self) -> Sequence[FloatArray]:
-        """All six arrays in order, (N, n) each."""
+        """Arrays q, dq, ddq, theta, dtheta and ddtheta in this order, (N, n) each."""
         return self.q, self.dq, self.ddq, self.theta, self.dtheta, self.ddtheta
 
 
