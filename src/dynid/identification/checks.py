@@ -189,11 +189,11 @@ class OneRegression(NamedTuple):
 
 
 def time_at_speed(one: OneRegression) -> Measured:
-    """Return the shortest time [s] for which an axis moves faster than the settings' limit, and the name of this axis.
+    """Return the shortest time [s] for which an axis moves at speed, and the name of this axis.
 
-    The result is None if Coulomb friction is not estimated. A joint that hardly leaves standstill does not show its
-    friction. The condition number of the regressor does not reveal this, because the regressor has no column of Coulomb
-    friction.
+    An axis moves at speed if it is faster than the settings' slow and transition velocities. The result is None if
+    Coulomb friction is not estimated. A joint that hardly leaves standstill does not show its friction. The condition
+    number of the regressor does not reveal this, because the regressor has no column of Coulomb friction.
     """
     if one.regression.moving is None or not one.regression.has_coulomb_friction:
         return None

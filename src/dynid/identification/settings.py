@@ -122,7 +122,7 @@ class CoulombSettings(Strict):
     """Treatment of friction that the base parameters do not contain; see `dynid.model.friction`.
 
     treatment: "estimated" together with the base parameters, or "ignored" as in arXiv:2605.15949.
-    structure: structure of friction: "auto" selects it from the data; else a rung of `gear_ladder.LADDER`.
+    structure: structure of friction: "auto" selects it from the data; else a name in `gear_ladder.LADDER`.
     sliding_share: share of sliding states in a low-passed row below which the row gets a lower weight.
     transition_rad_s: transition velocity v of tanh(dq / v) [rad/s].
     slow_rad_s: speed below which a joint may stick and its torque gets a lower weight [rad/s].

@@ -94,7 +94,7 @@ def _estimate_of(found: FoundDelay) -> SetupEstimate:
 
 
 def _with_delay(ready: Prepared, delay_s: float) -> Setup:
-    """Return the given set-up of the prepared recordings' robot, with a torque delay [s]."""
+    """Return the set-up that robot.yaml states for the recordings' mount, completed with a torque delay [s]."""
     return replace(Setup.given(ready.robot, ready.sources[0].mount), delay_s=delay_s)
 
 

@@ -1,6 +1,6 @@
-"""Positive-definiteness cuts: linear conditions on the base parameters phi that keep the inertia matrix M definite.
+"""Positive-definiteness cuts: linear conditions on the base parameters phi that keep M(q; phi) positive definite.
 
-Each pose q and vector v gives the condition v' M(q; phi) v >= eps, which is linear in phi.
+M is the inertia matrix. Each pose q and vector v gives the condition v' M(q; phi) v >= eps, which is linear in phi.
 """
 
 import clarabel

@@ -66,7 +66,9 @@ class CutSet(Cuts):
         return self.add(poses[worst[margin[worst] <= 0.0]], phi)
 
     def audit(self, base: BaseParameters) -> AuditResult | None:
-        """Search poses of the domain at which M is smaller than eps I, and add linear conditions that exclude them.
+        """Search poses of the domain at which M is smaller than eps I.
+
+        Linear conditions on phi are added that forbid this at the poses found.
 
         Args:
             base: base parameters.

@@ -22,7 +22,7 @@ def loop_weights(dq: FloatArray, settings: CoulombSettings, step_s: float) -> Fl
 
     Sticking changes the position, which affects the commands for as long as the memory of the loop, and the zero-phase
     filter spreads this effect to both sides. So the low weight begins `settings.loop_memory_s` before every standstill
-    and ends at the same time after it.
+    and ends `settings.loop_memory_s` after it.
 
     Args:
         dq: velocities, (K, n) [rad/s].

@@ -317,7 +317,7 @@ def _covered(signals: Signals) -> tuple[float, float]:
 def _clear_of_gaps(
     time: FloatArray, axis: TimeAxis, settings: IdentificationSettings, margin: float
 ) -> NDArray[np.bool_]:
-    """Return a mask (N,) of the instants that the filter keeps free of any effect of a long gap.
+    """Return a mask (N,) of the instants whose filtered values are not affected by a long gap.
 
     Args:
         time: instants, (N,) [s].

@@ -115,7 +115,7 @@ class FineStates:
         return values if self.wide is None else filtered_both_ways(self.wide, values)
 
     def low_passed(self, function: Function) -> FloatArray:
-        """Return a function of q, dq and ddq after the torques' low-pass, at the samples, (N, ...).
+        """Return the values of a function of q, dq and ddq after the torques' low-pass, at the samples, (N, ...).
 
         Args:
             function: maps q, dq and ddq, (M, n) each in SI units, to values (M, ...).

@@ -152,7 +152,9 @@ def is_bag(path: Path) -> bool:
 
 
 def _logs_of(place: Place, robot: Robot, mappings: Mappings) -> Iterator[FoundLog]:
-    """Yield the logs of one found recording; only bags are read for this.
+    """Yield the logs (motions of one arm) of one found recording.
+
+    A bag is read for this, to find its arms. The content of other recordings is read later.
 
     Args:
         place: path and kind of the recording.

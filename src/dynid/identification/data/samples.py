@@ -91,7 +91,7 @@ class Samples:
         return len(self.time)
 
     def low_passed(self, function: Function) -> FloatArray:
-        """Return a function of the states after the low-pass that the torques have passed, (N, ...).
+        """Return the values of a function of the states after the low-pass that the torques have passed, (N, ...).
 
         Args:
             function: maps q, dq and ddq, (M, n) each in SI units, to values (M, ...).

@@ -169,7 +169,9 @@ def diagnose(
 def _weighed(
     one: Unknown, trials: Trials, limits: SuspicionLimits, joints: Sequence[str], doubt: FloatArray
 ) -> Suspicion:
-    """Return the suspicion for an estimated unknown, with the strength from its deviation or from a trial fit.
+    """Return the suspected fault that an estimated unknown implies.
+
+    Its strength is the larger of two: from the estimate and its standard deviation, and from a trial fit.
 
     Args:
         one: the estimated unknown.
@@ -301,7 +303,7 @@ def _ms(seconds: float) -> str:
 
 
 def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str], doubt: FloatArray) -> Suspicion:
-    """Return the suspicion for an estimated unknown.
+    """Return the suspected fault that an estimated unknown implies, with the strength from its standard deviation.
 
     Args:
         one: the estimated unknown.
@@ -339,9 +341,9 @@ def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str], do
 
 
 def suspicion_of(one: Interpretation, limits: SuspicionLimits, joints: Sequence[str]) -> Suspicion:
-    """Return the suspicion for an alternative interpretation of the data.
+    """Return the suspected fault that an alternative interpretation of the data implies.
 
-    Its strength is the smaller of gain and significance, each divided by its limit.
+    Its strength is the smaller of the interpretation's gain and significance, each divided by its limit.
 
     Args:
         one: the interpretation, compared with the data as recorded.
