@@ -1,1 +1,1 @@
-"""Simulated arm: MuJoCo plant and servo bus."""
+"""Simulated arm: its physics in MuJoCo (the plant) and its emulated servo bus."""

@@ -1,4 +1,4 @@
-"""Latency model of a USB serial adapter: the times at which bytes from the wire reach the client.
+"""Latency model of a USB serial adapter: the times at which bytes from the servo line reach the host's program.
 
 An FTDI chip, as in ROBOTIS's U2D2, buffers received bytes until the host's next USB frame after its latency timer, or
 until a packet is full (FTDI AN232B-04). Frames begin every millisecond. Bytes from the host are on the wire at once:
@@ -14,7 +14,9 @@ AdapterName = Literal["u2d2", "uart"]
 
 
 class UsbAdapter:
-    """Receiving side of an adapter; it has no clock of its own.
+    """Receiving side of a USB serial adapter: it buffers bytes from the servo line and hands them to the host.
+
+    It has no clock of its own; all times are arguments, in nanoseconds on one common clock.
 
     Args:
         latency_ms: latency timer, whole milliseconds from 1 to 255.
@@ -31,7 +33,13 @@ class UsbAdapter:
         self._kept: deque[tuple[int, int]] = deque()  # pairs of end time on the wire [ns] and byte, in order
 
     def receive(self, data: bytes, begin_ns: int, byte_ns: float) -> int:
-        """Receive bytes from the wire from `begin_ns` on, one per `byte_ns`; return the time of the last byte [ns]."""
+        """Receive bytes from the wire; return the time at which the last byte has arrived [ns].
+
+        Args:
+            data: the bytes.
+            begin_ns: time at which the first byte begins on the wire [ns].
+            byte_ns: duration of one byte on the wire [ns].
+        """
         for k, byte in enumerate(data, 1):
             self._kept.append((begin_ns + round(k * byte_ns), byte))
         return begin_ns + round(len(data) * byte_ns)
@@ -49,7 +57,7 @@ class UsbAdapter:
         return min(due, -(-full // FRAME_NS) * FRAME_NS)
 
     def hand_over(self, now_ns: int) -> bytes:
-        """Return the bytes that reached the host since the last call, up to `now_ns`, in the order of the wire."""
+        """Return the bytes that reach the host between the last call and `now_ns` [ns], in the order of the wire."""
         out = bytearray()
         while (due := self.due_ns) is not None and due <= now_ns:
             arrived = sum(end <= due for end, _ in self._kept)
@@ -65,5 +73,8 @@ class UsbAdapter:
 
 
 def adapter_of(name: AdapterName, latency_ms: int = 1) -> UsbAdapter | None:
-    """Return the adapter of a name; None for a UART of the host, which delivers bytes immediately."""
+    """Return the latency model of an adapter by name; None for "uart", a port that delivers bytes immediately.
+
+    `latency_ms` is the latency timer of a "u2d2" [ms].
+    """
     return None if name == "uart" else UsbAdapter(latency_ms)

@@ -39,33 +39,34 @@ def serve(
     ready: Callable[[], None] = lambda: None,
     port_file: Path | None = None,
 ) -> None:
-    """Serve a bus as this process' only work, until SIGTERM, SIGINT or the parent's end.
+    """Serve an emulated servo bus as this process' only work, until SIGTERM, SIGINT or the parent's end.
 
-    With a link, SIGUSR1 pulls the cable and SIGUSR2 plugs it in again. With a body for the hand
-    instead, SIGUSR1 makes the arm take it and SIGUSR2 put it down.
+    With a link, SIGUSR1 pulls the cable and SIGUSR2 plugs it in again. With a body, SIGUSR1 makes the arm take the
+    body into its hand, and SIGUSR2 makes the arm put it down.
 
-    Two lines are printed for people: the port's path when it is served, and at the end a JSON object with
-    `ServoChain.summary`, which proves that currents are zero. Programs read the port from `port_file`, since libraries
-    may print, too.
+    Two lines are printed for people: the port's path when clients may connect, and at the end a JSON object. The object
+    contains `ServoChain.summary`, which shows whether the currents are zero. Programs read the port from `port_file`,
+    since libraries may also print lines.
 
     Args:
         robot: robot with IDs and models of the servos.
-        plant: the arm behind the servos.
-        clock: new file for the paused clock, which stops while the driver is late; removed at the end.
+        plant: the simulated arm that the servos move.
+        clock: new file of a shared clock that stops while the driver is late (`ClockPage`); removed at the end.
         link: symbolic link to the port.
         ignore_interrupt: ignore SIGINT of the terminal, so that a driver can still command the servos while it shuts
             down; the bus then ends by SIGTERM or with its parent, once its driver is silent.
         baudrate: baud rate of the servos [bit/s].
-        wire_time: reply no sooner than the wire would allow.
-        lock_step: advance time by one control cycle with each sync write of goal currents.
+        wire_time: whether replies take the time of their bytes on the wire.
+        lock_step: whether each sync write of goal currents advances time by one control cycle, instead of the clock.
         faults: injected faults.
         adapter: USB adapter between servos and host.
         body: payload that the arm may take into its hand.
-        ready: called just before the port is announced.
+        ready: function that is called just before the port is announced.
         port_file: new file for the port's path, complete as soon as it exists; removed at the end.
 
     Raises:
-        OutputExistsError: `port_file` exists, or as for `EmulatedServoBus`.
+        OutputExistsError: `port_file`, `clock` or `link` exists.
+        ConfigurationError: baud rate or faults do not fit the servos, see `EmulatedServoBus`.
         OutputWriteError: `port_file` cannot be written.
     """
     end_with_parent(expected_parent() or os.getppid())
@@ -99,7 +100,7 @@ def serve(
 
 
 def _announce(port: str, port_file: Path | None, ready: Callable[[], None]) -> list[Path]:
-    """Announce a port, to programs first, then to people; return the file that was written."""
+    """Call `ready`, write the port's path into `port_file`, then print it; return the files that were written."""
     ready()
     files = [] if port_file is None else [port_file]
     for file in files:
@@ -123,7 +124,7 @@ def _summary(bus: EmulatedServoBus, page: ClockPage | None) -> dict[str, object]
 
 @contextlib.contextmanager
 def traced(plant: ArmPlant, path: Path | None) -> Iterator[Plant]:
-    """Yield the arm; if a path is given, write the record of its motion there when the block ends.
+    """Yield the simulated arm; if a path is given, write the record of its true motion there when the block ends.
 
     Raises:
         OutputExistsError: the file exists.
@@ -140,7 +141,7 @@ def traced(plant: ArmPlant, path: Path | None) -> Iterator[Plant]:
 
 
 def main() -> None:
-    """Run `dynid simulated-arm` with the same options, under the name that launch files start."""
+    """Run the command `dynid simulated-arm` with this process' arguments; launch files start this module."""
     sys.argv[1:1] = ["simulated-arm"]
     runpy.run_module("dynid", run_name="__main__")
 

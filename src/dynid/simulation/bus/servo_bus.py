@@ -35,7 +35,7 @@ IDLE_POLL_S = 0.010
 STALE_FRAGMENT_S = 0.010
 # Silence after which a driver counts as gone, without and with torque [s]; with torque on, the host may only be busy.
 SILENCE_S, SILENCE_WITH_TORQUE_S = 0.3, 3.0
-# Maximum time simulated after a pause of this process [s]; the arm stands still in the rest, when nothing controls it.
+# Maximum time simulated after a pause of this process [s]; the remainder is skipped, since no driver controls the arm.
 LONGEST_CATCH_UP_S = 0.02
 SLEEP_OVERSHOOT_S = 0.00006  # margin for sleeps that end late; the rest of the time is a busy wait [s]
 
@@ -47,30 +47,31 @@ LineFault = Callable[[list[bytes]], Iterable[bytes | float]]
 
 
 class EmulatedServoBus:
-    """Servo bus behind a pseudo-terminal.
+    """Emulated servo bus behind a pseudo-terminal, which a driver opens like a serial port.
 
     Args:
         robot: robot with IDs, models and baud rate.
-        plant: the arm behind the servos.
+        plant: the simulated arm that the servos move.
         baudrate: baud rate of the servos [bit/s]; None is the robot's. A client at another rate gets no answer.
-        wire_time: reply no sooner than the wire would allow.
-        lock_step: advance time by one control cycle with each sync write of goal currents, and not otherwise;
-            without it, time is the wall clock, or `clock`.
+        wire_time: whether replies take the time of their bytes on the wire.
+        lock_step: whether only sync writes of goal currents advance time, by one control cycle each. Otherwise time is
+            that of `clock`, or the wall clock.
         clock: a clock that pauses while the driver is late.
-        link: a symbolic link to the port, made now and removed by `close`.
+        link: a symbolic link to the port, created now and removed by `close`.
         faults: injected faults with their times.
-        adapter: delivers the replies; None is a direct line. With `clock`, the adapter's latency counts as arm time.
+        adapter: adapter that delivers the replies; None is a direct line. With `clock`, the adapter's latency counts as
+            simulated time.
 
     Attributes:
         chain: the servos and the plant.
-        faults: injector of the script.
-        line_fault: called with the frames of every reply, for fault injection; None leaves them unchanged.
-        skipped_time_s: wall-clock time that the plant skipped because the host stood still for too long [s].
-        dropped_bytes: reply bytes lost because no client read them.
+        faults: injector that executes the fault script.
+        line_fault: function that corrupts the frames of every reply; None leaves them unchanged.
+        skipped_time_s: time that the plant skipped because this process was paused for too long [s].
+        dropped_bytes: number of reply bytes that were lost because no client read them.
 
     Raises:
-        ConfigurationError: the servos have no such baud rate; the script names a missing servo, or unplugs
-            the port although it has no link, so that it would come back under another path.
+        ConfigurationError: the servos do not support the baud rate, or the script names a missing servo. Also if the
+            script unplugs a port without link, which would get another path when it is plugged in again.
         OutputExistsError: the link exists.
     """
 
@@ -115,11 +116,14 @@ class EmulatedServoBus:
 
     @property
     def port(self) -> str:
-        """Path that a client opens."""
+        """Path of the port that a client opens."""
         return self._terminal.port
 
     def run(self, serving: Callable[[], None] = lambda: None) -> None:
-        """Serve until `stop` is called; `serving` is called when the first step is computed and clients may connect."""
+        """Serve instructions until `stop` is called, or after `stop_after_driver` until the driver is silent.
+
+        `serving` is called once, as soon as clients may connect: after the first step of the plant.
+        """
         start_s = self._now_s() - self.chain.time_s
         with bounded_timer_slack():
             if not self.lock_step:
@@ -150,7 +154,11 @@ class EmulatedServoBus:
         self._wake()
 
     def stop_after_driver(self) -> None:
-        """Make `run` return as soon as no client sends instructions any more."""
+        """Make `run` return as soon as no client has sent instructions for a while.
+
+        This time is `SILENCE_S`, or `SILENCE_WITH_TORQUE_S` while a servo has torque. It is callable from a signal
+        handler.
+        """
         self._leaving = True
         self._wake()
 
@@ -177,7 +185,7 @@ class EmulatedServoBus:
             os.close(descriptor)
 
     def _patience_s(self) -> float:
-        """Return the maximum time to wait for instructions [s]."""
+        """Return the maximum time to wait for instructions before pending bytes are due [s]."""
         due_s = self._due_s()
         if due_s is None:
             return IDLE_POLL_S
@@ -185,22 +193,28 @@ class EmulatedServoBus:
         return max(0.0, min(IDLE_POLL_S, left_s - SLEEP_OVERSHOOT_S))
 
     def _due_s(self) -> float | None:
-        """Return the time at which the next bytes are sent, on the clock of `_line_s` [s]; None if none are pending."""
+        """Return the time at which the next bytes go to the client, on the clock of `_line_s` [s]; None without any."""
         kept_ns = None if self._adapter is None else self._adapter.due_ns
         due = [when for when, _ in self._late[:1]] + ([] if kept_ns is None else [kept_ns * 1e-9])
         return min(due, default=None)
 
     def _leave_time(self) -> None:
-        """Advance the arm's clock to the delivery of the reply, so the driver is not charged the adapter's latency."""
+        """Let the paused clock run on until the next reply is delivered.
+
+        So the adapter's latency is simulated time, and not a delay by the driver.
+        """
         if self._adapter is not None and self._page is not None and (due_s := self._due_s()) is not None:
             self._page.leave_time_until(round(due_s * 1e9))
 
     def _line_s(self) -> float:
-        """Return the time of the wire [s]: the bus clock with an adapter, else the monotonic clock without pauses."""
+        """Return the present time on the clock that times the wire [s].
+
+        With an adapter this is the bus' clock, which may pause; otherwise it is the system's monotonic clock.
+        """
         return time.monotonic() if self._adapter is None else self._now_s()
 
     def _follow_cable(self) -> None:
-        """Pull the cable or plug it in if it is due."""
+        """Execute due faults; pull the cable or plug it in if the script or `pull` requires it."""
         self.faults.advance()
         if (self.faults.plugged and not self._pulled) == self._terminal.plugged:
             return
@@ -214,7 +228,14 @@ class EmulatedServoBus:
             self._terminal.plug()
 
     def _catch_up(self, start_s: float) -> float:
-        """Advance the servos to the wall clock or the paused clock; return its time at the servos' time 0 [s]."""
+        """Advance servos and plant to the present time of the bus' clock, by at most `LONGEST_CATCH_UP_S`.
+
+        Args:
+            start_s: time of the bus' clock at which the servos' time is 0 [s].
+
+        Returns:
+            `start_s` plus the time that was skipped [s].
+        """
         behind_s = self._now_s() - start_s - self.chain.time_s
         if behind_s > LONGEST_CATCH_UP_S:
             skipped_s = behind_s - LONGEST_CATCH_UP_S

@@ -16,10 +16,10 @@ _CODE_BY_SPEED = {
 
 
 class ServoTerminal:
-    """Pseudo-terminal whose other end is the port; it carries the mark of a simulated line.
+    """Pseudo-terminal of the servos; its other end is the port, marked so that drivers recognise a simulated arm.
 
     Args:
-        link: a symbolic link to the port, removed by `close`; with one, the port keeps its path when it is plugged in
+        link: a symbolic link to the port, removed by `pull`. With a link, the port keeps its path when it is plugged in
             again.
 
     Attributes:
@@ -39,21 +39,25 @@ class ServoTerminal:
 
     @property
     def plugged(self) -> bool:
-        """Whether a client can open the port."""
+        """Whether the port exists, so that a client can open it."""
         return self._master >= 0
 
     @property
     def descriptor(self) -> int:
-        """File descriptor of the servos' end; -1 while the cable is out."""
+        """File descriptor of the servos' end; -1 while the cable is unplugged."""
         return self._master
 
     @property
     def baud_code(self) -> int | None:
-        """Client's baud rate as a value of the baud rate register; None if servos do not support it."""
+        """Baud rate that the client has set, as a value of the baud rate register; None if servos do not support it."""
         return _CODE_BY_SPEED.get(termios.tcgetattr(self._slave)[5])
 
     def plug(self) -> None:
-        """Create the port; do nothing if it exists."""
+        """Create the port and its link; do nothing if the port exists.
+
+        Raises:
+            FileExistsError: a file exists at the path of the link.
+        """
         if self.plugged:
             return
         self._master, self._slave = os.openpty()  # the slave stays open, so the port outlives its clients
@@ -71,7 +75,7 @@ class ServoTerminal:
                 raise
 
     def pull(self) -> None:
-        """Remove the port, so that clients get errors; do nothing if it does not exist."""
+        """Remove the port and its link, so that clients get errors; do nothing if the port does not exist."""
         if not self.plugged:
             return
         if self._link is not None and self._link.is_symlink():
@@ -81,7 +85,7 @@ class ServoTerminal:
         self._master = self._slave = -1
 
     def read(self) -> bytes:
-        """Return the bytes that clients have written."""
+        """Return the bytes that clients have written since the last call, at most 4096; b"" if there are none."""
         with contextlib.suppress(BlockingIOError):
             return os.read(self._master, 4096)
         return b""

@@ -1,1 +1,1 @@
-"""Fault injection: scripts of faults, and the effect of a bad line on replies."""
+"""Fault injection: scripts of servo bus faults, and functions that corrupt replies like a bad line."""

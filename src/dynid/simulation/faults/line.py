@@ -1,7 +1,7 @@
 """Line faults: functions that corrupt the frames of one reply, with a random generator and without I/O.
 
 A reply to a plain read is one frame per servo; the reply to a fast sync read is one frame with a block per servo.
-If a servo does not answer a plain sync read, those after it do not either, see `ServoChain.replies_chained`.
+If a servo does not answer a plain sync read, later servos do not answer either, see `ServoChain.replies_chained`.
 """
 
 import itertools
@@ -30,16 +30,16 @@ def with_fault(
     delay_s: float,
     chained: bool = True,
 ) -> Pieces:
-    """Return the pieces of bytes that are sent instead of a reply under a line fault.
+    """Return the bytes and pauses [s] that are sent instead of a reply under a line fault.
 
     Args:
         kind: the fault.
-        frames: the reply.
-        servo_id: servo whose part of the reply is affected. None omits the whole reply for a missing reply, and
-            corrupts a random frame for all other faults.
-        random: generator of bits, bytes and places.
+        frames: status frames of the reply, in order.
+        servo_id: servo whose part of the reply is affected. None omits the whole reply if `kind` is "missing_reply",
+            delays the whole reply if it is "late_reply", and otherwise corrupts a random frame.
+        random: generator that selects frames, bits and bytes.
         delay_s: delay of a late reply [s].
-        chained: whether servos after a missing one are missing, too.
+        chained: whether all frames after a missing frame are missing, too.
     """
     if not frames:
         return []
@@ -59,14 +59,14 @@ def with_fault(
 
 
 def _concerns(frame: bytes, servo_id: int) -> bool:
-    """Return whether a servo sends this frame or has a block in it."""
+    """Return whether a servo sends this frame, or has a block in it if the frame is a fast reply."""
     if frame[4] == protocol.BROADCAST_ID:
         return servo_id in [one for one, _, _ in _blocks(frame)]
     return frame[4] == servo_id
 
 
 def _wrong_crc(frame: bytes, _: int | None, random: np.random.Generator) -> Pieces:
-    """Flip one random bit after the header."""
+    """Return the frame with one random bit flipped after the header, so that its CRC is wrong."""
     damaged = bytearray(frame)
     damaged[int(random.integers(len(protocol.HEADER), len(frame)))] ^= 1 << int(random.integers(8))
     return [bytes(damaged)]
@@ -77,7 +77,10 @@ def _truncated(frame: bytes, _: int | None, random: np.random.Generator) -> Piec
 
 
 def _garbage(frame: bytes, _: int | None, random: np.random.Generator) -> Pieces:
-    """Add random bytes before and after the frame, and with probability 1/2 the start of a false packet."""
+    """Return random bytes, the frame, and random bytes again.
+
+    With probability 1/2, the start of a false packet precedes the frame.
+    """
     before, after = (random.bytes(int(random.integers(1, MOST_GARBAGE_BYTES))) for _ in range(2))
     if random.integers(2):
         before += protocol.HEADER + bytes((int(random.integers(protocol.MAX_SERVO_ID)), int(random.integers(4, 60)), 0))
@@ -85,7 +88,10 @@ def _garbage(frame: bytes, _: int | None, random: np.random.Generator) -> Pieces
 
 
 def _wrong_id(frame: bytes, servo_id: int | None, random: np.random.Generator) -> Pieces:
-    """Return the reply with a correct CRC, but from an ID that the request did not address."""
+    """Return the frame with a correct CRC, but from an ID that the request did not address.
+
+    In a fast reply only one servo's block gets the false ID: that of `servo_id`, or a random one.
+    """
     (packet,) = protocol.PacketParser().feed(frame)
     stranger = int(random.integers(100, protocol.MAX_SERVO_ID))
     if packet.packet_id != protocol.BROADCAST_ID:
@@ -100,7 +106,10 @@ def _duplicated(frame: bytes, _: int | None, __: np.random.Generator) -> Pieces:
 
 
 def _blocks(frame: bytes) -> list[tuple[int, int, bytes]]:
-    """Return (ID, error, data) of every servo in a fast reply, whose block size follows from its length and IDs."""
+    """Return (ID, error, data) of every servo in a fast reply.
+
+    The size of its blocks is not stated in the frame: it is the one for which all IDs differ and the frame fits.
+    """
     (packet,) = protocol.PacketParser().feed(frame)
     content = len(packet.payload) + 2
     for size in range(1, content):

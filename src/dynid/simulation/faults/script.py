@@ -43,7 +43,11 @@ RegisterName = Annotated[str, AfterValidator(_known_register)]
 
 
 class LineFault(Strict):
-    """Corrupted replies of one servo or of all: `replies` of them from `at_s` on, or all during `for_s`."""
+    """Corrupted replies of one servo, or of all if `servo` is None.
+
+    The fault affects the next `replies` replies from `at_s` on. If `for_s` is given, it affects all replies during
+    this time instead. `delay_s` is the delay of a late reply.
+    """
 
     kind: LineFaultKind
     at_s: NonNegative = 0.0
@@ -54,7 +58,7 @@ class LineFault(Strict):
 
 
 class ServoError(Strict):
-    """A hardware error of a servo; errors selected in its shutdown register switch its torque off."""
+    """A hardware error of a servo at `at_s`; an error selected in its shutdown register switches its torque off."""
 
     kind: Literal["hardware_error"]
     at_s: NonNegative = 0.0
@@ -63,7 +67,10 @@ class ServoError(Strict):
 
 
 class ServoReboot(Strict):
-    """A spontaneous reboot of a servo: torque off, mode kept; for `absent_s` it neither receives nor answers."""
+    """A spontaneous reboot of a servo: its torque is switched off, and its operating mode is kept.
+
+    For `absent_s` the servo neither receives nor answers.
+    """
 
     kind: Literal["reboot"]
     at_s: NonNegative = 0.0
@@ -72,7 +79,7 @@ class ServoReboot(Strict):
 
 
 class Unplugged(Strict):
-    """A pulled cable, plugged in again after `for_s`, or never if `for_s` is None."""
+    """A cable that is pulled at `at_s` and plugged in again after `for_s`, or never if `for_s` is None."""
 
     kind: Literal["unplugged"]
     at_s: NonNegative = 0.0
@@ -80,10 +87,10 @@ class Unplugged(Strict):
 
 
 class CableCut(Strict):
-    """A permanently broken cable after a servo, or before the first: servos beyond it neither receive nor answer.
+    """A cable that breaks permanently at `at_s`: servos beyond the break neither receive nor answer.
 
-    If `powered`, servos beyond the cut keep their currents until their watchdogs trip; otherwise the cable carried the
-    supply, and they have no power.
+    The break is after `servo`, or before the first servo if `servo` is None. If `powered`, the servos beyond it keep
+    their currents until their watchdogs trip. Otherwise the cable carried the supply, and these servos lose power.
     """
 
     kind: Literal["cable_cut"]
@@ -93,7 +100,7 @@ class CableCut(Strict):
 
 
 class Stall(Strict):
-    """A pause of the simulated arm's process for `for_s` before it serves its `request`-th instruction."""
+    """A pause of the simulated arm's process for `for_s`, before it serves instruction number `request` (from 1)."""
 
     kind: Literal["stall"]
     request: Annotated[int, Field(ge=1)]
@@ -101,7 +108,7 @@ class Stall(Strict):
 
 
 class OtherValue(Strict):
-    """A changed register of a servo; the change bypasses the rules for writes."""
+    """A register of a servo that changes to `value` at `at_s`, without the checks of a write instruction."""
 
     kind: Literal["register"]
     at_s: NonNegative = 0.0
@@ -120,7 +127,10 @@ class Unread(Strict):
 
 
 class MissedWrite(Strict):
-    """Group writes to a register that a servo misses from the start: the first `writes`, or all if it is None."""
+    """A register of a servo for which group writes (sync or bulk) are lost.
+
+    The first `writes` of them since the start are lost, or all if `writes` is None.
+    """
 
     kind: Literal["missed_write"]
     servo: ServoId
@@ -129,7 +139,7 @@ class MissedWrite(Strict):
 
 
 class OtherBaudRate(Strict):
-    """Another baud rate of one servo or of all, from the start."""
+    """A baud rate of one servo, or of all if `servo` is None, that differs from the bus' from the start."""
 
     kind: Literal["baud_rate"]
     servo: ServoId | None = None
@@ -154,7 +164,10 @@ class FactoryFresh(Strict):
 
 
 class RandomFaults(Strict):
-    """Random corruption from `at_s` on: each reply is corrupted with `probability`, by a random one of `kinds`."""
+    """Random corruption from `at_s` on: each reply is corrupted with `probability`, by a random one of `kinds`.
+
+    `delay_s` is the delay of a late reply.
+    """
 
     probability: Annotated[float, Field(ge=0.0, le=1.0)]
     kinds: tuple[LineFaultKind, ...] = LINE_FAULTS
@@ -168,7 +181,11 @@ Fault = Annotated[LineFault | Unplugged | Stall | LaterFault | StartFault, Field
 
 
 class FaultScript(Strict):
-    """Script of faults of a servo bus, with their times."""
+    """Script of servo bus faults with their times.
+
+    If `clock` is "first_current", times count from the first motor current instead of the start of the bus. `seed`
+    seeds all random choices.
+    """
 
     schema_version: Literal[1] = 1
     seed: int = 0
@@ -183,7 +200,7 @@ class FaultScript(Strict):
 
 
 def load_faults(path: Path) -> FaultScript:
-    """Read a script.
+    """Read a fault script from a YAML file.
 
     Raises:
         ConfigurationError: the script is not valid; the message names file, field and value.
@@ -195,13 +212,13 @@ class FaultInjector:
     """Injector that executes a fault script on the servos of a bus.
 
     Args:
-        script: the script; faults that exist from the start take effect now.
+        script: the script; faults that exist from the start take effect at construction.
         chain: the servos.
 
     Attributes:
         plugged: whether the cable is plugged in.
-        injected: number of effective faults by kind.
-        requests: number of instructions so far.
+        injected: number of faults that have taken effect, by kind.
+        requests: number of instructions received so far.
 
     Raises:
         ConfigurationError: the script names a missing servo.
@@ -227,7 +244,7 @@ class FaultInjector:
                 self._begin(fault)
 
     def advance(self) -> None:
-        """Execute the faults that are due by the servos' clock, such as errors, reboots and a pulled cable."""
+        """Execute all faults that are due by the servos' clock, such as hardware errors, reboots and a pulled cable."""
         now_s = self._now_s()
         if now_s is None:
             return
@@ -258,7 +275,7 @@ class FaultInjector:
         return self._stalls[self.requests]
 
     def line(self, frames: list[bytes]) -> Pieces:
-        """Return the pieces of bytes to send instead of a reply, under the faults that are active now."""
+        """Return the bytes and pauses [s] to send instead of the frames of a reply, under the faults active now."""
         now_s = self._now_s()
         if now_s is None:
             return list(frames)
@@ -280,7 +297,7 @@ class FaultInjector:
         return list(frames)
 
     def _now_s(self) -> float | None:
-        """Return the script's time [s]; None before the event from which it counts."""
+        """Return the time of the script [s]; None if it counts from the first current, and none has flowed yet."""
         if self._zero_s is None and self.chain.max_abs_current_a.any():
             self._zero_s = self.chain.time_s
         return None if self._zero_s is None else self.chain.time_s - self._zero_s

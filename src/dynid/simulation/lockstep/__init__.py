@@ -1,1 +1,1 @@
-"""Runs without a wall clock: plant, servos and controller in lock-step, written as bags."""
+"""Simulated runs without a wall clock: plant, servo registers and controller advance in lock-step, written as bags."""

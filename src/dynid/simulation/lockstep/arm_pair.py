@@ -1,8 +1,8 @@
 """Two simulated arms in lock-step, each with its own safety guard, under one bilateral controller.
 
-Each cycle reads both arms. The states that the controller receives may be late, frozen or missing (`Lines`). The
-controller computes torques, each guard limits the torques of its arm, and both arms advance under these torques and the
-forces of a hand and a wall.
+Each cycle reads both arms. The states that the controller receives may be late, frozen or missing (`Lines`). Then the
+controller computes torques, and each guard limits the torques of its arm. Both arms advance under these torques and
+under the forces of a hand and a wall.
 """
 
 from collections import deque
@@ -31,24 +31,24 @@ RECORDED_ROWS = ("q", "dq", "push", "external", "command", "torque", "energy")
 
 
 class Pusher(Protocol):
-    """Source of external forces on an arm's tool."""
+    """Interface of a source of external forces on an arm's tool, such as a hand or a wall."""
 
     def wrench(self, time_s: float, tool: ToolState) -> FloatArray:
-        """Return the wrench on the tool, force above torque, (6,) [N, N m]."""
+        """Return the wrench on the tool at a time [s], in the base frame: force, then torque, (6,) [N, N m]."""
 
 
 @dataclass
 class Lines:
-    """Faults of states and commands between an arm and the controller; none by default.
+    """Simulated faults of the connection between one arm and the controller; none by default.
 
     Attributes:
-        late_cycles: age of a state when it arrives [cycles].
-        silent_from_s: time from which no state arrives [s].
-        frozen_from_s: time from which all states have the same positions and velocities with new timestamps [s].
-        still_from_s: time from which encoders stand still [s]: the positions stay, and the velocities are 0.
-        position_sign: factors on the joints' positions, (n,).
-        command_sign: factors on the joints' commands, (n,).
-        mute_from_s: time from which commands do not arrive [s].
+        late_cycles: age of a state when it reaches the controller [cycles].
+        silent_from_s: time from which no state reaches the controller [s].
+        frozen_from_s: time from which positions and velocities no longer change, although timestamps do [s].
+        still_from_s: time from which the encoders are stuck [s]: positions no longer change, and velocities are 0.
+        mute_from_s: time from which commands do not reach the arm [s].
+        position_sign: factors on the joints' positions and velocities, (n,) or one number [-].
+        command_sign: factors on the joints' torque commands and torque readings, (n,) or one number [-].
     """
 
     late_cycles: int = 0
@@ -61,14 +61,17 @@ class Lines:
     _seen: list[Reading] = field(default_factory=list)
 
     def distorted_reading(self, time_s: float, reading: Reading) -> Reading:
-        """Return the controller's view of a reading; the first one always arrives, as nothing starts without it."""
+        """Return the reading that the controller receives at a time [s] instead of the true reading.
+
+        The first reading always arrives, since the controller cannot start without it.
+        """
         if time_s < self.silent_from_s or not self._seen:
             seen = self._state(time_s, reading)
             self._seen = [*self._seen, replace(seen, tau=self._torque(reading))][-self.late_cycles - 1 :]
         return self._seen[0]
 
     def _state(self, time_s: float, reading: Reading) -> Reading:
-        """Return the positions and velocities that the controller receives, with the timestamp of this cycle."""
+        """Return the reading at a time [s] with the faults of positions and velocities, and its own timestamp."""
         if self._seen and time_s >= self.still_from_s:
             return replace(self._seen[-1], stamp_ns=reading.stamp_ns, dq=np.zeros_like(reading.q))
         if self._seen and time_s >= self.frozen_from_s:
@@ -82,9 +85,21 @@ class Lines:
 
 @dataclass(frozen=True, eq=False)
 class PairRun:
-    """N cycles of two arms: `time_s` (N,), rows by side (2, N, n) in SI and forces at the tools (2, N, 3) [N].
+    """Record of two arms over N cycles; the first index 2 is the arm, leader or follower.
 
-    `q` and `dq` are true, `push` is the joint torque of hand and wall, `external` the observers' estimate of it.
+    Attributes:
+        time_s: simulated time, (N,) [s].
+        rows: quantities of all joints by name, (2, N, n) each in SI. `q` and `dq` are true joint positions and
+            velocities. `push` is the joint torque of hand and wall, and `external` its estimate by the arm's observer.
+            `command` is the controller's torque, and `torque` the torque that the guard permitted.
+        force: forces of hand and wall on the tools, (2, N, 3) [N].
+        kinetic_j: kinetic energies of the arms, (2, N) [J].
+        stopped: reason why the bilateral controller has stopped; "" if it has not.
+        stopped_s: time of this stop [s]; infinity without one.
+        fell_back: `ArmPair.fell_back` at the end.
+        torque_on: whether each arm's guard requires torque at the end.
+        measured: encoder readings, (2, N, n) [rad].
+        stamps_ns: later timestamp of the two states of each cycle, (N,) [ns].
     """
 
     time_s: FloatArray
@@ -100,12 +115,17 @@ class PairRun:
 
 
 class LockstepPair:
-    """Two arms of one robot at one posture; `run` advances them.
+    """Two simulated arms of the same robot under one bilateral controller; `run` advances them.
 
     Args:
+        robot: the robot of both arms.
+        dynamics: inverse dynamics function for the controller.
         models: models of leader and follower, for the controller.
-        q0: start posture of both, (n,) [rad], or (2, n).
-        seed: seed of the leader's nuisances; the follower's differ.
+        settings: settings of the bilateral controller; None is its defaults.
+        q0: start posture of both arms, (n,) [rad], or one posture each, (2, n) [rad]; None is `START_DEG`.
+        seed: seed of the leader's nuisances; the follower has the next seed.
+        lines: faults of the connections of leader and follower; None is no faults.
+        mount: name of a mount in robot.yaml for both arms; None is the default mount.
     """
 
     def __init__(
@@ -134,11 +154,13 @@ class LockstepPair:
         self.time_s, self._stopped_s = 0.0, np.inf
 
     def tool_at_start(self) -> ToolState:
-        """Return the present state of the leader's tool."""
+        """Return the present position, rotation, Jacobian and twist of the leader's tool."""
         return self.tool.state(self.arms[0].plant.q, self.arms[0].plant.dq)
 
     def run(self, seconds: float, hand: Pusher | None, wall: Pusher | None = None) -> PairRun:
-        """Advance both arms; the hand acts on the leader, the wall on the follower.
+        """Advance both arms for `seconds` [s] and return the record.
+
+        The hand acts on the leader's tool, and the wall on the follower's tool.
 
         Raises:
             SafetyError: the arms cannot be engaged.
@@ -184,7 +206,7 @@ class LockstepPair:
         )
 
     def _kinetic(self, q: FloatArray, dq: FloatArray) -> float:
-        """Return the kinetic energy [J] by the leader's model."""
+        """Return the kinetic energy [J] of an arm at q (n,) [rad] and dq (n,) [rad/s], by the leader's model."""
         still = np.zeros_like(q)
         momentum, gravity = (self._dynamics(q, still, one, self._phi) for one in (dq, still))
         return float(0.5 * dq @ (momentum - gravity))
@@ -197,7 +219,7 @@ class LockstepPair:
         return found
 
     def _control(self, readings: Sequence[Reading]) -> None:
-        """Update the controller with this cycle's readings."""
+        """Update the controller with this cycle's readings of both arms, and store its torques as new commands."""
         now_ns = max(one.stamp_ns for one in readings)
         seen = [line.distorted_reading(self.time_s, one) for line, one in zip(self.lines, readings, strict=True)]
         if self.pair.stopped == "not started":
@@ -212,7 +234,7 @@ class LockstepPair:
                 self._commands[side] = (tau * line.command_sign, self.time_s)
 
     def _disable_guards(self) -> None:
-        """Disable the guards after the end of a pair, if that command arrives."""
+        """Disable each guard `REACTION_S` after the controller has stopped, unless its connection no longer works."""
         self._stopped_s = min(self._stopped_s, self.time_s)
         for guard, line in zip(self.guards, self.lines, strict=True):
             due = self._stopped_s + REACTION_S <= self.time_s < line.mute_from_s
@@ -220,7 +242,10 @@ class LockstepPair:
                 guard.handle(GuardEvent.DISABLE)
 
     def _guarded(self, side: int, reading: Reading) -> FloatArray:
-        """Return the torque that one arm's guard permits, (n,) [N m]."""
+        """Return the torque that the guard of arm `side` permits for its last command, (n,) [N m].
+
+        `side` is 0 for the leader and 1 for the follower.
+        """
         arm, (tau, since) = self.arms[side], self._commands[side]
         dq = quantise(arm.plant.dq, arm.plant.nuisances.velocity_step)
         result = self.guards[side].filter(tau, self.time_s - since, reading.q, dq)

@@ -23,10 +23,12 @@ FROM_FILE = "file"  # profile name of trajectories from files, as on the real-ti
 
 
 def chosen_names(patterns: Sequence[str], known: tuple[str, ...]) -> list[str]:
-    """Return trajectory names that match names or patterns such as 'PA*', and file names, in order, each once.
+    """Return the known trajectory names that match names or patterns such as 'PA*', in order and without duplicates.
+
+    File names among the patterns are returned unchanged.
 
     Raises:
-        UnknownNameError: a pattern without a match.
+        UnknownNameError: a pattern matches no known name.
     """
     names: list[str] = []
     for pattern in patterns:
@@ -42,7 +44,18 @@ def chosen_names(patterns: Sequence[str], known: tuple[str, ...]) -> list[str]:
 
 @dataclass(frozen=True)
 class BagJob:
-    """Settings of one simulated bag: robot, trajectory of a profile or file, options of the simulation, new folder."""
+    """Settings of one simulated bag.
+
+    Attributes:
+        robot: name of the robot.
+        trajectory: name of a trajectory, or of a file with one.
+        profile: profile of excitation.yaml from which the trajectory and its limits come.
+        mount: name of a mount in robot.yaml; None is the default mount.
+        seed: seed of all random nuisances.
+        without: names of nuisances to leave out.
+        folder: folder of the bag, which must not exist yet.
+        friction: name of the friction model of the gears; None is the choice of robot.yaml.
+    """
 
     robot: str
     trajectory: str
@@ -56,7 +69,13 @@ class BagJob:
 
 @dataclass(frozen=True)
 class BagMade:
-    """Duration of the motion, wall time and processor time of simulating and writing it [s]."""
+    """Durations of one simulated bag [s].
+
+    Attributes:
+        motion_s: simulated time from the first state to the last.
+        seconds: wall time of simulation and writing.
+        processor_s: processor time of simulation and writing.
+    """
 
     motion_s: float
     seconds: float
@@ -64,11 +83,11 @@ class BagMade:
 
 
 def make_bag(job: BagJob) -> BagMade:
-    """Simulate one trajectory and write its bag, which appears under its name only when it is complete.
+    """Simulate one trajectory and write its bag; the folder appears under its name only when it is complete.
 
     Raises:
         OutputExistsError: the folder exists.
-        UnknownNameError: no such robot, trajectory, profile, mount or nuisance.
+        UnknownNameError: a name of a robot, trajectory, profile, mount or nuisance is unknown.
         SafetyError: the arm does not follow the trajectory.
     """
     begin, processor_begin = time.perf_counter(), time.process_time()
@@ -92,6 +111,9 @@ def make_bag(job: BagJob) -> BagMade:
 
 
 def make_bags(jobs: Sequence[BagJob], processes: int | None = None) -> Iterator[tuple[BagJob, BagMade]]:
-    """Make all bags in parallel processes; yield each when it is finished. None uses one process per core."""
+    """Make all bags in parallel processes; yield each job with its durations when its bag is finished.
+
+    `processes` is the number of processes; None uses one per core.
+    """
     for index, made in in_processes(make_bag, jobs, processes):
         yield jobs[index], made

@@ -1,4 +1,4 @@
-"""Forces of hands and walls on an arm's tool: springs and dampers in space, as joint torques J' f."""
+"""Forces of simulated hands and walls on an arm's tool, modelled as springs and dampers in Cartesian space."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,14 @@ Path = Callable[[float], FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class ToolState:
-    """Position (3,) [m], rotation (3, 3), Jacobian (6, n) linear above angular, twist (6,) [m/s, rad/s]."""
+    """State of an arm's tool in the base frame.
+
+    Attributes:
+        position: position, (3,) [m].
+        rotation: rotation matrix, (3, 3).
+        jacobian: Jacobian, linear rows above angular rows, (6, n).
+        twist: linear velocity, then angular velocity, (6,) [m/s, rad/s].
+    """
 
     position: FloatArray
     rotation: FloatArray
@@ -34,7 +41,7 @@ class Tool:
         self._data = self._model.createData()
 
     def state(self, q: FloatArray, dq: FloatArray) -> ToolState:
-        """Return the tool's state at joint angles and velocities (n,) each."""
+        """Return the tool's state at joint angles q (n,) [rad] and joint velocities dq (n,) [rad/s]."""
         n = self._model.nq
         pinocchio.computeJointJacobians(self._model, self._data, np.array(q[:n]))
         pinocchio.updateFramePlacement(self._model, self._data, self._frame)
@@ -48,12 +55,16 @@ class Tool:
 
 @dataclass(frozen=True, eq=False)
 class Hand:
-    """Hand at the tool: a spring and damper to a moving point, and to the rotation at the time of grasping.
+    """Simulated hand that pulls the tool by a spring and damper to a moving point and a fixed rotation.
 
     Attributes:
-        path: displacement of the hand since grasping, a function of time [s], (3,) [m].
-        start: state of the tool at the time of grasping.
+        path: function that returns the displacement of the hand since grasping, (3,) [m], at a time [s].
+        start: state of the tool at the time of grasping; its rotation is the one that the hand maintains.
         until_s: time of release [s].
+        stiffness_n_m: stiffness of translation [N/m].
+        damping_ns_m: damping of translation [N s/m].
+        turning_nm_rad: stiffness of rotation [N m/rad].
+        turning_damping_nm_s: damping of rotation [N m s/rad].
     """
 
     path: Path
@@ -65,7 +76,7 @@ class Hand:
     turning_damping_nm_s: float = 0.15
 
     def wrench(self, time_s: float, tool: ToolState) -> FloatArray:
-        """Return the wrench on the tool, force above torque, (6,) [N, N m]."""
+        """Return the hand's wrench on the tool at a time [s], in the base frame: force, then torque, (6,) [N, N m]."""
         if time_s >= self.until_s:
             return np.zeros(6)
         away = self.start.position + self.path(time_s) - tool.position
@@ -76,14 +87,14 @@ class Hand:
 
 @dataclass(frozen=True)
 class Wall:
-    """Elastic plane: points beyond x = `at_m` are pushed back along x."""
+    """Elastic plane at x = `at_m` [m] in the base frame, which pushes a tool beyond it back along x."""
 
     at_m: float
     stiffness_n_m: float
     damping_ns_m: float = 5.0
 
     def wrench(self, time_s: float, tool: ToolState) -> FloatArray:
-        """Return the wrench on the tool, force above torque, (6,) [N, N m]."""
+        """Return the wall's wrench on the tool, in the base frame: force, then torque, (6,) [N, N m]."""
         depth, wrench = tool.position[0] - self.at_m, np.zeros(6)
         if depth > 0.0:
             wrench[0] = -max(0.0, self.stiffness_n_m * depth + self.damping_ns_m * tool.twist[0])
@@ -91,13 +102,16 @@ class Wall:
 
 
 def smooth(share: float) -> float:
-    """Return a smooth step from 0 to 1 with continuous acceleration, for a share from 0 to 1."""
+    """Return a smooth step that rises from 0 to 1 with continuous acceleration while `share` rises from 0 to 1."""
     x = min(max(share, 0.0), 1.0)
     return x * x * x * (10.0 + x * (6.0 * x - 15.0))
 
 
 def wandering(time_s: float) -> FloatArray:
-    """Return the displacement of a hand that moves the tool around in free space after half a second, (3,) [m]."""
+    """Return the displacement at a time [s] of a hand that moves the tool around in free space, (3,) [m].
+
+    The motion begins after half a second.
+    """
     t = max(time_s - 0.5, 0.0)
     place = read_only(
         [0.05 * np.sin(0.8 * np.pi * t), 0.08 * np.sin(0.6 * np.pi * t), 0.1 * np.sin(0.3 * np.pi * t) ** 2]
@@ -106,5 +120,8 @@ def wandering(time_s: float) -> FloatArray:
 
 
 def pressing(time_s: float, *, depth_m: float = 0.045, from_s: float = 0.5, for_s: float = 1.8) -> FloatArray:
-    """Return the displacement of a hand that moves forward along x and stays there, (3,) [m]."""
+    """Return the displacement at a time [s] of a hand that moves forward along x and stays there, (3,) [m].
+
+    The hand moves by `depth_m` [m], from `from_s` on, within `for_s` [s].
+    """
     return read_only([depth_m * smooth((time_s - from_s) / for_s), 0.0, 0.0])

@@ -1,4 +1,6 @@
-"""Compiled control cycle without MuJoCo; calls of numpy on rows of eight numbers would take as long as the physics.
+"""Compiled parts of the lock-step control cycle: encoders, current commands and the FF+PD law.
+
+Without compilation, numpy calls on vectors of eight numbers would take as long as the physics.
 
 The arithmetic and its order are those of `nuisances.Play`, `nuisances.quantise` and `control.ff_pd.FeedforwardPd`, so
 the results agree bit for bit.
@@ -28,19 +30,19 @@ def sense(
     q_true: FloatArray,
     dq_true: FloatArray,
 ) -> None:
-    """Read the encoders of cycle k into row k of `position`, `velocity`, `q_true` and `dq_true`, (N, n) each.
+    """Record the encoder readings and the true motion of cycle k in row k of four arrays, (N, n) each.
 
     Args:
         k: index of the cycle.
         q: joint angles now, (n,) [rad].
         dq: joint velocities now, (n,) [rad/s].
-        seen: state of the play operator, (n,) [rad]; updated.
+        seen: encoder positions before quantisation, the state of the backlash model, (n,) [rad]; updated.
         half_play: half the width of the backlash [rad].
         step: encoder resolution [rad], 0 for none.
-        position: record of encoder positions.
-        velocity: record of velocities without quantisation.
-        q_true: record of true positions.
-        dq_true: record of true velocities.
+        position: record of encoder positions with quantisation, (N, n) [rad].
+        velocity: record of encoder velocities without quantisation, (N, n) [rad/s].
+        q_true: record of true joint positions, (N, n) [rad].
+        dq_true: record of true joint velocities, (N, n) [rad/s].
     """
     for i in range(q.shape[0]):
         angle = min(max(seen[i], q[i] - half_play), q[i] + half_play) if half_play > 0.0 else q[i]
@@ -65,20 +67,22 @@ def actuate(
     in_force: FloatArray,
     motor: FloatArray,
 ) -> None:
-    """Send the torques of cycle k; the goal of `late` cycles before takes effect.
+    """Record the torques and goal currents of cycle k, and the currents and motor torques that take effect in it.
+
+    The currents that take effect are the goal currents of `late` cycles before; they are 0 in the first cycles.
 
     Args:
         k: index of the cycle.
-        late: delay in cycles.
+        late: delay of a command [cycles].
         wanted: the controller's torques, (n,) [N m].
-        constants: torque constants, (n,) [N m/A].
+        constants: torque at each joint per ampere, (n,) [N m/A].
         limits: current limits, (n,) [A].
-        steps: current resolution of each axis, (n,) [A], 0 for none.
+        steps: current resolution of each axis, (n,) [A]; 0 for none.
         noise: torque noise, (N, n) [N m].
-        command: record of wanted torques, (N, n) [N m].
-        goal: record of the currents for them, (N, n) [A].
-        in_force: record of the effective currents from now on, (N, n) [A].
-        motor: record of the motors' torques, (N, n) [N m].
+        command: record of the controller's torques, (N, n) [N m].
+        goal: record of limited and quantised goal currents, (N, n) [A].
+        in_force: record of currents in effect from cycle k to k + 1, (N, n) [A].
+        motor: record of motor torques with noise, (N, n) [N m].
     """
     for i in range(wanted.shape[0]):
         command[k, i] = wanted[i]
@@ -106,17 +110,19 @@ def feedforward_pd(
     state: FloatArray,
     torque: FloatArray,
 ) -> None:
-    """Write the torque of the FF+PD law (arXiv:2605.15949, eq. 2) into `torque`, (n,) [N m].
+    """Write the torque of the feedforward plus PD law (arXiv:2605.15949, eq. 2) into `torque`, (n,) [N m].
+
+    The velocity is estimated from positions by pseudo-differentiation, a difference with a first-order low-pass filter.
 
     Args:
-        decay: e of the pseudo-differentiation over this cycle.
-        rate: (1 - e)/T [1/s].
+        decay: exp(-T / time constant), the factor of the last velocity estimate over a cycle of length T [-].
+        rate: (1 - decay) / T [1/s].
         q: measured positions, (n,) [rad].
-        q_ref: reference position, (n,).
-        dq_ref: reference velocity, (n,).
-        ddq_ref: reference acceleration, (n,).
-        gains: rows of damping gain, stiffness gain, inertia and damping, (4, n).
-        state: last position and velocity estimate, (2, n); updated.
+        q_ref: reference position, (n,) [rad].
+        dq_ref: reference velocity, (n,) [rad/s].
+        ddq_ref: reference acceleration, (n,) [rad/s^2].
+        gains: rows of damping gain, stiffness gain, inertia and damping, (4, n) in SI.
+        state: last position [rad] and last velocity estimate [rad/s], (2, n); updated.
         torque: result, (n,) [N m].
     """
     for i in range(q.shape[0]):
@@ -130,7 +136,7 @@ def feedforward_pd(
 
 
 class CompiledFeedforwardPd:
-    """`FeedforwardPd` for the lock-step loop, with its own state; `update` returns a buffer that it reuses."""
+    """Compiled copy of the controller `FeedforwardPd` for the lock-step loop, with its own state."""
 
     def __init__(self, law: FeedforwardPdLaw) -> None:
         settings = law.settings
@@ -141,20 +147,28 @@ class CompiledFeedforwardPd:
         self._state, self._torque = np.zeros((2, settings.size)), np.zeros(settings.size)
 
     def reset(self, q: FloatArray) -> None:
-        """Start at rest at the measured posture q, (n,) [rad]."""
+        """Reset the velocity estimate to zero at the measured posture q, (n,) [rad]."""
         self._state[:] = q, np.zeros_like(q)
 
     def update(
         self, dt: float, q: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
-        """Return the torque (n,) [N m], as `FeedforwardPd.update` does; the lock-step loop's dt is always positive."""
+        """Return the feedforward plus PD torque (n,) [N m], in a buffer that the next call overwrites.
+
+        Args:
+            dt: time since the last call [s], above 0.
+            q: measured positions, (n,) [rad].
+            q_ref: reference positions, (n,) [rad].
+            dq_ref: reference velocities, (n,) [rad/s].
+            ddq_ref: reference accelerations, (n,) [rad/s^2].
+        """
         decay = math.exp(-dt / self._time_constant)
         feedforward_pd(decay, (1.0 - decay) / dt, q, q_ref, dq_ref, ddq_ref, self._gains, self._state, self._torque)
         return self._torque
 
 
 def compiled_law(controller: Controller) -> Controller:
-    """Return a compiled version of the law if there is a kernel for it, else the controller itself."""
+    """Return a compiled copy of a plain `FeedforwardPd`; return any other controller unchanged."""
     # a subclass, or an instance with a replaced law, may compute something else
     if type(controller) is FeedforwardPd and type(controller.law) is FeedforwardPdLaw:
         return CompiledFeedforwardPd(controller.law)

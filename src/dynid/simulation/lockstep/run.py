@@ -1,9 +1,9 @@
 """Complete control loop in lock-step: plant, servo registers, delay and controller, as fast as possible.
 
-Each control cycle does what the real-time chain does: read the servos (quantised by their registers), compute the
-torque, send it. The delay from reading a state to the effect of its answer is the time of wire and processes,
-rounded up to whole cycles, because a servo holds one goal current for one cycle. For CRANE-X7 that is 0.9 ms, so one
-cycle; with the half cycle of the hold itself it is the 1.5 ms of arXiv:2605.15949, section III-B.
+Each control cycle does what the real-time driver does: it reads the servos (quantised by their registers), computes
+the torque and sends it. The delay from reading a state to the effect of the resulting command is the time of wire and
+processes. It is rounded up to whole cycles, because a servo keeps a goal current for one cycle. For CRANE-X7 it is
+0.9 ms, so one cycle. With the half cycle of this zero-order hold it is the 1.5 ms of arXiv:2605.15949, section III-B.
 """
 
 import math
@@ -36,27 +36,29 @@ PHASES: tuple[Phase, ...] = ("approach", "trajectory", "rest", "done")
 
 @dataclass(frozen=True, eq=False)
 class SimulatedRun:
-    """One run, N cycles of n axes; all arrays read-only, torques in N m.
+    """Record of one simulated run over N cycles and n axes; all arrays are read-only.
 
-    The fields up to `ddq_ref` are those of a bag, with the same meaning. `q_true`, `dq_true` and `torque_motor` are the
-    simulation's own and are for tests and figures only.
+    The fields up to `ddq_ref` are written to a bag. `q_true`, `dq_true` and `torque_motor` are true values of the
+    simulation, for tests and figures only.
 
     Attributes:
-        trajectory_duration: length of the trajectory alone [s].
+        trajectory: name of the trajectory.
+        trajectory_duration: duration of the trajectory without approach and return [s].
         joint_names: names of the axes, (n,).
+        mount: name of the arm's mount.
         phases: the phases, with the timestamp at which each began [ns].
-        stamps_ns: time of reading of each state by the recorder's clock, from 0, (N,) [ns].
+        stamps_ns: timestamp of each state, from 0, (N,) [ns].
         q: encoder readings, (N, n) [rad].
-        dq: velocity registers, (N, n) [rad/s].
-        torque_present: present current times torque constant, (N, n).
-        torque_command: the controller's answer to each state, (N, n).
-        torque_goal: torque sent to the servos right after each state, the answer to an earlier one, (N, n).
-        q_ref: reference, (N, n) [rad].
-        dq_ref: reference, (N, n) [rad/s].
-        ddq_ref: reference, (N, n) [rad/s^2].
-        torque_motor: true motor torque from each state to the next, noise included, (N, n).
-        q_true: joint angles, (N, n) [rad].
-        dq_true: joint velocities, (N, n) [rad/s].
+        dq: readings of the velocity registers, (N, n) [rad/s].
+        torque_present: present current times torque constant, (N, n) [N m].
+        torque_command: torque that the controller computed from each state, (N, n) [N m].
+        torque_goal: torque that takes effect right after each state, computed from an earlier state, (N, n) [N m].
+        q_ref: reference positions, (N, n) [rad].
+        dq_ref: reference velocities, (N, n) [rad/s].
+        ddq_ref: reference accelerations, (N, n) [rad/s^2].
+        torque_motor: true motor torque from each state to the next, noise included, (N, n) [N m].
+        q_true: true joint angles, (N, n) [rad].
+        dq_true: true joint velocities, (N, n) [rad/s].
     """
 
     trajectory: str
@@ -84,7 +86,10 @@ class SimulatedRun:
                 value.flags.writeable = False
 
     def window(self, phase: str) -> slice:
-        """Return the cycles of one of PHASES; "trajectory" excludes the standstill that ends it."""
+        """Return the slice of cycles that belong to one of `PHASES`; it is empty if the run has no such phase.
+
+        The slice of "trajectory" excludes the standstill after the trajectory.
+        """
         for index, (name, begin) in enumerate(self.phases):
             if name == phase:
                 later = self.phases[index + 1][1] if index + 1 < len(self.phases) else self.stamps_ns[-1] + 1
@@ -96,7 +101,15 @@ class SimulatedRun:
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """References of all cycles: timestamps (N,) [ns], q, dq, ddq (N, n) each, and the phases with their start [ns]."""
+    """References of all N cycles of a run.
+
+    Attributes:
+        stamps_ns: timestamps, (N,) [ns].
+        q: reference positions, (N, n) [rad].
+        dq: reference velocities, (N, n) [rad/s].
+        ddq: reference accelerations, (N, n) [rad/s^2].
+        phases: the phases, with the time at which each begins [ns].
+    """
 
     stamps_ns: NDArray[np.int64]
     q: FloatArray
@@ -108,7 +121,9 @@ class Schedule:
 def schedule(
     robot: Robot, trajectory: Motion, q0: FloatArray, jitter: float, seed: int, *, to_rest: bool = True
 ) -> Schedule:
-    """Return the references that `dynid.control.motion.MotionExecutor` would follow, sampled at all timestamps.
+    """Return the references of a whole run: approach, trajectory and return to the rest posture.
+
+    They are those that `dynid.control.motion.MotionExecutor` would follow, sampled at the timestamps of all cycles.
 
     Args:
         robot: the robot.
@@ -116,7 +131,8 @@ def schedule(
         q0: measured start posture, (n,) [rad].
         jitter: standard deviation of timestamp errors [s].
         seed: seed of these errors.
-        to_rest: return to the rest posture; otherwise the run ends with the standstill after the trajectory.
+        to_rest: whether the arm returns to the rest posture; if not, the run ends with the standstill after the
+            trajectory.
     """
     names = robot.joint_names
     plan: list[Motion] = [approach(q0, trajectory.start, names), trajectory]
@@ -142,7 +158,18 @@ def schedule(
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Raw readings of the loop, (N, n) each; they are quantised afterwards, all at once."""
+    """Record of the control loop before the quantisation of velocities and currents, (N, n) each.
+
+    Attributes:
+        position: encoder readings with quantisation [rad].
+        velocity: encoder velocities [rad/s].
+        command: torques that the controller computed [N m].
+        goal: limited and quantised goal currents [A].
+        in_force: currents in effect from each cycle to the next [A].
+        motor: motor torques with noise [N m].
+        q: true joint angles [rad].
+        dq: true joint velocities [rad/s].
+    """
 
     position: FloatArray
     velocity: FloatArray
@@ -155,9 +182,20 @@ class Records:
 
 
 def _run(plant: ArmPlant, controller: Controller, plan: Schedule, cycle: float, name: str) -> Records:
-    """Run the 1 kHz loop of a trajectory; the arm leaves its stand at once.
+    """Run the control loop over a whole schedule and return its record; the arm leaves its stand at once.
 
     Torque noise is drawn once per cycle.
+
+    Args:
+        plant: the simulated arm.
+        controller: controller of the arm, which is reset first.
+        plan: references and timestamps of all cycles.
+        cycle: duration of a cycle [s].
+        name: name of the trajectory, for messages.
+
+    Raises:
+        SafetyError: the arm does not follow its reference.
+        DataError: the arm diverged.
     """
     robot, nuisances = plant.robot, plant.nuisances
     count, n = plan.q.shape
@@ -204,25 +242,25 @@ def simulate(
     to_rest: bool = True,
     friction: FrictionLaw | str | None = None,
 ) -> SimulatedRun:
-    """Run one trajectory on the simulated arm: approach, trajectory and, with `to_rest`, the return to rest.
+    """Simulate one trajectory: approach, trajectory and, if `to_rest`, the return to the rest posture.
 
     Args:
         robot: the robot.
         trajectory: motion of all axes of the robot.
-        controller: controller of the arm, which is reset first; a `FeedforwardPd` is unchanged, since a compiled copy
-            runs.
-        mount: a mount of robot.yaml; None is the default one.
+        controller: controller of the arm. It is reset first, except for a `FeedforwardPd`: of this a compiled copy
+            runs, and the object itself is not changed.
+        mount: name of a mount in robot.yaml; None is the default mount.
         seed: seed of all random nuisances.
         switched_off: names of nuisances to leave out.
         q0: start posture at rest, (n,) [rad]; None is near the robot's rest posture.
         stops: lower and upper joint stops, (n,) each [rad]; None is slightly beyond the joint limits.
-        standard: standard parameters of the arm; None is the set that the robot's file names.
-        to_rest: return to the rest posture at the end.
+        standard: standard parameters of the simulated arm; None is the set that robot.yaml names.
+        to_rest: whether the arm returns to the rest posture at the end.
         friction: friction law of the gears, or its name; None is the choice of robot.yaml.
 
     Raises:
-        SafetyError: the trajectory leaves the joint stops (the paper's families need wider ones), or the arm does not
-            follow it.
+        SafetyError: the trajectory exceeds the joint stops, or the arm does not follow it. The trajectory families of
+            arXiv:2605.15949 need wider stops than the default.
         DataError: the trajectory is for other joints, or the arm diverged.
         UnknownNameError: an unknown nuisance or mount.
     """
@@ -251,9 +289,10 @@ def simulate(
 
 
 def _refuse_beyond(trajectory: Motion, walls: tuple[FloatArray, FloatArray], robot: Robot) -> None:
-    """Refuse a trajectory beyond the stops.
+    """Raise SafetyError if a trajectory exceeds the joint stops `walls`, lower and upper, (n,) each [rad].
 
-    The check is exact if the motion's extremes are its waypoints; for other motions it covers all cycles of the loop.
+    The check of a `Trajectory` is exact, because its extreme positions are its waypoints. Other motions are checked by
+    `MotionCheck`.
     """
     if isinstance(trajectory, Trajectory):
         trajectory.check_limits(*walls, np.full(robot.size, np.inf))
@@ -262,7 +301,15 @@ def _refuse_beyond(trajectory: Motion, walls: tuple[FloatArray, FloatArray], rob
 
 
 def _refuse_lost(robot: Robot, name: str, plan: Schedule, position: FloatArray, cycles: range) -> None:
-    """Raise SafetyError if the arm does not follow, as the executor of the real-time chain does."""
+    """Raise SafetyError if a joint is too far from its reference, as the driver's `MotionExecutor` does.
+
+    Args:
+        robot: the robot.
+        name: name of the trajectory, for the message.
+        plan: references of all N cycles.
+        position: encoder readings, (N, n) [rad].
+        cycles: cycles to check.
+    """
     part = slice(cycles.start, cycles.stop)
     error = np.abs(position[part] - plan.q[part])
     if error.max() > MAX_TRACKING_ERROR_RAD:
@@ -277,7 +324,16 @@ def _refuse_lost(robot: Robot, name: str, plan: Schedule, position: FloatArray, 
 def assembled(
     plant: ArmPlant, trajectory: str, duration_s: float, mount: str, plan: Schedule, raw: Records
 ) -> SimulatedRun:
-    """Return the run from readings, references and the name and length of its trajectory."""
+    """Return a simulated run from the loop's record; velocities and currents are quantised here.
+
+    Args:
+        plant: the simulated arm, for its constants and sensor noise.
+        trajectory: name of the trajectory.
+        duration_s: duration of the trajectory alone [s].
+        mount: name of the mount.
+        plan: references of all cycles.
+        raw: record of the loop.
+    """
     constants, nuisances = plant.robot.drive_constants, plant.nuisances
     # The current changes at the moment of reading, so its previous value lags by half a cycle and the next one leads by
     # half a cycle. The mean does neither, as on the real chain, which writes between readings.

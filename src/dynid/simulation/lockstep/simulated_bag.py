@@ -1,6 +1,6 @@
-"""Writer of a simulated run as a bag, with the topics, types and timestamps of the real-time chain.
+"""Writer of a simulated run as a bag, with the topics, types and timestamps of a run on the real-time driver.
 
-The simulation's own quantities (true angles, motor torques) are not written.
+True values that only the simulation has (joint angles, motor torques) are not written.
 """
 
 from collections.abc import Iterator
@@ -57,15 +57,15 @@ def write_bag(
     storage: Storage = "mcap",
     start_ns: int = START_NS,
 ) -> None:
-    """Write a run as a rosbag2.
+    """Write a simulated run as a rosbag2.
 
     Args:
         run: the run.
         robot: the robot.
-        controller: settings of the controller that moved it.
+        controller: controller that moved the arm; its gains are written.
         folder: the bag's folder; it must not exist yet.
-        profile: the trajectory's profile.
-        law: name of the control law that moved it.
+        profile: profile of excitation.yaml from which the trajectory comes.
+        law: name of the control law that moved the arm.
         storage: "mcap" or "sqlite3".
         start_ns: time of the first state [ns since the epoch].
 
@@ -90,7 +90,10 @@ def write_bag(
 
 
 def _streams(run: SimulatedRun, stamps: NDArray[np.int64]) -> dict[str, Batch]:
-    """Return log times (N,) and messages (N, size) of the 1 kHz topics, slice by slice."""
+    """Return the batch of each topic that has one message per cycle, by topic.
+
+    A batch is the log times (N,) [ns], and a function that encodes the messages of a slice of cycles, (K, size).
+    """
     state = JointStateEncoder(run.joint_names)
     effort = JointStateEncoder(run.joint_names, fields=("effort",))
     reference = ReferenceEncoder(run.joint_names)
@@ -131,7 +134,7 @@ def _hardware(run: SimulatedRun, robot: Robot) -> HardwareSettings:
 def _experiments(
     run: SimulatedRun, controller: Gained, profile: str, law: str, start_ns: int
 ) -> Iterator[tuple[int, ExperimentSettings]]:
-    """Yield the published experiment settings: at every new phase, with all phases so far."""
+    """Yield log time [ns] and experiment settings at the start of every phase; the settings list all phases so far."""
     settings = ExperimentSettings(
         trajectory=run.trajectory,
         profile=profile,

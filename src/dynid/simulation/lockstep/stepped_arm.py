@@ -1,7 +1,7 @@
-"""Simulated arm that advances one control cycle at a time, for code that decides online: executors, switches, pushes.
+"""Simulated arm that advances one control cycle at a time, for code that decides online, such as motion executors.
 
-Plant, servo registers, delay and noise are those of `dynid.simulation.lockstep.run`, which knows all references
-in advance and is therefore faster.
+Plant, servo registers, delay and noise are those of `dynid.simulation.lockstep.run`. That module is faster, because it
+computes all references in advance.
 """
 
 import math
@@ -24,19 +24,19 @@ RECORDED_ROWS = "position velocity q dq command goal in_force motor noise q_ref 
 
 
 class SteppedArm:
-    """Simulated arm that is read and commanded once per cycle.
+    """Simulated arm that is read and commanded once per control cycle.
 
     Args:
         robot: the robot.
-        mount: a mount of robot.yaml; None is the default one.
+        mount: name of a mount in robot.yaml; None is the default mount.
         seed: seed of all random nuisances.
         switched_off: names of nuisances to leave out.
         q0: start posture at rest, (n,) [rad]; None is near the robot's rest posture.
-        standard: standard parameters of the arm; None is the set that the robot's file names.
+        standard: standard parameters of the simulated arm; None is the set that robot.yaml names.
         friction: friction law of the gears, or its name; None is the choice of robot.yaml.
 
     Attributes:
-        stamp_ns: time of the present state [ns].
+        stamp_ns: timestamp of the last measurement [ns].
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class SteppedArm:
         self._stamps = np.rint((times - times[0]) * 1e9).astype(np.int64)
 
     def measure(self) -> FloatArray:
-        """Read the encoders, (n,) [rad]; once per cycle, before `command`."""
+        """Return the encoder readings of this cycle, (n,) [rad]; call it once per cycle, before `command`."""
         if self._count == len(self._stamps):
             self._grow()
         rows, nuisances = self._rows, self.plant.nuisances
@@ -114,9 +114,12 @@ class SteppedArm:
     def command(
         self, tau: FloatArray, push: FloatArray | None = None, reference: tuple[FloatArray, ...] | None = None
     ) -> None:
-        """Send torques (n,) [N m] and advance one cycle; `push` (n,) [N m] is the external torque meanwhile.
+        """Send torques to the servos and advance the arm by one cycle.
 
-        `reference` is recorded as q, dq and ddq, (n,) each.
+        Args:
+            tau: commanded torques, (n,) [N m].
+            push: external joint torques during the cycle, (n,) [N m]; None is zero.
+            reference: reference position, velocity and acceleration, (n,) each, which are only recorded.
         """
         rows, k = self._rows, self._count
         if reference is not None:
@@ -138,9 +141,10 @@ class SteppedArm:
         self._count += 1
 
     def follow(self, motion: MotionExecutor, push: FloatArray | None = None) -> MotionStep | None:
-        """Advance one cycle under an executor and an external torque (n,) [N m]; return its step.
+        """Advance one cycle under a motion executor; return the executor's step, None if it has no command.
 
-        Without a command from the executor the torques are zero; its errors are passed on.
+        Without a command the torques are zero. Errors of the executor are passed on. `push` is the external joint
+        torque during the cycle, (n,) [N m].
         """
         q = self.measure()
         step = motion.update(self.stamp_ns, q)
@@ -149,7 +153,10 @@ class SteppedArm:
         return step
 
     def run(self, motion: MotionExecutor, until: Callable[[], bool], longest_s: float) -> bool:
-        """Advance under an executor until `until()` is true; return False after `longest_s` [s] of simulated time."""
+        """Advance under a motion executor until `until()` is true, and return True.
+
+        If that takes more than `longest_s` [s] of simulated time, stop and return False.
+        """
         for _ in range(round(longest_s / self._cycle)):
             if until():
                 return True
@@ -158,7 +165,13 @@ class SteppedArm:
         return until()
 
     def recorded(self, name: str, duration_s: float, phases: list[tuple[Phase, int]]) -> SimulatedRun:
-        """Return everything since the start as a run with the phases of one motion; repeated calls are allowed."""
+        """Return the record of all cycles since the start as a simulated run; repeated calls are allowed.
+
+        Args:
+            name: name of the trajectory.
+            duration_s: duration of the trajectory [s].
+            phases: phases of the run, with the timestamp at which each began [ns].
+        """
         noise = self.plant.nuisances.torque_noise / self.robot.drive_constants
         self.plant.sensor_noise = NoiseStream(noise, self._seed, SENSOR_NOISE)
         rows = {name: values[: self._count].copy() for name, values in self._rows.items()}

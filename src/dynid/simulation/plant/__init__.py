@@ -1,1 +1,1 @@
-"""Simulated arm: MuJoCo with the nuisances of a real one."""
+"""Simulated arm behind the servos: MuJoCo, with the friction, noise, backlash and sensor errors of a real arm."""

@@ -1,9 +1,9 @@
 """Simulated arm behind the servos: motor currents in, sensor readings out, MuJoCo in between.
 
-Current times torque constant plus torque noise moves the joints. The encoders measure them through a small backlash;
-the current sensors measure the servo's current, with their own noise. The servos quantise the readings, not the plant:
-the emulated bus does, or the lock-step driver. The plant has no delay either: the wire and
-the processes cause it on the real-time chain, and the loop does in lock-step.
+Current times torque constant, plus torque noise, moves the joints. The encoders measure the joints through a small
+backlash. The current sensors measure the servos' currents, with their own noise. The plant does not quantise its
+readings: the emulated bus does, or the lock-step loop. The plant has no delay either. In real time, the wire and the
+processes cause the delay; in lock-step, the loop adds it.
 """
 
 import math
@@ -33,7 +33,7 @@ SHORTEST_STEP_S = 1e-9  # shorter times are rounding errors [s]
 
 
 def plant_standard(robot: Robot) -> StandardFile:
-    """Return the standard parameters of the robot's simulated arm; identification must not use them."""
+    """Return the standard parameters of the robot's simulated arm, the truth that identification must not use."""
     name = robot.file.simulation.plant_parameters or robot.file.simulation.standard_parameters
     return load_validated(robot.folder / name, StandardFile)
 
@@ -41,26 +41,26 @@ def plant_standard(robot: Robot) -> StandardFile:
 class ArmPlant:
     """Simulated arm of n axes; implements `dynid.simulation.plant.interface.Plant`.
 
-    The arm rests on a stand until current first flows. After that, without currents, it falls,
-    braked by friction alone.
+    The arm rests on a stand until the first non-zero current. From then on it falls whenever no current flows, braked
+    by friction alone.
 
-    Torque noise is drawn once per millisecond of simulated time and is not measured: the current sensors read the
-    current with a second, independent noise of the same size.
+    Torque noise is drawn once per millisecond of simulated time. The current sensors do not measure it; they have an
+    independent noise of the same size.
 
     Args:
-        robot: the robot; its `simulation` section gives steps and nuisances.
-        mount: a mount of robot.yaml; None is the default one.
+        robot: the robot; its `simulation` section gives step length and nuisances.
+        mount: name of a mount in robot.yaml; None is the default mount.
         seed: seed of all random nuisances; equal seeds and calls give equal runs, bit for bit.
-        switched_off: names of nuisances to leave out, see `dynid.simulation.plant.nuisances.NUISANCES`.
-        q0: start posture at rest, (n,) [rad]; None is the robot's rest posture with errors up to half a degree, because
-            no arm is placed exactly (and a controller without an error lets no current flow).
+        switched_off: names of nuisances to leave out, from `dynid.simulation.plant.nuisances.NUISANCES`.
+        q0: start posture at rest, (n,) [rad]. None is the robot's rest posture with random errors of up to half a
+            degree per joint: no arm is placed exactly, and at zero error a controller would command no current.
         stops: lower and upper joint stops, (n,) each [rad]; None is slightly beyond the joint limits.
-        standard: standard parameters; None is the set that the robot's file names.
-        hold_until_current: False releases the arm at the start.
+        standard: standard parameters of the arm; None is the set that robot.yaml names.
+        hold_until_current: whether the arm rests on its stand until the first current; False releases it at once.
         longest_step_s: longest step of the integration [s]; None is the robot's `simulation.step_s`.
         friction: friction law of the gears, or its name, see `plant_friction`; None is the choice of robot.yaml.
-        motors: motor model between goal currents and torque; None lets the goal current flow at any speed.
-        hand: periodic external torques on single joints, see `Push`.
+        motors: motor model between goal current and torque; with None, the current equals its goal at any speed.
+        hand: periodic external torques on single joints.
         lead: a hand that guides the arm along a path.
     """
 
@@ -112,9 +112,13 @@ class ArmPlant:
     def _friction(
         self, chosen: FrictionLaw | str | None, switched_off: Collection[str]
     ) -> tuple[FrictionLaw, tuple[float, float]]:
-        """Return the friction of the gears, the share of it that warm-up removes, and the warm-up's time constant [s].
+        """Return the gears' friction law, and its warm-up: the fraction of friction that fades, and the time constant.
 
-        The share is 0 for viscous and Coulomb friction alone.
+        The time constant is in seconds. The fraction is 0 if the friction is only viscous and Coulomb friction.
+
+        Args:
+            chosen: a friction law, or its name; None is the choice of robot.yaml.
+            switched_off: names of nuisances to leave out.
         """
         warm_up = (self.nuisances.warm_up_share, self.nuisances.warm_up_time_s)
         if isinstance(chosen, FrictionLaw):
@@ -124,7 +128,7 @@ class ArmPlant:
         return law, (0.0, 1.0) if constant else warm_up
 
     def recompiled(self, standard: StandardFile) -> PlantModel:
-        """Return a model of the same arm with other standard parameters; the arm's own model is unchanged."""
+        """Return a MuJoCo model of this arm with other standard parameters; the simulated arm keeps its own."""
         return compile_plant(self.robot, standard, self._plant_options)
 
     @property
@@ -144,33 +148,42 @@ class ArmPlant:
 
     @cached_property
     def q(self) -> FloatArray:
-        """True joint angles, (n,) [rad]; a read-only view that follows the arm."""
+        """True joint angles now, (n,) [rad]; a read-only view whose values change as the arm moves."""
         return _watched(self._q)
 
     @cached_property
     def dq(self) -> FloatArray:
-        """True joint velocities, (n,) [rad/s]; a read-only view that follows the arm."""
+        """True joint velocities now, (n,) [rad/s]; a read-only view whose values change as the arm moves."""
         return _watched(self._dq)
 
     @cached_property
     def torque(self) -> FloatArray:
-        """Torque of the motors in the last step, noise included, (n,) [N m]; a read-only view."""
+        """Torques applied to the joints in the last step, (n,) [N m]; a read-only view whose values change.
+
+        They are the motor torques with torque noise, plus the torques of a hand.
+        """
         return _watched(self._torque)
 
     @property
     def load(self) -> FloatArray:
-        """Torques of gravity, springs and Coriolis forces on the joints, (n,) [N m]."""
+        """Torques of gravity, springs, Coriolis and centrifugal forces on the joints now, (n,) [N m]."""
         return np.asarray(self._beyond_linear(self._q) + self._data.qfrc_spring - self._data.qfrc_bias)
 
     def load_at(self, q: FloatArray) -> FloatArray:
-        """Return the gravity torque (n,) [N m] on this arm at rest at q (n,) [rad]; the arm itself does not move."""
+        """Return the torque of gravity on the joints at rest at posture q (n,) [rad], (n,) [N m].
+
+        The simulated arm is not moved.
+        """
         data = mujoco.MjData(self._model)
         data.qpos[:] = q
         mujoco.mj_forward(self._model, data)
         return -np.array(data.qfrc_bias)
 
     def set_currents(self, current_a: FloatArray) -> None:
-        """Set the currents from now on, (n,) [A] at the joints; the first non-zero one takes the arm off its stand."""
+        """Set the currents from now on, (n,) [A]; the first non-zero current releases the arm from its stand.
+
+        The current of a joint is its torque divided by `Robot.joint_constants`.
+        """
         if self.motors is None:
             self._drive(current_a)
         else:
@@ -179,7 +192,7 @@ class ArmPlant:
             self._held = False
 
     def lock(self, axes: Collection[int]) -> None:
-        """Lock these joints from now on, as by a brake."""
+        """Lock the joints with these indices from now on, as by a brake; all other joints are unlocked."""
         self._gears.lock(axes)
 
     def _drive(self, current_a: FloatArray) -> None:
@@ -210,14 +223,17 @@ class ArmPlant:
         self._time = end
 
     def _handled(self, dt: float) -> FloatArray:
-        """Return the external joint torques of hands for the next dt [s], (n,) [N m]."""
+        """Return the external joint torques of all simulated hands for the next `dt` [s], (n,) [N m]."""
         torques = pushed(self._pushes, self._time, self.size)
         return torques if self._lead is None else torques + self._lead.torques(dt, self._q, self._dq)
 
     def push(self, torque: FloatArray, duration_s: float, hand: FloatArray | None = None) -> None:
-        """Advance by a time [s] with constant motor torques (n,) [N m]; torque constants, noise and stand are bypassed.
+        """Advance by a time [s] with given motor torques; torque constants, torque noise and stand are bypassed.
 
-        `hand`, (n,) [N m], is an additional external torque, which loads the gears.
+        Args:
+            torque: constant motor torques, (n,) [N m].
+            duration_s: the time [s].
+            hand: external torques that act additionally and load the gears, (n,) [N m]; None is zero.
         """
         self._held = False
         self._gears.hand[:] = 0.0 if hand is None else hand
@@ -239,7 +255,10 @@ class ArmPlant:
             mujoco.mj_step(self._model, self._data)
 
     def _step_against_springs(self, step_s: float) -> None:
-        """Step with springs that MuJoCo cannot model, with their torques at the middle of the step."""
+        """Integrate one step with springs that MuJoCo cannot model.
+
+        Their torques are constant during the step, with the value at its predicted midpoint.
+        """
         motors, hand = self._torque.copy(), self._gears.hand.copy()
         pull = self._beyond_linear(self._q + 0.5 * step_s * self._dq)
         self._torque += pull
@@ -250,18 +269,21 @@ class ArmPlant:
         self._torque[:], self._gears.hand[:] = motors, hand
 
     def _beyond_linear(self, q: FloatArray) -> FloatArray:
-        """Return the torques of springs that MuJoCo cannot model at q (n,) [rad; m], (n,) [N m; N]."""
+        """Return the joint torques (n,) [N m; N] of springs that MuJoCo cannot model, at positions q (n,) [rad; m]."""
         torques = np.zeros(self.size)
         for spring in self._springs:
             torques[spring.joint] -= spring.torque(q[spring.joint])
         return torques
 
     def measured_position(self) -> FloatArray:
-        """Return encoder positions without quantisation, (n,) [rad]; a view that the next call changes."""
+        """Return joint positions behind the encoders' backlash, without quantisation, (n,) [rad].
+
+        The array is a view that the next call changes.
+        """
         return self._play.update(self._q)
 
     def measured_current(self) -> FloatArray:
-        """Return current readings without quantisation, (n,) [A]."""
+        """Return current readings with sensor noise, without quantisation, (n,) [A] at the joints."""
         current = self._current + self.sensor_noise.row(int((self._time + SHORTEST_STEP_S) / NOISE_PERIOD_S))
         return current if self.motors is None else current + self._transmission.joint_currents(self.motors.error())
 
@@ -274,7 +296,7 @@ class ArmPlant:
             )
 
     def measure(self) -> PlantReading:
-        """Return the present sensor readings.
+        """Return the sensor readings of all joints now, without quantisation.
 
         Raises:
             DataError: the simulated arm has diverged.

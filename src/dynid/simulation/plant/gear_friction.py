@@ -1,8 +1,8 @@
 """Gear friction of the simulated arm: MuJoCo's friction limits for the next step, from motor torque and load.
 
-MuJoCo has one constant friction and one damping per joint. Both are set before every step, as BAM does: the load
-is the torque of gravity, springs, Coriolis and centrifugal forces, qfrc_spring - qfrc_bias after the previous
-step (at its last Runge-Kutta stage, so of the present state to 1e-7).
+MuJoCo has one constant friction loss and one damping per joint. Both are set before every step, as in BAM (Better
+Actuator Models). The load is the torque of gravity, springs, Coriolis and centrifugal forces, `qfrc_spring - qfrc_bias`
+after the previous step. MuJoCo computes it at the last Runge-Kutta stage, so it agrees with the present state to 1e-7.
 """
 
 import math
@@ -23,10 +23,10 @@ LOCKED_NM = 1000.0  # friction of a locked joint [N m]
 
 
 def check_friction(robot: Robot, chosen: str | None) -> str:
-    """Return the name of a simulated arm's friction; None gives the choice of robot.yaml.
+    """Return the name of the friction model of a simulated arm: `chosen`, or robot.yaml's choice if it is None.
 
     Raises:
-        UnknownNameError: no such friction.
+        UnknownNameError: the name is neither "viscous" nor a model for which the robot's folder has values.
     """
     name = chosen or robot.file.simulation.friction
     if name != VISCOUS and name not in known_models(robot):
@@ -37,20 +37,20 @@ def check_friction(robot: Robot, chosen: str | None) -> str:
 def plant_friction(
     robot: Robot, standard: StandardFile, nuisances: Magnitudes, switched_off: Collection[str], chosen: str | None
 ) -> FrictionLaw:
-    """Return the friction of a simulated arm's joints.
+    """Return the friction law of a simulated arm's joints.
 
     Args:
         robot: the robot.
-        standard: standard parameters with the plant's own viscous and Coulomb friction.
-        nuisances: nuisances of the robot; Coulomb friction is one.
-        switched_off: names of nuisances to leave out; with "coulomb" among them, only the viscous and Coulomb friction
+        standard: standard parameters of the simulated arm, with its viscous and Coulomb friction.
+        nuisances: nuisances of the robot; they include additional Coulomb friction.
+        switched_off: names of nuisances to leave out. If "coulomb" is among them, only the viscous and Coulomb friction
             of `standard` remain.
-        chosen: "viscous" (with Coulomb friction), or a model for which the robot's folder has values; None is the
-            choice of robot.yaml.
+        chosen: "viscous" for viscous and Coulomb friction, or a model for which the robot's folder has values; None is
+            the choice of robot.yaml.
 
     Raises:
-        UnknownNameError: no such values.
-        ConfigurationError: motors that move several joints.
+        UnknownNameError: the robot's folder has no values for this model.
+        ConfigurationError: a gear model is chosen, but motors move several joints.
     """
     name = check_friction(robot, chosen)
     if name == VISCOUS or COULOMB in switched_off:
@@ -73,9 +73,18 @@ def resist(
     loss: FloatArray,
     damping: FloatArray,
 ) -> None:
-    """Write friction budgets and damping of all axes into `loss` and `damping`, (n,); friction p is scaled by `warm`.
+    """Write friction limits [N m] and damping [N m s/rad] of all axes into `loss` and `damping`, (n,) each.
 
-    The part `hand` of the torques `applied` is external and counts as load; the rest comes from the motors.
+    Args:
+        p: parameters of the friction law, (terms, n).
+        warm: factor of all friction that remains during warm-up [-].
+        dq: joint velocities, (n,) [rad/s].
+        applied: torques of motors and hand, (n,) [N m].
+        hand: external part of `applied`, which counts as load, (n,) [N m].
+        bias: torques of gravity, Coriolis and centrifugal forces in MuJoCo's sign, (n,) [N m].
+        spring: torques of springs, (n,) [N m].
+        loss: result, the maximum friction torque that is independent of velocity, (n,) [N m].
+        damping: result, the viscous friction, (n,) [N m s/rad].
     """
     for i in range(dq.shape[0]):
         load = hand[i] + spring[i] - bias[i]
@@ -84,16 +93,19 @@ def resist(
 
 
 class GearFriction:
-    """Writer of a law's friction into a MuJoCo model whose joints are the axes, in order.
+    """Gear friction of a MuJoCo model, computed from a friction law before every step.
+
+    The joints of the MuJoCo model are the axes of the law, in order.
 
     Args:
-        law: friction of all axes.
-        warm_up: share by which friction falls during warm-up, and its time constant [s].
-        model: MuJoCo's model.
-        data: MuJoCo's data.
+        law: friction law of all axes.
+        warm_up: fraction by which friction falls during warm-up [-], and the time constant [s].
+        model: MuJoCo's model, into which friction is written.
+        data: MuJoCo's data, from which the state is read.
 
     Attributes:
         hand: external torque of a hand, or of a spring that MuJoCo cannot model, (n,) [N m]; it loads the gears.
+        varies: whether friction changes from step to step, so that `update` must be called before every step.
 
     Raises:
         DataError: the law has an offset, which MuJoCo's friction cannot represent.
@@ -118,17 +130,17 @@ class GearFriction:
         self.update(0.0)
 
     def warmth(self, time_s: float) -> float:
-        """Return the remaining share of friction after a time [s]."""
+        """Return the fraction of the cold friction that remains after a warm-up of `time_s` [s]."""
         return 1.0 - self._share * (1.0 - math.exp(-time_s / self._time_constant))
 
     def update(self, time_s: float) -> None:
-        """Set the friction of the next step at a time [s], from MuJoCo's velocities, motor torques and loads."""
+        """Write the friction of the step at `time_s` [s] into the model, from present velocities, torques and loads."""
         warm = self.warmth(time_s)
         seen = self._dq, self._torque, self.hand, self._bias, self._spring
         resist(self._p, warm, *seen, self._loss, self._damping)
         self._loss[self._locked] = LOCKED_NM
 
     def lock(self, axes: Collection[int]) -> None:
-        """Lock the joints with these indices from now on, as by a brake."""
+        """Lock the joints with these indices from now on, as by a brake; all other joints are unlocked."""
         self._locked = list(axes)
         self.update(self._data.time)

@@ -1,4 +1,4 @@
-"""Simulated hand: single joints pushed to and fro, or all joints guided along a path."""
+"""Simulated hand of a person, which pushes single joints to and fro or guides all joints along a path."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ class Push:
 
 
 def pushed(pushes: Sequence[Push], time_s: float, size: int) -> FloatArray:
-    """Return the hand's torques on all joints at a time [s], (n,) [N m]."""
+    """Return the sum of all periodic torques on the `size` = n joints at a time [s], (n,) [N m]."""
     torques = np.zeros(size)
     for push in pushes:
         torques[push.axis] += push.torque_nm * np.sin(2.0 * np.pi * time_s / push.period_s)
@@ -60,15 +60,15 @@ def pushed(pushes: Sequence[Push], time_s: float, size: int) -> FloatArray:
 
 
 class Lead:
-    """Hand that guides all joints along a path from their present posture, and then releases it.
+    """Simulated hand that guides all joints of the arm along a path from their present posture, then releases the arm.
 
-    It pulls by a spring and a damper at every joint. It advances along the path only while the arm follows, so an arm
-    that holds its posture is not forced.
+    The hand pulls every joint by a spring and a damper. It advances along the path only while the arm follows. So its
+    torques stay limited if the arm does not yield.
 
     Args:
-        path: path of the hand, relative to its start.
-        wait_s: waiting time before it grasps an arm that is carried by its motors [s].
-        pace: share of the path's own speed at which it leads [-].
+        path: path of the hand; only displacements from the path's start count.
+        wait_s: time before the hand grasps the arm, whose motors carry it until then [s].
+        pace: speed of the hand as a fraction of the path's own speed [-].
     """
 
     def __init__(self, path: Motion, wait_s: float = 2.0, pace: float = 1.0) -> None:
@@ -85,7 +85,10 @@ class Lead:
         return self._time_s > self._path.duration + RELEASE_S
 
     def torques(self, dt: float, q: FloatArray, dq: FloatArray) -> FloatArray:
-        """Return the hand's torques on an arm at q, dq (n,) [rad, rad/s] for the next dt [s], (n,) [N m]."""
+        """Return the hand's joint torques for the next `dt` [s], (n,) [N m], and advance the hand by this time.
+
+        `q` (n,) [rad] and `dq` (n,) [rad/s] are the arm's present joint positions and velocities.
+        """
         self._left_s -= dt
         if self._left_s > 0.0 or self.done:
             return self._none
@@ -101,7 +104,10 @@ class Lead:
 
 
 def guiding_pace(robot: Robot, path: Motion) -> float:
-    """Return the share of a path's speed at which a hand may guide the arm along it, at most 1; see `GUIDED_RAD_S`."""
+    """Return the largest fraction of a path's speed, at most 1, at which a simulated hand may guide the arm along it.
+
+    At this speed no joint exceeds `GUIDED_RAD_S`, and no link's end exceeds `GUIDED_M_S`.
+    """
     posture, now, pace = Posture(robot), np.zeros((3, robot.size)), 1.0
     for time_s in np.arange(0.0, path.duration, SAMPLE_S):
         path.sample_into(float(time_s), *now)

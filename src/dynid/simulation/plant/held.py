@@ -1,4 +1,4 @@
-"""Simulated arm with a payload in its hand."""
+"""Simulated arm that carries a payload, a cube, in its hand."""
 
 import mujoco
 import numpy as np
@@ -21,8 +21,8 @@ def holding(
     Args:
         robot: the robot.
         mass_kg: mass of the cube.
-        offset_m: position of the cube relative to the tool, (3,) [m]; None is zero.
-        arm: the arm without payload; None is the simulated arm.
+        offset_m: position of the cube's centre relative to the tool, in the tool's link frame, (3,) [m]; None is zero.
+        arm: standard parameters of the arm without payload; None selects those of the robot's simulated arm.
     """
     mdh = ArmModel.of(robot).mdh
     own = from_file(arm or plant_standard(robot), mdh)

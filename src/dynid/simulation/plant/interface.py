@@ -8,12 +8,12 @@ from dynid.robot import FloatArray
 
 @dataclass(frozen=True)
 class PlantReading:
-    """Sensor readings at one time, at the joints; each (n,), in the order of robot.yaml.
+    """Sensor readings of all n joints at one time; each array is (n,), in the order of robot.yaml.
 
     Attributes:
         q: joint angles [rad].
         dq: joint velocities [rad/s].
-        current_a: currents [A] at the joints (`dynid.model.transmission`).
+        current_a: currents [A], converted to the joints: the torque of each joint over `Robot.joint_constants`.
     """
 
     q: FloatArray
@@ -22,7 +22,7 @@ class PlantReading:
 
 
 class Plant(Protocol):
-    """An arm that is moved by currents; the bus advances its time."""
+    """Interface of a simulated arm that is moved by currents; the emulated servo bus advances its time."""
 
     @property
     def size(self) -> int:
@@ -34,9 +34,12 @@ class Plant(Protocol):
         ...
 
     def set_currents(self, current_a: FloatArray) -> None:
-        """Set the currents from now on, (n,) [A] at the joints; zero if torque is off."""
+        """Set the currents from now on, (n,) [A]; they are zero if torque is off.
+
+        The current of a joint is its torque divided by `Robot.joint_constants`.
+        """
         ...
 
     def measure(self) -> PlantReading:
-        """Return the present sensor readings."""
+        """Return the sensor readings of all joints now."""
         ...

@@ -19,27 +19,29 @@ OFFSET, NOISE = 5, 6  # streams of random numbers
 
 
 class Motors:
-    """Motors of all axes; all arrays are (n,).
+    """Simulated motors of all n axes with selectable effects; all arrays are (n,).
 
     - winding: the supply limits the current to I = (V - k_e dq) / R, so torque falls with speed;
     - lag: the current follows its goal with first-order dynamics;
-    - droop: the current falls short of its goal with speed in the direction of its torque;
-    - offset, noise: errors of the present current's reading;
-    - velocity: the register lags behind the true velocity;
+    - droop: the current falls short of its goal in proportion to the speed in the direction of its torque;
+    - offset, noise: errors of the reading of the present current;
+    - velocity: the velocity register lags behind the true velocity;
     - heat: temperature rises with R I^2;
-    - overload: the servo trips by `OverloadModel`.
+    - overload: the servo detects an overload by `OverloadModel`.
 
     Args:
-        robot: names the servo models.
+        robot: robot with the names of the servo models and a motors.yaml.
         effects: names of `EFFECTS`, or "all".
         seed: seed of offsets and noise.
 
     Attributes:
-        current: actual current [A].
-        temperature_deg_c: temperatures of the servos.
+        goal: goal currents, set by the caller [A].
+        current: actual currents [A].
+        velocity: velocities as in the servos' velocity registers, without quantisation [rad/s].
+        temperature_deg_c: temperatures of the servos [deg C].
 
     Raises:
-        UnknownNameError: no such effect.
+        UnknownNameError: `effects` contains an unknown name.
         ConfigurationError: the robot has no motors.yaml.
     """
 
@@ -79,16 +81,19 @@ class Motors:
 
     @property
     def overloaded(self) -> NDArray[np.bool_]:
-        """Whether each servo detects an overload."""
+        """Whether each servo detects an overload now, a Boolean array (n,)."""
         return np.asarray(self._load >= 1.0)
 
     @property
     def load(self) -> FloatArray:
-        """Used share of each servo's overload limit."""
+        """Load of each servo as a fraction of its overload limit, (n,) [-]; 1 trips the protection."""
         return self._load
 
     def step(self, duration_s: float, dq: FloatArray) -> FloatArray:
-        """Return the currents [A] after a time [s] at the motors' velocities dq [rad/s]."""
+        """Advance all motors by a time [s]; return their currents afterwards, (n,) [A].
+
+        `dq` (n,) [rad/s] are the motors' velocities during this time.
+        """
         wanted = np.sign(self.goal) * np.maximum(0.0, np.abs(self.goal) - np.sign(self.goal) * self._droop * dq)
         reached = np.clip(
             wanted,
@@ -106,11 +111,14 @@ class Motors:
         return self.current
 
     def error(self) -> FloatArray:
-        """Return the present error of the current readings [A]."""
+        """Return the present error of the motors' current readings, offset plus noise, (n,) [A]."""
         return self._offset + self._noise.row(int(self._time_s / NOISE_PERIOD_S + 1e-6))
 
 
 def _followed(duration_s: float, lag_s: FloatArray) -> FloatArray:
-    """Return the share of a step that a first-order lag follows in a time; 1 without a lag."""
+    """Return the fraction of a step input that first-order lags have reached after a time, (n,) [-].
+
+    `lag_s` (n,) [s] are the time constants; a lag of 0 gives 1.
+    """
     with np.errstate(divide="ignore"):
         return 1.0 - np.exp(-duration_s / lag_s)

@@ -1,7 +1,7 @@
-"""Effects of a real arm that the model lacks: each nuisance by name, with its magnitude; each can be disabled.
+"""Nuisances of the simulated arm: effects of a real arm that the model for identification lacks.
 
-Magnitudes are data (robot.yaml, simulation.nuisances). Random nuisances draw from separate streams, so that
-disabling one does not change the draws of the others.
+Each nuisance has a name and a magnitude, and can be disabled. Magnitudes come from `simulation.nuisances` in
+robot.yaml. Random nuisances have separate random streams, so that disabling one does not change the values of others.
 """
 
 from collections.abc import Collection
@@ -32,13 +32,13 @@ class Magnitudes:
     Attributes:
         coulomb_friction: Coulomb friction of each axis, (n,) [N m].
         torque_noise: standard deviation of the torque, constant over each `NOISE_PERIOD_S`, (n,) [N m].
-        position_step: encoder resolution [rad].
-        velocity_step: resolution of the velocity register [rad/s]; it depends on the encoder's.
-        current_step: resolution of goal and present current by servo, (n,) [A].
+        position_step: encoder resolution [rad]; 0 for none.
+        velocity_step: resolution of the velocity register [rad/s]; 0 if `position_step` is 0.
+        current_step: resolution of goal and present current of each axis, (n,) [A]; 0 for none.
         stamp_jitter: standard deviation of a timestamp's error [s].
         backlash: width of the gap between joint and encoder [rad].
-        delay: time from reading a state until the current that answers it takes effect [s].
-        warm_up_share: share of friction that vanishes while gears warm up.
+        delay: time from reading a state until the current computed from it takes effect [s].
+        warm_up_share: fraction of friction that vanishes while gears warm up [-].
         warm_up_time_s: time constant of the warm-up [s].
     """
 
@@ -55,14 +55,14 @@ class Magnitudes:
 
 
 def magnitudes(robot: Robot, switched_off: Collection[str] = ()) -> Magnitudes:
-    """Return the nuisances of a robot, without the disabled ones.
+    """Return the magnitudes of a robot's nuisances; those of disabled nuisances are zero.
 
     Args:
         robot: the robot.
-        switched_off: names of `NUISANCES`.
+        switched_off: names of nuisances to disable, from `NUISANCES`.
 
     Raises:
-        UnknownNameError: a name that is not a nuisance.
+        UnknownNameError: a name is not a nuisance.
     """
     for name in switched_off:
         if name not in NUISANCES:
@@ -90,9 +90,12 @@ def magnitudes(robot: Robot, switched_off: Collection[str] = ()) -> Magnitudes:
 
 
 def quantise(values: FloatArray, step: FloatArray | float, out: FloatArray | None = None) -> FloatArray:
-    """Return the nearest multiples of `step`, (..., n), in `out` or a new array; a plain copy if all steps are 0.
+    """Return each value rounded to the nearest multiple of `step`, (..., n); a copy if all steps are 0.
 
-    Steps are one number, or one per axis, (n,).
+    Args:
+        values: values of any unit, (..., n).
+        step: resolution in the unit of the values, one number or one per axis, (n,).
+        out: array for the result; None creates one.
     """
     result = np.empty_like(values) if out is None else out
     if np.any(step):
@@ -105,9 +108,10 @@ def quantise(values: FloatArray, step: FloatArray | float, out: FloatArray | Non
 
 
 class NoiseStream:
-    """White noise of fixed standard deviations (n,), one row per period, reproducible from (seed, stream).
+    """White noise with fixed standard deviations `sigma` (n,), one vector (n,) per period of time.
 
-    Row k does not depend on the order of calls; old rows are discarded.
+    The noise is reproducible from `seed` and `stream`, the number of the random stream. The noise of period k does not
+    depend on the order of calls. Periods are generated in blocks; earlier blocks are discarded.
     """
 
     def __init__(self, sigma: FloatArray, seed: int, stream: int) -> None:
@@ -120,7 +124,7 @@ class NoiseStream:
         """Return the noise of period k, (n,).
 
         Raises:
-            DataError: k lies before the block of the latest row.
+            DataError: the noise of period k was discarded, because a later block has been generated.
         """
         if k < self._first:
             raise DataError(
@@ -132,7 +136,11 @@ class NoiseStream:
         return np.asarray(self._rows[k - self._first])
 
     def rows(self, count: int) -> FloatArray:
-        """Return the noise of the first `count` periods, (count, n)."""
+        """Return the noise of the first `count` periods, (count, n).
+
+        Raises:
+            DataError: the first block was discarded.
+        """
         out = np.empty((count, len(self._sigma)))
         for first in range(0, count, NOISE_BLOCK):
             self.row(first)  # load the block of this row
@@ -142,7 +150,13 @@ class NoiseStream:
 
 @numba.njit(cache=True, inline="always")
 def crossed(ahead: float, dq: float, half_play: float) -> bool:
-    """Return whether a joint `ahead` of its encoder's position [rad] drags it along at a velocity dq [rad/s]."""
+    """Return whether a joint moves its encoder, because it has crossed the backlash between them.
+
+    Args:
+        ahead: joint position minus encoder position [rad].
+        dq: joint velocity [rad/s].
+        half_play: half the width of the backlash [rad].
+    """
     return half_play == 0.0 or (abs(ahead) >= half_play - ROUNDING_RAD and ahead * dq > 0.0)
 
 
@@ -150,10 +164,13 @@ _crossed = crossed.py_func  # uncompiled for a few numbers, since compiling woul
 
 
 class Play:
-    """Backlash as a play operator: the output rests until the input has crossed the gap.
+    """Backlash between joint and encoder as a play operator: the encoder rests until the joint has crossed the gap.
 
-    This approximates backlash on the output side: the encoder measures the joint through a gap of the given width,
-    while the motor's torque acts without one.
+    The motor's torque acts on the joint without a gap, so this approximates backlash on the output side of the gear.
+
+    Args:
+        width: width of the gap [rad].
+        q: joint positions at the start, (n,) [rad], in the middle of the gap.
     """
 
     def __init__(self, width: float, q: FloatArray) -> None:
@@ -161,12 +178,18 @@ class Play:
         self._output = np.array(q, dtype=np.float64)
 
     def velocity(self, q: FloatArray, dq: FloatArray) -> FloatArray:
-        """Return the encoder-based velocity at joint positions q and velocities dq, (n,) [rad, rad/s]."""
+        """Return the encoders' velocities (n,) [rad/s], from the joints' positions q (n,) [rad] and velocities dq.
+
+        The velocity of an encoder is 0 while its joint crosses the gap. Call `update` with the same q before.
+        """
         turning = [_crossed(a, v, self._half) for a, v in zip(q - self._output, dq, strict=True)]
         return np.where(turning, dq, 0.0)
 
     def update(self, q: FloatArray) -> FloatArray:
-        """Return the measured position for joint position q, (n,) [rad]; a view that the next call changes."""
+        """Return the encoder positions, (n,) [rad], at joint positions q, (n,) [rad].
+
+        The array is a view that the next call changes.
+        """
         if self._half:
             np.maximum(self._output, q - self._half, out=self._output)
             np.minimum(self._output, q + self._half, out=self._output)
@@ -176,6 +199,16 @@ class Play:
 
 
 def stamps(count: int, cycle: float, jitter: float, seed: int, stream: int) -> FloatArray:
-    """Return timestamps of `count` cycles, (count,) [s], with normal errors that are clipped to keep their order."""
+    """Return timestamps of `count` cycles, (count,) [s], with normally distributed errors.
+
+    Errors are clipped, so that the timestamps keep their order.
+
+    Args:
+        count: number of cycles.
+        cycle: duration of a cycle [s].
+        jitter: standard deviation of the errors [s].
+        seed: seed of the errors.
+        stream: number of the random stream.
+    """
     errors = np.random.default_rng([seed, stream]).standard_normal(count) * jitter
     return read_only(cycle * np.arange(count) + np.clip(errors, -JITTER_CLIP * cycle, JITTER_CLIP * cycle))

@@ -1,4 +1,4 @@
-"""Trial of a robot's folder: everything that a simulated run reads is built once, and nothing moves."""
+"""Trial of a robot's folder: build everything that a simulated run needs, without a simulation."""
 
 from dynid.control.controller import load_controller
 from dynid.errors import DynidError

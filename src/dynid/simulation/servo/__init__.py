@@ -1,1 +1,1 @@
-"""Emulated servos: control table, chain on one line, record of the arm's motion."""
+"""Emulated servos: their control tables, all servos of an arm on one bus line, and a record of the arm's motion."""

@@ -1,4 +1,4 @@
-"""All emulated servos of one arm on one line, with the plant behind them and their common clock; no I/O."""
+"""All emulated servos of one arm on one bus line, with the plant (the simulated arm) and their common clock; no I/O."""
 
 import struct
 from collections.abc import Iterable
@@ -23,27 +23,28 @@ OVERHEATING, OVERLOAD = 1 << 2, 1 << 5  # bits of the hardware error status
 
 
 class ServoChain:
-    """Chain of emulated servos that executes instruction packets and advances the plant.
+    """Chain of emulated servos that executes instruction packets and advances the plant, the simulated arm.
 
     Args:
-        robot: gives IDs, models and the centre count.
+        robot: robot with the servos' IDs, models and centre counts.
         plant: the arm; its axes are the robot's joints in order.
-        baud_code: value of the servos' baud rate register; None for the rate of the robot's bus.
-        lock_step: advance time by one control cycle with every sync write of goal currents, and not otherwise.
+        baud_code: value of the servos' baud rate register; None selects the rate of the robot's bus.
+        lock_step: whether `execute` advances time by one control cycle with every sync write of goal currents.
 
     Attributes:
         servos: servos by ID; a test may remove, add or change one.
-        duplicate_id_servos: second servos with the ID of another, by ID; each collides with the first one whenever that
-            answers.
-        line_code: the host's baud rate as a register value; servos with another receive nothing. None matches all.
+        duplicate_id_servos: second servo of each ID that two servos share, by ID. Its replies collide with those of
+            the first servo, which is in `servos`.
+        line_code: the host's baud rate as a register value; servos with a different rate receive nothing. None
+            matches all.
         knows_fast_read: whether the firmware is new enough for the fast sync read.
-        replies_chained: whether a servo answers a sync or bulk read only after the reply of the previous one, as a
-            logic analyser showed (DynamixelSDK issues 331 and 364): after a silent one, all others are silent.
+        replies_chained: whether each servo answers a sync or bulk read only after the reply of the previous servo, as
+            a logic analyser showed (DynamixelSDK issues 331 and 364). Then a missing reply silences all later servos.
         undocumented: behaviour that the e-manual leaves open, for all servos.
         time_s: the servos' clock [s].
-        missed_writes: number of group writes to a register that a servo will miss, by ID and address.
-        unread: IDs and addresses of registers whose reads a servo does not answer.
-        max_abs_current_a: largest current commanded to each motor since the start, (n,) [A].
+        missed_writes: number of coming group writes that a servo will miss, by (servo ID, register address).
+        unread: (servo ID, register address) of registers for which a read gets no answer.
+        max_abs_current_a: largest absolute current commanded to each motor since the start, (n,) [A].
     """
 
     def __init__(self, robot: Robot, plant: Plant, *, baud_code: int | None = None, lock_step: bool = False) -> None:
@@ -81,7 +82,7 @@ class ServoChain:
         self._update_drive()
 
     def advance(self, duration_s: float) -> None:
-        """Advance time by `duration_s`, in steps of at most 1 ms, watchdogs included."""
+        """Advance servos and plant by `duration_s` [s], in steps of at most 1 ms; watchdogs may trip meanwhile."""
         remaining = duration_s
         while remaining > 0.0:
             step = min(remaining, LONGEST_STEP_S)
@@ -104,7 +105,7 @@ class ServoChain:
                 self._update_drive()
 
     def execute(self, packet: Packet) -> list[bytes]:
-        """Execute one instruction; return the servos' status frames, in their order on the wire."""
+        """Execute one instruction packet; return the servos' status frames, in their order on the wire."""
         self._last_instruction_s = self.time_s
         instruction, payload = packet.instruction, packet.payload
         if packet.packet_id != BROADCAST_ID:
@@ -122,7 +123,10 @@ class ServoChain:
         return [frame for frames in replies for frame in frames] if instruction == Instruction.PING else []
 
     def answer_damaged(self, servo_id: int) -> list[bytes]:
-        """Return a servo's answer to an instruction that has arrived with a wrong CRC."""
+        """Return the status frames with which a servo answers an instruction that arrived with a wrong CRC.
+
+        The list is empty if the servo does not answer.
+        """
         servo = self.servo_at(servo_id)
         if servo is None or not self.undocumented.crc_error_answered or _level(servo) < table.STATUS_RETURN_ALL:
             return []
@@ -134,25 +138,31 @@ class ServoChain:
         return servo.get(table.RETURN_DELAY_TIME) * table.RETURN_DELAY_S_PER_COUNT if servo else 0.0
 
     def servo_at(self, servo_id: int) -> Servo | None:
-        """Return the servo that receives packets to an ID now; None if there is none."""
+        """Return the servo that receives packets to this ID now, or None.
+
+        A servo receives nothing while it restarts, beyond a broken cable, or if its baud rate differs from the host's.
+        """
         servo = self.servos.get(servo_id)
         if servo is None or self._absent_until_s.get(servo_id, 0.0) > self.time_s:
             return None
         return servo if self.line_code in (None, servo.bytes[table.BAUD_RATE.address]) else None
 
     def restart(self, servo_id: int, absent_s: float = 0.0) -> None:
-        """Reboot a servo spontaneously, with torque off and RAM as after power-on.
+        """Reboot a servo without an instruction: its torque is off and its RAM registers are as after power-on.
 
-        For `absent_s` it neither receives nor answers.
+        For the next `absent_s` seconds the servo neither receives nor answers.
         """
         self.servos[servo_id].reboot()
         self._absent_until_s[servo_id] = self.time_s + absent_s
         self._update_drive()
 
     def cut(self, servo_id: int | None, *, powered: bool) -> None:
-        """Break the cable after a servo (None: before the first): those beyond it neither receive nor answer.
+        """Break the cable permanently, so that the servos beyond the break neither receive nor answer.
 
-        If `powered` from elsewhere, they hold their goal currents until their watchdogs trip.
+        Args:
+            servo_id: last servo before the break; None breaks the cable before the first servo.
+            powered: whether the servos beyond the break keep their supply. They then hold their goal currents until
+                their watchdogs trip; without supply they lose torque at once.
         """
         ids = tuple(one.servo_id for one in sorted(self.robot.wired_servos, key=lambda one: one.axis))
         behind = ids[0 if servo_id is None else ids.index(servo_id) + 1 :]
@@ -165,17 +175,17 @@ class ServoChain:
         self._update_drive()
 
     def raise_hardware_error(self, servo_id: int, bits: int) -> None:
-        """Raise a hardware error at a servo; see `Servo.raise_hardware_error`."""
+        """Set bits of a servo's hardware error status; bits in its shutdown register switch its torque off."""
         self.servos[servo_id].raise_hardware_error(bits)
         self._update_drive()
 
     def set_register(self, servo_id: int, register: table.Register, count: int) -> None:
-        """Set a register of a servo without its rules."""
+        """Set a register of a servo to a raw value, without the checks of a write instruction."""
         self.servos[servo_id].set(register, count)
         self._update_drive()
 
     def assign_duplicate_id(self, servo_id: int, other_id: int) -> None:
-        """Give the servo `servo_id` the ID of another, so that both answer."""
+        """Change the ID of servo `servo_id` to `other_id`, which belongs to another servo, so that both answer."""
         twin = self.servos.pop(servo_id)
         twin.set(table.ID, other_id)
         self.duplicate_id_servos[other_id] = twin
@@ -186,7 +196,10 @@ class ServoChain:
         return any(servo.torque_enabled for servo in self._wired_servos)
 
     def summary(self) -> dict[str, list[float] | list[bool] | float]:
-        """Return present and past motor commands, as a proof that an arm was left without current."""
+        """Return present and past motor commands by name, to prove that the arm was left without current.
+
+        Lists have one entry per servo, except `max_abs_current_a`, which has one per motor.
+        """
         servos, units = self._wired_servos, self._shafts.current_a.tolist()
         return {
             "torque_enabled": [servo.torque_enabled for servo in servos],
@@ -199,7 +212,10 @@ class ServoChain:
         }
 
     def _read_group(self, blocks: list[tuple[int, int, int]], *, fast: bool) -> list[bytes]:
-        """Return the replies to a read of (ID, address, size) blocks; for a fast read all in one frame, or none."""
+        """Return the reply frames to a sync or bulk read of (ID, address, size) blocks.
+
+        A fast read gets one common frame, or none if a servo's block is missing or in error.
+        """
         requested = []
         for servo_id, address, size in blocks:
             servo = self.servo_at(servo_id)
@@ -245,7 +261,7 @@ class ServoChain:
         self._settle()
 
     def _receivers(self, servo_id: int) -> Iterable[Servo]:
-        """Return the servos that execute a write to an ID, including those that have it as secondary ID."""
+        """Return the servos that execute a write to an ID, including those with this secondary ID."""
         servo, twin = self.servo_at(servo_id), self.duplicate_id_servos.get(servo_id)
         found = () if servo is None else (servo,)
         if twin is None and not self._followers:
@@ -253,7 +269,11 @@ class ServoChain:
         return [*found, *([twin] if twin else []), *self._followers.get(servo_id, ())]
 
     def _execute_one(self, servo_id: int, instruction: int, payload: bytes) -> list[bytes]:
-        """Return the reply of the servo with this ID; of two servos with it, the superposition of both replies."""
+        """Execute an instruction at the servo with this ID; return its reply frame, or an empty list if it is silent.
+
+        If two servos have this ID, both execute it, and the frame is the superposition of both replies. Followers,
+        the servos with this secondary ID, execute it without a reply.
+        """
         if instruction in (Instruction.READ, Instruction.CLEAR):
             self._refresh()
         servo, twin = self.servo_at(servo_id), self.duplicate_id_servos.get(servo_id)
@@ -269,7 +289,10 @@ class ServoChain:
         return [superposed(*frames)] if len(frames) > 1 else frames
 
     def _reply(self, servo: Servo, instruction: int, payload: bytes) -> bytes:
-        """Execute an instruction at a servo; return its status packet, empty if it is set not to confirm."""
+        """Execute an instruction at a servo; return its status frame, or b"" if it does not answer.
+
+        A servo does not answer if its status return level excludes the instruction, or if a fault blocks the read.
+        """
         level, servo_id = _level(servo), servo.servo_id
         if self.unread and instruction == Instruction.READ and self._is_unread(servo_id, payload):
             return b""
@@ -279,12 +302,15 @@ class ServoChain:
         return build_status(servo.servo_id if self.undocumented.new_id_answers else servo_id, error | servo.alert, data)
 
     def _is_unread(self, servo_id: int, payload: bytes) -> bool:
-        """Return whether a read covers a register that its servo does not answer."""
+        """Return whether a read covers a register in `unread`, so that the servo must not answer it.
+
+        The payload of the read instruction holds address and size.
+        """
         first, size = int.from_bytes(payload[:2], "little"), int.from_bytes(payload[2:], "little")
         return any(one == servo_id and first <= address < first + size for one, address in self.unread)
 
     def _settle(self) -> None:
-        """Update the receivers of each ID and the motor currents after a write."""
+        """Update the servos and followers of each ID, and the motor currents, after a write."""
         every = [*self.servos.values(), *self.duplicate_id_servos.values()]
         if any(
             servo.servo_id != servo_id for servo_id, servo in [*self.servos.items(), *self.duplicate_id_servos.items()]
@@ -301,7 +327,12 @@ class ServoChain:
         self._update_drive()
 
     def _collided(self, frame: bytes, block: tuple[int, int]) -> bytes:
-        """Return the received frame when a second servo with the sender's ID answers the same sync read."""
+        """Return a servo's reply frame as the host receives it, superposed with that of a second servo of the same ID.
+
+        Args:
+            frame: reply of the first servo to a sync or bulk read.
+            block: address and size of the read.
+        """
         twin = self.duplicate_id_servos.get(frame[4])
         if twin is None:
             return frame
@@ -309,7 +340,7 @@ class ServoChain:
         return superposed(frame, build_status(frame[4], error | twin.alert, data))
 
     def _refresh(self) -> PlantReading:
-        """Write the plant's present state into the servos' registers."""
+        """Write the plant's present readings into the servos' registers; return these readings."""
         reading, motors = self.plant.measure(), self._transmission
         turned = motors.motor_motion(reading.q - self.robot.zero_offsets)
         counts = zip(
@@ -327,7 +358,7 @@ class ServoChain:
         return reading
 
     def _update_drive(self) -> None:
-        """Update the servos' control modes and the commands, after any change except a goal current."""
+        """Update which servos control their current themselves, and the motor currents, after a change of registers."""
         controlled = [place for place, servo in enumerate(self._wired_servos) if servo.controls_itself]
         if controlled != self._self_controlled:
             for place in set(self._self_controlled) - set(controlled):
@@ -336,7 +367,7 @@ class ServoChain:
         self._drive()
 
     def _drive(self) -> None:
-        """Pass the motor currents to the plant if one has changed."""
+        """Pass the commanded motor currents to the plant if one has changed."""
         servos = self._wired_servos
         self._shortest_watchdog_s = min(servo.watchdog_s for servo in servos)
         counts = [servo.drive_current_count for servo in servos]
@@ -345,7 +376,10 @@ class ServoChain:
             self._set_currents(self._shafts.carried(np.array(counts)))
 
     def _drive_by_own_loops(self, step_s: float) -> None:
-        """Compute the currents of the next millisecond for servos that control them themselves."""
+        """Pass the motor currents of the next `step_s` [s] to the plant, with those from the servos' internal loops.
+
+        These loops run in the servos whose torque is on outside current mode.
+        """
         dq = self._shafts.velocities(self._transmission.motor_motion(self._refresh().dq))
         current_a = self._shafts.carried(np.array(self._drive_counts))
         for place in self._self_controlled:
@@ -353,7 +387,7 @@ class ServoChain:
         self._set_currents(current_a)
 
     def _set_currents(self, shaft_a: FloatArray) -> None:
-        """Pass the currents of the servos, (m,) [A] in the sign of their shafts, to the plant."""
+        """Pass the currents of the m servos, (m,) [A] in the sign of their shafts, to the plant."""
         current_a = self._shafts.motor_currents(shaft_a)
         np.maximum(self.max_abs_current_a, np.abs(current_a), out=self.max_abs_current_a)
         self.plant.set_currents(self._transmission.joint_currents(current_a))
@@ -367,12 +401,12 @@ class ServoChain:
 
 
 def _level(servo: Servo) -> int:
-    """Return a servo's status return level: 0 answers pings, 1 reads as well, 2 everything."""
+    """Return a servo's status return level: at 0 it answers only pings, at 1 also reads, at 2 every instruction."""
     return servo.bytes[table.STATUS_RETURN_LEVEL.address]
 
 
 def superposed(first: bytes, second: bytes) -> bytes:
-    """Return two simultaneous frames as received: bytes that differ match neither."""
+    """Return the bytes that the host receives if two frames are sent at once: the bitwise AND, padded with 0xff."""
     longest = max(len(first), len(second))
     pairs = zip(first.ljust(longest, b"\xff"), second.ljust(longest, b"\xff"), strict=True)
     return bytes(one & other for one, other in pairs)

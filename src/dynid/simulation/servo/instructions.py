@@ -19,7 +19,7 @@ Answer = tuple[int, bytes]
 
 
 def carry_out(servo: Servo, instruction: int, payload: bytes) -> Answer:
-    """Execute one instruction at one servo; return (status error, parameters)."""
+    """Execute one instruction at one servo; return the status error (0 for none) and the reply's parameters."""
     known = _INSTRUCTIONS.get(instruction)
     return known(servo, payload) if known else (INSTRUCTION_ERROR, b"")
 
@@ -105,7 +105,7 @@ _INSTRUCTIONS: dict[int, Callable[[Servo, bytes], Answer]] = {
 
 
 def _sync_reads(payload: bytes) -> list[tuple[int, int, int]]:
-    """Return (ID, address, size) of every servo in a sync read."""
+    """Return (ID, address, size) of every servo in the payload of a sync read; empty if it is malformed."""
     if len(payload) < 5:
         return []
     address, size = int.from_bytes(payload[:2], "little"), int.from_bytes(payload[2:4], "little")
@@ -113,12 +113,12 @@ def _sync_reads(payload: bytes) -> list[tuple[int, int, int]]:
 
 
 def _bulk_reads(payload: bytes) -> list[tuple[int, int, int]]:
-    """Return (ID, address, size) of every servo in a bulk read."""
+    """Return (ID, address, size) of every servo in the payload of a bulk read; empty if it is malformed."""
     return [] if len(payload) % _BULK_HEAD.size else list(_BULK_HEAD.iter_unpack(payload))
 
 
 def sync_writes(payload: bytes) -> list[tuple[int, int, bytes]]:
-    """Return (ID, address, data) of every servo in a sync write; empty if it is malformed."""
+    """Return (ID, address, data) of every servo in the payload of a sync write; empty if it is malformed."""
     address, size = int.from_bytes(payload[:2], "little"), int.from_bytes(payload[2:4], "little")
     blocks = payload[4:]
     if size == 0 or len(blocks) % (size + 1):
@@ -127,7 +127,7 @@ def sync_writes(payload: bytes) -> list[tuple[int, int, bytes]]:
 
 
 def bulk_writes(payload: bytes) -> list[tuple[int, int, bytes]]:
-    """Return (ID, address, data) of every servo in a bulk write; empty if it is malformed."""
+    """Return (ID, address, data) of every servo in the payload of a bulk write; empty if it is malformed."""
     found, place = [], 0
     while place + _BULK_HEAD.size <= len(payload):
         servo_id, address, size = _BULK_HEAD.unpack_from(payload, place)

@@ -1,8 +1,9 @@
-"""Current of a servo that controls its position, velocity or voltage itself, instead of a goal current.
+"""Motor current of a servo whose internal loop controls position, velocity or voltage, as outside current mode.
 
-ROBOTIS e-manual, XM430-W350: the gain registers are divided by 128 (P), 65536 (I) and 16 (D), their terms sum to a
-PWM of which 885 is the full supply voltage, and the loop runs once per millisecond. The winding converts the voltage
-minus the back-EMF into current, so a PWM of 0 brakes. Feedforward, and a profile in velocity mode, are not simulated.
+ROBOTIS e-manual, XM430-W350: the gain registers are divided by 128 (P), 65536 (I) and 16 (D), and the loop runs once
+per millisecond. The sum of the terms is a PWM value, of which 885 is the full supply voltage. The winding converts the
+voltage minus the back-EMF into current, so a PWM of 0 brakes. Feedforward, and a profile in velocity mode, are not
+simulated.
 """
 
 import numpy as np
@@ -20,10 +21,12 @@ LOOP_1_S = 1000.0  # rate of the servo's control loop [1/s]
 
 
 class OwnLoops:
-    """Control loops of all m servos of an arm, by their index in `Robot.wired_servos`.
+    """Internal position, velocity and PWM loops of all m servos of an arm.
+
+    `place` is always the index of a servo in `Robot.wired_servos`.
 
     Args:
-        robot: robot whose `motors.yaml` gives the windings.
+        robot: robot whose `motors.yaml` gives the windings; without that file, `DEFAULT_WINDING` is used.
     """
 
     def __init__(self, robot: Robot) -> None:
@@ -34,12 +37,19 @@ class OwnLoops:
         self._ways: dict[int, PositionProfile] = {}
 
     def forget(self, place: int) -> None:
-        """Clear a loop's integrator when its torque is switched off."""
+        """Clear the integrator and the motion profile of servo `place`, whose loop no longer runs."""
         self._sums[place] = 0.0
         self._ways.pop(place, None)
 
     def current(self, place: int, servo: Servo, dq: float, step_s: float) -> float:
-        """Return the current at one servo's shaft [A], from its registers and the shaft's velocity dq [rad/s]."""
+        """Return the motor current of one servo [A], in the sign of its shaft, and advance its loop.
+
+        Args:
+            place: index of the servo in `Robot.wired_servos`.
+            servo: the servo; its registers give mode, goals and gains.
+            dq: velocity of the shaft [rad/s].
+            step_s: time since the last call [s].
+        """
         winding, sign = self._windings[place], -1.0 if servo.reversed else 1.0
         emf = sign * winding.back_emf_v_s_rad * dq
         pwm = self._pwm(place, servo, sign * dq, step_s * LOOP_1_S)
@@ -49,14 +59,21 @@ class OwnLoops:
         return float(sign * min(max(current, -most), most))
 
     def _reference(self, place: int, servo: Servo, present: int, steps: float) -> float:
-        """Return a servo's reference position [counts] on the profile to its goal; a new goal starts a new profile."""
+        """Return the reference position of a servo [counts] on its profile to the goal position.
+
+        A new goal starts a new profile. `present` is the present position [counts], and `steps` is the time since the
+        last call in periods of the loop.
+        """
         way = self._ways.get(place)
         if way is None or way.goal != servo.get(table.GOAL_POSITION):
             way = self._ways[place] = PositionProfile.of(servo, float(present) if way is None else way.advance(0.0))
         return way.advance(steps)
 
     def _pwm(self, place: int, servo: Servo, dq: float, steps: float) -> float:
-        """Return the PWM of a servo's loop at its own velocity dq [rad/s], `steps` periods after the last call."""
+        """Return the PWM of a servo's loop in register counts, `steps` loop periods after the last call.
+
+        `dq` [rad/s] is the velocity in the sign of the servo's registers.
+        """
         most, mode = float(servo.get(table.GOAL_PWM)), servo.get(table.OPERATING_MODE)
         if mode == table.PWM_MODE:
             return 0.0 if servo.watchdog_tripped else most

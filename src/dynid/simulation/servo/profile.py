@@ -1,4 +1,6 @@
-"""Motion profile of a servo to a new goal position (ROBOTIS e-manual, "What is the Profile", step to trapezoid).
+"""Motion profile of a servo to a new goal position: a step, or a rectangular or trapezoidal velocity.
+
+Source: ROBOTIS e-manual, "What is the Profile".
 
 In velocity-based mode, profile velocity and acceleration are limits, 0 for none. In time-based mode (bit 2 of the drive
 mode) they are the total time and the acceleration time, in milliseconds.
@@ -17,7 +19,7 @@ ACCELERATION_PER_MS2 = 214.577 * table.COUNTS_PER_TURN / 60.0**2 * 1e-6
 
 @dataclass
 class PositionProfile:
-    """Profile from a position to a goal, both in counts, at rest at both ends.
+    """Position profile from a start to a goal, both in counts, at rest at both ends.
 
     Attributes:
         start: start position.
@@ -35,7 +37,7 @@ class PositionProfile:
 
     @classmethod
     def of(cls, servo: Servo, start: float) -> "PositionProfile":
-        """Return the profile from `start` [counts] that a servo's present registers define."""
+        """Return the profile from `start` [counts] to the goal position that a servo's registers define now."""
         goal = float(servo.get(table.GOAL_POSITION))
         velocity, acceleration = servo.get(table.PROFILE_VELOCITY), servo.get(table.PROFILE_ACCELERATION)
         if not servo.get(table.DRIVE_MODE) & TIME_BASED:
@@ -48,7 +50,7 @@ class PositionProfile:
         return cls(start, goal, fastest, fastest / gains_ms if gains_ms else math.inf)
 
     def advance(self, duration_ms: float) -> float:
-        """Advance by a time [ms] and return the reference [counts]."""
+        """Advance the profile by a time [ms] and return the reference position [counts]."""
         self.elapsed_ms += duration_ms
         distance, t = abs(self.goal - self.start), self.elapsed_ms
         velocity = min(self.velocity, math.sqrt(self.acceleration * distance))

@@ -1,7 +1,7 @@
 """Emulated X-series servo: its control table and the rules for reading and writing it.
 
 Source of the rules: ROBOTIS e-manual, the models' pages and "DYNAMIXEL Protocol 2.0"; open points are switches
-of `UndocumentedBehaviour`. `own_loops` computes the current in other modes than current mode.
+of `UndocumentedBehaviour`. The module `own_loops` computes the motor current outside current mode.
 """
 
 import struct
@@ -41,7 +41,7 @@ _BACKED_UP = (_GAINS, range(108, 116))
 
 
 class Servo:
-    """Registers of a servo with factory settings, except for the given ID and the bus' baud rate.
+    """Emulated servo that starts with factory settings, except for the given ID and baud rate.
 
     Args:
         servo_id: ID on the bus.
@@ -50,10 +50,11 @@ class Servo:
         undocumented: behaviour that the e-manual leaves open; shared by the servos of a chain.
 
     Attributes:
-        bytes: the control table.
+        bytes: the control table, one byte per address.
         torque_was_enabled: whether torque was ever on.
-        shut_down: whether an error of the shutdown register has occurred; torque stays off until a reboot.
-        registered: (address, data) of a reg write that waits for its action.
+        shut_down: whether a hardware error selected in the shutdown register has occurred; torque then stays off until
+            a reboot.
+        registered: address and data of a Reg Write instruction that waits for the Action instruction; None without one.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Servo:
         self.set(table.BAUD_RATE, baud_code)
 
     def factory_reset(self, kept: Sequence[Register]) -> None:
-        """Reset registers to factory settings except for those to keep, and reboot."""
+        """Reset all registers to factory settings, except those in `kept`, and reboot."""
         values = [(register, self.get(register)) for register in kept]
         for entry in self._entries.values():
             self.set(entry.register, entry.default)
@@ -104,12 +105,12 @@ class Servo:
         self.torque_was_enabled |= self.torque_enabled
 
     def store_backup(self) -> None:
-        """Keep a copy of the control table."""
+        """Store a copy of the control table, as the Backup instruction does."""
         self._backup = bytes(self.bytes)
         self.set(table.BACKUP_READY, 1)
 
     def restore_backup(self) -> bool:
-        """Restore the EEPROM from the backup and reboot; return whether there is a backup."""
+        """Restore the EEPROM registers from the backup and reboot; without a backup, do nothing and return False."""
         if self._backup is not None:
             self.bytes[: table.EEPROM_END] = self._backup[: table.EEPROM_END]
             self.reboot()
@@ -120,7 +121,7 @@ class Servo:
         return register.from_bytes(self.bytes[register.address : register.end])
 
     def set(self, register: Register, count: int) -> None:
-        """Set a register's raw value without rules, as the servo itself does."""
+        """Set a register's raw value without the checks of a write instruction."""
         self.bytes[register.address : register.end] = register.to_bytes(count)
         if register in _SHIFTING:
             self._offset = self.get(table.HOMING_OFFSET)
@@ -145,19 +146,19 @@ class Servo:
 
     @property
     def reversed(self) -> bool:
-        """Whether the registers count in the direction opposite to the shaft's."""
+        """Whether the drive mode reverses the sign of the registers relative to the shaft."""
         return bool(self.bytes[_DRIVE_MODE_AT] & REVERSED)
 
     @property
     def controls_itself(self) -> bool:
-        """Whether torque is on in another mode than current mode, so that the servo computes its current itself."""
+        """Whether torque is on outside current mode, so that the servo's internal loop computes its current."""
         return bool(self.bytes[_TORQUE_AT]) and self.bytes[_MODE_AT] != table.CURRENT_MODE
 
     @property
     def drive_current_count(self) -> int:
-        """Current commanded to the motor [counts].
+        """Goal current of the motor in current mode [counts], in the sign of the shaft.
 
-        It is 0 unless torque is on in current mode and the watchdog has not tripped.
+        It is 0 if torque is off, in other modes, and after the watchdog has tripped.
         """
         found = self.bytes
         if not found[_TORQUE_AT] or found[_MODE_AT] != table.CURRENT_MODE or found[_WATCHDOG_AT] == _TRIPPED_BYTE:
@@ -167,17 +168,17 @@ class Servo:
 
     @property
     def moving(self) -> bool:
-        """Whether the shaft turns faster than the moving threshold."""
+        """Whether the shaft turns faster than the value of the moving threshold register."""
         return abs(self.get(table.PRESENT_VELOCITY)) > self.get(table.MOVING_THRESHOLD)
 
     @property
     def watchdog_tripped(self) -> bool:
-        """Whether the bus was silent for too long; goals are read-only until 0 is written to the watchdog."""
+        """Whether the bus watchdog has tripped; goals are then read-only until 0 is written to its register."""
         return self.bytes[_WATCHDOG_AT] == _TRIPPED_BYTE
 
     @property
     def watchdog_s(self) -> float:
-        """Armed watchdog time [s]; infinity when off, tripped, or torque is off."""
+        """Bus watchdog time [s]; infinity if the watchdog is off or has tripped, or if torque is off."""
         count = self.bytes[_WATCHDOG_AT]
         armed = 0 < count != _TRIPPED_BYTE and self.bytes[_TORQUE_AT]
         return count * table.WATCHDOG_S_PER_COUNT if armed else float("inf")
@@ -196,7 +197,14 @@ class Servo:
             self.set(table.TORQUE_ENABLE, 0)
 
     def set_state(self, current_count: int, velocity_count: int, position_count: int, tick_ms: int) -> None:
-        """Set the shaft's present readings; drive mode and homing offset determine the registers."""
+        """Write the shaft's present readings into the registers, converted by drive mode, turn count and homing offset.
+
+        Args:
+            current_count: current [counts].
+            velocity_count: velocity [counts].
+            position_count: position [counts].
+            tick_ms: value of the realtime tick register [ms].
+        """
         if self._shifted:
             sign = -1 if self.bytes[_DRIVE_MODE_AT] & REVERSED else 1
             current_count, velocity_count = sign * current_count, sign * velocity_count
@@ -218,7 +226,7 @@ class Servo:
     # -- reading and writing -----------------------------------------------------------------------------------
 
     def read(self, address: int, size: int) -> tuple[int, bytes]:
-        """Execute a read instruction; return (status error, data)."""
+        """Execute a read instruction; return the status error (0 for success) and the bytes that were read."""
         if (address, size) in self._plain:
             return 0, bytes(self.bytes[address : address + size])
         if size == 0:
@@ -234,11 +242,14 @@ class Servo:
         return 0, bytes(self.bytes[at] for at in targets)
 
     def refusal(self, address: int, data: bytes) -> int:
-        """Return the status error that a write would get now, 0 for none."""
+        """Return the status error with which a write of `data` at `address` would be refused now; 0 if accepted."""
         return self._checked(address, data)[1]
 
     def write(self, address: int, data: bytes) -> int:
-        """Execute a write instruction; return the status error, 0 for success. A refused write changes nothing."""
+        """Execute a write of `data` at `address`; return the status error, 0 for success.
+
+        A refused write changes nothing.
+        """
         writes, error = self._checked(address, data)
         if error:
             return error
@@ -259,14 +270,14 @@ class Servo:
         return 0
 
     def write_goal_current(self, count: int) -> None:
-        """Write a goal current as `write` does, faster and without a status."""
+        """Write a goal current [counts] under the rules of `write`, but faster and without returning a status."""
         if self.bytes[_DRIVE_MODE_AT] & _TORQUE_BY_GOAL:
             self.write(_GOAL_CURRENT_AT, _INT16.pack(count))
         elif abs(count) <= _INT16.unpack_from(self.bytes, _CURRENT_LIMIT_AT)[0] and not self.watchdog_tripped:
             _INT16.pack_into(self.bytes, _GOAL_CURRENT_AT, count)
 
     def _targets(self, block: range) -> list[int]:
-        """Return the true addresses of a block's bytes, since indirect data refer to others."""
+        """Return the address that each byte of a block refers to; indirect data registers refer to other addresses."""
         targets = list(block)
         for one in self._indirect:
             for at in range(max(one.first, block.start), min(one.end, block.stop)):
@@ -275,7 +286,7 @@ class Servo:
         return targets
 
     def _checked(self, address: int, data: bytes) -> tuple[list[tuple[Register, int]], int]:
-        """Return the registers and values of a write, and the first reason to refuse it."""
+        """Return the registers and values of a write, and the status error that refuses it, 0 for none."""
         targets = self._targets(range(address, address + len(data)))
         writes: list[tuple[Register, int]] = []
         place = 0
@@ -306,7 +317,10 @@ class Servo:
         return RESULT_FAIL if register is table.TORQUE_ENABLE and value and self.shut_down else 0
 
     def _change_mode(self) -> None:
-        """Reset gains, profile, goal PWM and current on a change of operating mode; position mode drops turns."""
+        """Reset gains, profile, goal PWM and goal current after a change of operating mode.
+
+        Position mode also resets the turn count.
+        """
         for address in _GAINS:
             if address in self._entries:
                 self.set(self._entries[address].register, self._entries[address].default)

@@ -1,7 +1,7 @@
-"""Conversion between servo shafts and joint motors in the simulation: signs, centres, and shared joints.
+"""Conversion between servo shafts and joint motors in the simulation: signs, centre counts and joints of two servos.
 
-A shaft counts as its servo does with drive mode 0. The mounting direction follows from robot.yaml: a servo
-whose registers are set otherwise reads and pulls the other way, like a real one.
+The sign of a shaft is that of its servo's registers with drive mode 0. The mounting direction follows from robot.yaml.
+So a servo whose drive mode differs from robot.yaml reads and acts in the opposite direction, like a real one.
 """
 
 import numpy as np
@@ -11,10 +11,10 @@ from dynid.robot import FloatArray, Robot, read_only
 
 
 class Shafts:
-    """Converter between the motors of n joints, SI, and the counts of m servos, in the order of `Robot.wired_servos`.
+    """Converter between the motors of n joints, in SI, and the registers of m servos, in counts.
 
-    The motor of a joint with several servos carries the mean of their currents, because its torque constant is that of
-    all its servos together.
+    The servos are in the order of `Robot.wired_servos`. A joint with several servos counts as one motor. Its current
+    is the mean of the servos' currents, because its torque constant is that of all its servos together.
 
     Attributes:
         current_a: current per count, (m,) [A].
@@ -32,7 +32,7 @@ class Shafts:
         self._commanded_a = np.zeros(len(wired))
 
     def counts(self, current_a: FloatArray, dq: FloatArray, q: FloatArray) -> tuple[list[int], list[int], list[int]]:
-        """Return current, velocity and position of all shafts in counts.
+        """Return current, velocity and position of all m servo shafts, in register counts.
 
         Args:
             current_a: current readings of the motors, (n,) [A].
@@ -52,11 +52,14 @@ class Shafts:
         return np.asarray(self._sign * dq[self._axes])
 
     def carried(self, counts: IntArray) -> FloatArray:
-        """Return the currents of the servos, (m,) [A] in the sign of the shafts, from counts (m,)."""
+        """Return the currents of the servos, (m,) [A] in the sign of the shafts, from register counts (m,)."""
         return np.asarray(counts * self.current_a)
 
     def motor_currents(self, shaft_a: FloatArray) -> FloatArray:
-        """Return the motors' currents, (n,) [A], from those of the servos, (m,) [A] in the sign of the shafts."""
+        """Return the motors' currents, (n,) [A], from those of the servos, (m,) [A] in the sign of the shafts.
+
+        The servos' currents are stored for the next call of `counts`.
+        """
         self._commanded_a = shaft_a
         if not self._shared:
             return np.asarray(self._sign * shaft_a)

@@ -1,4 +1,4 @@
-"""Record of the simulated arm's true motion, to judge a driver by the arm instead of by its reports."""
+"""Record of the simulated arm's true motion, to judge a driver by what the arm did instead of by its reports."""
 
 import io
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ CHUNK = 4096
 
 @dataclass(frozen=True, eq=False)
 class ArmTrace:
-    """True motion of the arm, K samples of n axes, read-only.
+    """True motion of the simulated arm, K samples of n axes, read-only.
 
     Attributes:
-        time_s: time since the start of the arm, or on the monotonic clock if it runs in real time, (K,) [s].
+        time_s: time since the start of the arm, or on the monotonic clock if the arm runs in real time, (K,) [s].
         q: true joint angles, (K, n) [rad].
         dq: true joint velocities, (K, n) [rad/s].
-        current_a: motor currents up to that time, (K, n) [A].
+        current_a: currents set during the step that ends at each sample, (K, n) [A] at the joints.
     """
 
     time_s: FloatArray
@@ -42,7 +42,7 @@ class ArmTrace:
         return ArmTrace(self.time_s[part], self.q[part], self.dq[part], self.current_a[part])
 
     def save(self, path: Path) -> None:
-        """Write a new file completely or not at all.
+        """Write the arrays to a new .npz file, completely or not at all.
 
         Raises:
             OutputExistsError: the file exists.
@@ -53,13 +53,14 @@ class ArmTrace:
 
 
 class TracedArm:
-    """`ArmPlant` with a record of every step; implements `dynid.simulation.plant.interface.Plant`.
+    """Simulated arm that records every step; implements `dynid.simulation.plant.interface.Plant`.
 
     Args:
-        keep_s: minimum length of the record [s]; None keeps all.
+        plant: the arm to record.
+        keep_s: minimum length of the record [s]; samples before it are discarded in chunks. None keeps all.
 
     Attributes:
-        zero_s: time of the record's clock at the start of the arm [s].
+        zero_s: time that the record states for the start of the arm [s].
     """
 
     def __init__(self, plant: ArmPlant, keep_s: float | None = None) -> None:
@@ -77,11 +78,11 @@ class TracedArm:
 
     @property
     def motors(self) -> Motors | None:
-        """Motors behind the servos, if they are simulated."""
+        """Simulated motors between goal currents and torque; None if the arm has no motor model."""
         return self.plant.motors
 
     def advance(self, duration_s: float) -> None:
-        """Advance the arm by a time [s] with constant currents."""
+        """Advance the arm by a time [s] with constant currents, and record its state afterwards."""
         plant, n = self.plant, self.plant.size
         plant.advance(duration_s)
         if self._filled == CHUNK:
@@ -92,16 +93,16 @@ class TracedArm:
         self._filled += 1
 
     def set_currents(self, current_a: FloatArray) -> None:
-        """Set the motor currents from now on, (n,) [A]."""
+        """Set the currents from now on, (n,) [A] at the joints."""
         self._current[:] = current_a
         self.plant.set_currents(current_a)
 
     def measure(self) -> PlantReading:
-        """Return the present sensor readings."""
+        """Return the sensor readings of all joints now."""
         return self.plant.measure()
 
     def trace(self) -> ArmTrace:
-        """Return the record so far."""
+        """Return the motion recorded so far."""
         rows = np.concatenate([*self._chunks, self._rows[: self._filled]])
         n = self.plant.size
         return ArmTrace(rows[:, 0].copy(), rows[:, 1 : 1 + n], rows[:, 1 + n : 1 + 2 * n], rows[:, 1 + 2 * n :])

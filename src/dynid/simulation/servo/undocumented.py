@@ -1,4 +1,4 @@
-"""Servo behaviour that the e-manual leaves open, as switches; and the error numbers of a status packet."""
+"""Switches for servo behaviour that the e-manual leaves open, and the error numbers of a status packet."""
 
 from dataclasses import dataclass
 
@@ -7,19 +7,21 @@ RESULT_FAIL, INSTRUCTION_ERROR, CRC_ERROR, RANGE_ERROR, LENGTH_ERROR, LIMIT_ERRO
 
 @dataclass
 class UndocumentedBehaviour:
-    """Behaviour that the e-manual omits, or states differently from users' observations; tests try both values of each.
+    """Servo behaviour that the e-manual omits, or that users observed otherwise; tests try both values of each switch.
 
     Attributes:
-        gaps_readable: a read may span unlisted addresses, which read as 0; a read of only such addresses is refused.
-        unlisted_error: status of an access to unlisted addresses; 7 by e-manual, 4 from an MX-28 (DynamixelSDK 456).
-        crc_error_answered: a damaged instruction is answered with status 3; else not at all.
-        rearms_while_tripped: a tripped watchdog accepts a new time without a prior write of 0.
-        goals_survive_trip: after the watchdog is cleared, the goals from before the trip are effective again.
-        registered_at_once: a reg write is checked on arrival; else only at the action.
-        reset_with_torque: a factory reset is executed although torque is on.
-        torque_on_holds: a servo in a position mode takes the present position as goal when torque comes on; else it
-            moves to the goal in its register.
-        new_id_answers: the confirmation of an ID change has the new ID; else the old one.
+        gaps_readable: whether a read may span addresses that the control table does not list. They read as 0; a read
+            of such addresses alone is always refused.
+        unlisted_error: status error of an access to unlisted addresses; the e-manual states 7, an MX-28 returned 4
+            (DynamixelSDK issue 456).
+        crc_error_answered: whether an instruction with a wrong CRC is answered with status error 3, or not at all.
+        rearms_while_tripped: whether a tripped watchdog accepts a new time without a prior write of 0.
+        goals_survive_trip: whether the goals from before a trip are effective again after the watchdog is cleared.
+        registered_at_once: whether a Reg Write instruction is checked on arrival, or only at the Action instruction.
+        reset_with_torque: whether a factory reset is executed while torque is on.
+        torque_on_holds: whether a servo in a position mode adopts the present position as goal when torque is switched
+            on. Otherwise it moves to the goal in its register.
+        new_id_answers: whether the confirmation of an ID change carries the new ID, or the old one.
     """
 
     gaps_readable: bool = True
