@@ -1,4 +1,4 @@
-"""Robots as data: a folder of files with its URDF, how such a folder is drafted, and how it is checked."""
+"""Robots as data: loading, drafting and checking of a robot's folder, with robot.yaml, a URDF and other files."""
 
 from dynid.robot.file import PhysicalBounds as PhysicalBounds
 from dynid.robot.file import RobotFile as RobotFile

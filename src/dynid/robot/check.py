@@ -23,14 +23,14 @@ DRAFT_HINT = "'dynid robot motions' drafts it"
 
 @dataclass(frozen=True)
 class Use:
-    """One use of a robot; `missing` states what prevents it, '' if nothing does."""
+    """One use of a robot, such as simulation or driving; `missing` states what prevents it, '' if nothing does."""
 
     name: str
     missing: str
 
     @property
     def ready(self) -> bool:
-        """Whether nothing is missing."""
+        """Whether the robot is ready for this use."""
         return not self.missing
 
 
@@ -40,7 +40,7 @@ class RobotCheck:
 
     Attributes:
         model: the robot's model, including its parameter groupings.
-        undecided: decisions that a person must still make, as questions by field.
+        undecided: questions that a person must still answer, by field of robot.yaml.
         uses: uses of the robot, ready or not.
         notes: remarks, such as physically impossible inertias in the URDF.
         silent: standard parameters that affect no joint torque.
@@ -54,13 +54,13 @@ class RobotCheck:
 
     @property
     def complete(self) -> bool:
-        """Whether the robot is ready for identification, and only decisions about driving the arm are open."""
+        """Whether the robot is ready for identification from torques, and all open questions are about driving it."""
         return self.uses[0].ready and all(field.split(".")[0] in DRIVING_FIELDS for field in self.undecided)
 
     def tried(self, trials: dict[str, Callable[[], str]]) -> "RobotCheck":
-        """Return the check with the outcome of trials by use; a trial of a use that is not ready is left out.
+        """Run a trial of each use that is ready, and return this check with the outcomes.
 
-        A trial returns why the use is impossible, '' if it is possible.
+        `trials` are functions by name of the use. A trial returns why the use is impossible, or '' if it is possible.
         """
         uses = (
             replace(use, missing=trials[use.name]()) if use.ready and use.name in trials else use for use in self.uses
@@ -68,12 +68,12 @@ class RobotCheck:
         return replace(self, uses=tuple(uses))
 
     def groupings(self) -> dict[str, str]:
-        """Return base parameters by name, with the combination of standard parameters that each one represents."""
+        """Return for each base parameter, by name, the formula of the standard parameters that it combines."""
         regrouping = self.model.regrouping
         return {name: regrouping.formula(name).split(" = ", 1)[1] for name in regrouping.names}
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all fields as plain values."""
+        """Return the outcome as a dictionary of plain values, for JSON output."""
         return {
             "complete": self.complete,
             "undecided": self.undecided,
@@ -88,7 +88,7 @@ class RobotCheck:
 
 
 def _missing(*attributes: str, robot: Robot) -> str:
-    """Return why one of the robot's attributes is unavailable; '' if all are available."""
+    """Return the error message of the first of these attributes that the robot lacks; '' if it has all."""
     for name in attributes:
         try:
             getattr(robot, name)
@@ -102,7 +102,7 @@ def _missing_file(robot: Robot, name: str, purpose: str) -> str:
 
 
 def _nominal(robot: Robot, model: ArmModel) -> str:
-    """Return why the robot has no usable standard parameters; '' if it has."""
+    """Return why the robot's file of CAD standard parameters is not usable; '' if it is usable."""
     name = robot.file.simulation.standard_parameters
     if missing := _missing_file(robot, name, "standard parameters close to the arm (CAD)"):
         return missing
@@ -114,7 +114,7 @@ def _nominal(robot: Robot, model: ArmModel) -> str:
 
 
 def _missing_meshes(robot: Robot) -> str:
-    """Return why contact between links cannot be predicted for motions; '' if the prediction is possible."""
+    """Return why contact between links cannot be predicted, such as a missing mesh; '' if it can be predicted."""
     try:
         tree_with_meshes(robot.urdf_path)
     except ConfigurationError as error:
@@ -123,7 +123,7 @@ def _missing_meshes(robot: Robot) -> str:
 
 
 def _gear_friction(robot: Robot) -> str:
-    """Return why the friction that `simulation.friction` names cannot be simulated; '' if it can."""
+    """Return why the friction model in `simulation.friction` of robot.yaml cannot be simulated; '' if it can."""
     name = robot.file.simulation.friction
     if name in (known := (VISCOUS, *known_models(robot))):
         return ""
@@ -173,7 +173,10 @@ def _inertia_notes(robot: Robot) -> list[str]:
 
 
 def _limits(robot: Robot, model: ArmModel) -> tuple[str, list[str]]:
-    """Return why the physical bounds are unusable ('' if they are usable), and the sources of the links' boxes."""
+    """Return why the physical bounds are unusable, '' if they are usable, and notes about them.
+
+    Notes state the origin of each link's box, and a contradiction to the CAD standard parameters.
+    """
     try:
         limits = model.limits(robot.file.physical_bounds)
     except ConfigurationError as error:
@@ -186,7 +189,7 @@ def _limits(robot: Robot, model: ArmModel) -> tuple[str, list[str]]:
 
 
 def _nominal_outside(robot: Robot, model: ArmModel, limits: ArmLimits) -> list[str]:
-    """Return a note if the nominal standard parameters violate the bounds, since one of the two must be wrong."""
+    """Return a list with a note if the CAD standard parameters violate the bounds `limits`, else an empty list."""
     if _nominal(robot, model):
         return []
     name = robot.file.simulation.standard_parameters
@@ -199,10 +202,11 @@ def _nominal_outside(robot: Robot, model: ArmModel, limits: ArmLimits) -> list[s
 
 
 def check_robot(robot: Robot) -> RobotCheck:
-    """Check a robot's folder.
+    """Check for which uses a robot's folder is ready, and derive the parameters of its model.
 
     Raises:
-        InputNotFoundError, ConfigurationError: the URDF cannot be used for the robot's joints; names the reason.
+        InputNotFoundError: the URDF does not exist.
+        ConfigurationError: the URDF cannot be used for the robot's joints; names the reason.
     """
     model = ArmModel.of(robot)
     regrouping = model.regrouping

@@ -64,11 +64,17 @@ acceptance: {{lambda_min_kg_m2: {least:g}, fresh_poses: 20000, relative_torque_e
 
 @dataclass(frozen=True)
 class Draft:
-    """Drafted content of robot.yaml, with the names of chain, decoupled and omitted joints, fingers included.
+    """Draft of a robot's folder.
 
-    `nominal` holds the URDF's inertials as standard parameters, or a sentence why they are not usable.
-    `lambda_min` is the lower bound for the smallest eigenvalue of M(q) [kg m^2; kg]. `gears` are those of
-    the servo models.
+    Attributes:
+        content: content of robot.yaml.
+        chain: names of the chain joints.
+        decoupled: names of the decoupled joints.
+        left_out: names of movable joints of the URDF that the draft omits, including `fingers`.
+        fingers: names of omitted joints that are fingers of a gripper.
+        nominal: the URDF's inertials as standard parameters, or a sentence why they are not usable.
+        lambda_min: lower bound for the smallest eigenvalue of M(q), for acceptance [kg m^2; kg].
+        gears: friction and rotor inertias of the servo models' gears.
     """
 
     content: dict[str, Any]
@@ -82,18 +88,22 @@ class Draft:
 
     @property
     def questions(self) -> dict[str, str]:
-        """Decisions that a person must make, as questions by field."""
+        """Questions that a person must answer, by field of robot.yaml."""
         return dict(self.content["undecided"])
 
 
 def _axes(tree: UrdfTree, tip: str | None, apart: Collection[str]) -> tuple[list[UrdfJoint], list[UrdfJoint]]:
     """Return the chain's joints, and the movable joints beyond its end that belong to the robot.
 
-    Without a tip the chain ends where the movable joints branch, or before a decoupled joint (`apart`). With a tip it
-    ends at that link, and beyond it only decoupled joints move.
+    Args:
+        tree: tree of the URDF.
+        tip: last link of the chain. Only joints in `apart` move beyond it. With None the chain ends where the movable
+            joints branch, or before a joint in `apart`.
+        apart: names of decoupled joints.
 
     Raises:
-        ConfigurationError: no link of this name, no movable joint, or arms that branch off at the root.
+        ConfigurationError: the URDF has no such link or joint or no movable joint, several arms branch off at the root,
+            or a joint in `apart` cannot be decoupled.
     """
     movable = [joint for joint in tree.joints if joint.movable]
     for name in apart:
@@ -127,10 +137,10 @@ def _axes(tree: UrdfTree, tip: str | None, apart: Collection[str]) -> tuple[list
 def _without_fingers(
     chain: list[UrdfJoint], beyond: list[UrdfJoint], apart: Collection[str]
 ) -> tuple[list[UrdfJoint], list[UrdfJoint], tuple[str, ...]]:
-    """Return the chain and the joints beyond it without a gripper's fingers, and the names of the fingers.
+    """Return the chain without a gripper's fingers, the joints beyond it without fingers, and the fingers' names.
 
-    Joints in `apart` are kept. The stroke of a finger is too short to identify its drive, so the checks would refuse
-    every model that includes one.
+    Joints in `apart`, the decoupled joints, are kept. The stroke of a finger is too short to identify its drive, so the
+    checks would refuse every model that includes a finger.
     """
 
     def is_finger(joint: UrdfJoint) -> bool:
@@ -145,7 +155,7 @@ def _without_fingers(
 
 
 def _next(tree: UrdfTree, movable: list[UrdfJoint], chain: list[UrdfJoint]) -> list[UrdfJoint]:
-    """Return the movable joints that follow the chain directly, without another movable joint between."""
+    """Return the joints in `movable` that come directly after all joints of the chain in the URDF's tree."""
     found = []
     for joint in movable:
         above = [one for one in tree.path_to(joint.parent) if one.movable]
@@ -155,7 +165,10 @@ def _next(tree: UrdfTree, movable: list[UrdfJoint], chain: list[UrdfJoint]) -> l
 
 
 def _joint_row(joint: UrdfJoint, role: str, questions: dict[str, str]) -> dict[str, Any]:
-    """Return one joint's entry of robot.yaml; add a question for each limit that the URDF does not give."""
+    """Return a joint's entry of robot.yaml; add to `questions` one for each limit that the URDF does not give.
+
+    `role` is "chain" or "decoupled".
+    """
     row: dict[str, Any] = {"name": joint.name}
     lower, upper = joint.lower or 0.0, joint.upper or 0.0  # 0 if the URDF has no limit, as in `is_finger`
     endless = joint.kind == "continuous" or joint.upper is None or lower >= upper
@@ -188,14 +201,21 @@ def _joint_row(joint: UrdfJoint, role: str, questions: dict[str, str]) -> dict[s
 
 
 def _positive(limit: float | None) -> float | None:
-    """Return a limit, or None if the URDF gives no positive one."""
+    """Return a limit from a URDF; None if it is missing, not finite or not positive."""
     return limit if limit is not None and np.isfinite(limit) and limit > 0.0 else None
 
 
 def _bounds(
     chain: SerialChain, boxes: list[Box | str], stated_kg: float | None, questions: dict[str, str]
 ) -> dict[str, Any]:
-    """Propose bounds of masses and centres of mass from the URDF's inertials and shapes and the arm's stated mass."""
+    """Return proposed `physical_bounds` of robot.yaml, and add questions about them.
+
+    Args:
+        chain: the chain with the URDF's inertials.
+        boxes: for each link the box around the URDF's shapes, or a sentence why it is missing.
+        stated_kg: mass of all moving links, as given by the user; None if unknown.
+        questions: questions that a person must answer, by field; new ones are added.
+    """
     inertias = list(chain.model.inertias)[1 : chain.size + 1]
     known = [inertia.mass > TOKEN_MASS_KG for inertia in inertias]
     total = sum(inertia.mass for inertia in inertias)
@@ -239,7 +259,10 @@ def _corners(name: str, lower: FloatArray, upper: FloatArray) -> dict[str, list[
 
 
 def _nominal(name: str, urdf: Path, chain: SerialChain, axes: list[AxisRow]) -> StandardFile | str:
-    """Return the URDF's inertials as standard parameters, or a sentence why they are not usable."""
+    """Return the URDF's inertials as standard parameters, or a sentence why they are not usable.
+
+    `axes` are the proposed rotor inertias and friction parameters of all joints.
+    """
     rows = []
     for joint, inertia in zip(list(chain.model.names)[1:], list(chain.model.inertias)[1:], strict=True):
         tensor = np.array(inertia.inertia)
@@ -253,7 +276,7 @@ def _nominal(name: str, urdf: Path, chain: SerialChain, axes: list[AxisRow]) -> 
 
 
 def _next_origin(chain: SerialChain, j: int) -> FloatArray:
-    """Return the origin of joint frame j + 1 in joint frame j, (3,) [m], at q = 0."""
+    """Return the position of the origin of joint frame j + 1 in joint frame j at q = 0, (3,) [m]."""
     step = np.linalg.inv(chain.joint_placements[j]) @ chain.joint_placements[j + 1]
     return np.asarray(step[:3, 3])
 
@@ -272,15 +295,18 @@ def draft_robot(
     Args:
         name: name of the robot.
         urdf: path of the URDF.
-        tip: last link of the chain, beyond which all joints are fixed; None ends it where the movable joints branch.
-        decoupled: joints (of a hand) that are not part of the chain.
-        total_mass_kg: mass of all moving links; None adds a question.
-        servos: file that names the servos, see `servo_sources`; None uses the URDF's `<ros2_control>` block if it has
-            one.
-        servo_models: servo models that the source does not name, by joint, "" for all others; otherwise questions.
+        tip: last link of the chain; all joints beyond it are fixed, except decoupled joints. None ends the chain where
+            the movable joints branch.
+        decoupled: names of joints (of a hand) that are modelled by inertia and friction alone.
+        total_mass_kg: mass of all moving links; with None, the draft asks for it.
+        servos: file of other software that assigns servos to joints, see `servo_sources`; None uses the URDF's
+            `<ros2_control>` block if it has one.
+        servo_models: names of servo models that the source does not give, by joint name. The key "" applies to all
+            joints without their own entry. For a model that is given nowhere, the draft has a question.
 
     Raises:
-        InputNotFoundError, ConfigurationError: no URDF of a serial chain; names the obstacle.
+        InputNotFoundError: the URDF or the file of servos does not exist.
+        ConfigurationError: the URDF does not describe a serial chain, or other input is invalid; names the reason.
     """
     with guarded(urdf, "URDF of an arm", ConfigurationError):
         source = servos_of_urdf(read_urdf_text(urdf)) if servos is None else servos_of_file(servos)
@@ -303,7 +329,7 @@ def _draft(
     source: ServoSource | None,
     servo_models: Mapping[str, str],
 ) -> Draft:
-    """Draft the robot from a servo source that has been read; see `draft_robot`."""
+    """Return the draft of a robot; `source` is the assignment of servos to joints, the rest as for `draft_robot`."""
     if not re.match(NAME_PATTERN, name):
         raise ConfigurationError(f"the robot's name is '{name}'; expected a word, such as my_arm")
     tree = read_tree(read_urdf_text(urdf), str(urdf))
@@ -394,7 +420,7 @@ def _draft(
 
 
 def _within(row: dict[str, Any], angle_deg: float) -> float:
-    """Move an angle [deg] inside a joint's limits by the margin at which drafted motions may start."""
+    """Return an angle [deg] clipped to a joint's limits with the margin that the start of drafted motions needs."""
     return round(float(np.clip(angle_deg, row["lower_deg"] + CLEAR_DEG, row["upper_deg"] - CLEAR_DEG)), 1)
 
 
@@ -416,7 +442,7 @@ def _joints_question(
 
 
 def write_draft(draft: Draft, urdf: Path, folder: Path) -> None:
-    """Write a new folder completely or not at all: robot.yaml, the files beside it, URDF and meshes.
+    """Write a robot's new folder, completely or not at all: robot.yaml, its other settings files, URDF and meshes.
 
     Raises:
         OutputExistsError: the folder exists.

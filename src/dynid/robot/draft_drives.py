@@ -1,4 +1,7 @@
-"""Drive requirements of a drafted robot's joints, estimated from its URDF: proposals with their questions."""
+"""Drive requirements of a drafted robot's joints, estimated from its URDF.
+
+In all functions, `rows` are the drafted joints of robot.yaml, one dictionary of fields per joint.
+"""
 
 from typing import Any
 
@@ -11,7 +14,7 @@ from dynid.robot import FloatArray
 
 CLEAR = 0.1  # margin at the limits [share of a joint's range]
 ENDS = ("lower", "upper")
-LOOKED_AT = 256  # number of random poses at which loads and inertias are evaluated
+LOOKED_AT = 256  # number of random postures at which loads and inertias are evaluated
 SMALL, LEAST_ROTOR = 0.005, 5e-4  # minimum rotor inertia: share of the arm's largest one, and absolute [kg m^2; kg]
 BRISK = 5.0  # acceleration that a drive must manage [rad/s^2 or m/s^2]
 LAMBDA_MIN, EIGENVALUE_SHARE = 1e-4, 0.1  # bound for M(q): default [kg m^2; kg], share of the URDF's
@@ -22,10 +25,10 @@ LEAST_LAMBDA = 1e-6  # smallest eigenvalue bound of M(q) [kg m^2; kg]
 
 
 def reach(rows: list[dict[str, Any]], clear: float = 0.0) -> tuple[FloatArray, FloatArray]:
-    """Return the range of motion of drafted joints, lower and upper, (n,) each [rad or m].
+    """Return the lower and upper ends of the range of motion of drafted joints, (n,) each [rad or m].
 
-    The range ends `clear` of its width before the limits, and at half a turn to either side: larger turns only wind up
-    cables.
+    The range is that of the joint limits, for revolute joints at most half a turn from zero. At both ends it is
+    shortened by the fraction `clear` of its width. `rows` are the joints of robot.yaml.
     """
     slides = np.array(["lower_m" in row for row in rows])
     ends = ([row[f"{end}_m"] if f"{end}_m" in row else np.deg2rad(row[f"{end}_deg"]) for row in rows] for end in ENDS)
@@ -37,9 +40,10 @@ def reach(rows: list[dict[str, Any]], clear: float = 0.0) -> tuple[FloatArray, F
 
 
 def gravity_loads(chain: SerialChain, rows: list[dict[str, Any]]) -> tuple[FloatArray, FloatArray]:
-    """Return random poses within the limits, (K, n), the first near zero, and the gravity torques at them, (K, n).
+    """Return K random postures within the joint limits, (K, n) [rad or m], and the gravity torques there, (K, n).
 
-    Torques are in N m, forces of prismatic joints in N.
+    Torques are in N m, forces of prismatic joints in N. The first posture is the one nearest to zero. `rows` are the
+    joints of robot.yaml.
     """
     (lower, upper), clear = reach(rows), reach(rows, CLEAR)
     near = np.clip(0.0, *clear)
@@ -52,16 +56,26 @@ def gravity_loads(chain: SerialChain, rows: list[dict[str, Any]]) -> tuple[Float
 
 
 def inertia_matrices(chain: SerialChain, poses: FloatArray) -> FloatArray:
-    """Return M(q) of the links without rotors at poses (K, n), upper triangles of (K, chain, chain) [kg m^2; kg]."""
+    """Return the inertia matrices of the links, without rotors, at K postures (K, n), (K, chain, chain) [kg m^2; kg].
+
+    Only the upper triangles are filled.
+    """
     data = chain.model.createData()
     return np.array([pinocchio.crba(chain.model, data, q[: chain.size]) for q in poses])
 
 
 def proposed_drives(rows: list[dict[str, Any]], loads: FloatArray, M: FloatArray) -> tuple[FloatArray, list[AxisRow]]:
-    """Return required joint torques, (n,) [N m; N], and proposals for rotor inertia and friction, which no URDF states.
+    """Return the torques that a motion requires of the joints, (n,) [N m; N], and proposed drive parameters.
 
-    The rotor inertia is at least a fifth of the inertia behind the joint, and large enough that the joint's load cannot
-    accelerate it by more than 60 rad/s^2. Viscous friction at the speed limit is a tenth of the required torque.
+    A URDF does not state rotor inertia and friction, so they are proposed. A rotor inertia is at least a fifth of the
+    mean inertia of the links that the joint moves. It is also so large that the largest gravity load accelerates the
+    rotor alone by at most 60 rad/s^2. Viscous friction is 5 % of the required torque at the speed limit, or at 2 rad/s
+    if that is lower.
+
+    Args:
+        rows: joints of robot.yaml.
+        loads: gravity torques at K postures, (K, n) [N m; N].
+        M: inertia matrices of the links at these postures, upper triangles, (K, chain, chain) [kg m^2; kg].
     """
     inertia = _mean_inertia(rows, M)
     load = np.abs(loads).max(axis=0)
@@ -83,28 +97,40 @@ def proposed_drives(rows: list[dict[str, Any]], loads: FloatArray, M: FloatArray
 
 
 def _mean_inertia(rows: list[dict[str, Any]], M: FloatArray) -> FloatArray:
-    """Return the mean inertia of the links behind all joints, (n,) [kg m^2; kg]."""
+    """Return the mean inertia of the links about each joint, (n,) [kg m^2; kg]; a small constant for decoupled joints.
+
+    `M` are inertia matrices at K postures, (K, chain, chain).
+    """
     inertia = np.full(len(rows), 1e-3)
     inertia[: M.shape[1]] = np.mean(np.diagonal(M, axis1=1, axis2=2), axis=0)
     return inertia
 
 
 def brisk_torques(rows: list[dict[str, Any]], M: FloatArray, drives: list[AxisRow]) -> FloatArray:
-    """Return the torques that accelerate links and rotors at `BRISK`, (n,) [N m; N]."""
+    """Return the torques that accelerate links and rotors at `BRISK` [rad/s^2 or m/s^2], (n,) [N m; N].
+
+    `M` are inertia matrices of the links at K postures, (K, chain, chain), and `drives` hold the rotor inertias.
+    """
     return BRISK * (_mean_inertia(rows, M) + [drive.rotor_inertia_kg_m2 for drive in drives])
 
 
 def _largest_of_kind(rows: list[dict[str, Any]], values: FloatArray) -> FloatArray:
-    """Return for each joint the largest of the values (n,) among joints of its kind, revolute or prismatic, (n,)."""
+    """Return for each joint the largest of `values` (n,) among all joints of its kind, revolute or prismatic, (n,)."""
     slides = np.array(["lower_m" in row for row in rows])
     return np.array([values[slides == one].max() for one in slides])
 
 
 def propose_limits(rows: list[dict[str, Any]], need: FloatArray, questions: dict[str, str]) -> None:
-    """Propose torque limits, with a question, if they are missing or far above the required torques (n,) [N m; N].
+    """Replace torque limits in `rows` that are missing or implausibly high by proposals, and add questions about them.
 
-    The units of recorded torques are checked against the limits: with a limit of 1000 N m for a small arm, every torque
-    would seem to have a wrong unit. A wrist servo as strong as the shoulder's is accepted.
+    The limits serve to detect recorded torques in a wrong unit. With a limit of 1000 N m for a small arm, all torques
+    would seem to be in a wrong unit. A limit is implausible only if it also exceeds that of the other joints by far:
+    a wrist may have a servo as strong as the shoulder's.
+
+    Args:
+        rows: joints of robot.yaml; torque limits are changed in place.
+        need: torques that a motion requires of the joints, (n,) [N m; N].
+        questions: questions that a person must answer, by field; new ones are added.
     """
     largest = _largest_of_kind(rows, need)
     strongest = max(own for row, own in zip(rows, need.tolist(), strict=True) if "role" not in row)
@@ -127,10 +153,13 @@ def propose_limits(rows: list[dict[str, Any]], need: FloatArray, questions: dict
 
 
 def least_eigenvalue(M: FloatArray) -> float:
-    """Return the lower bound for the eigenvalues of M(q): a share of the minimum without rotors.
+    """Return a lower bound for the eigenvalues of the inertia matrix M(q), for the acceptance of models [kg m^2; kg].
 
-    Drives may have almost no rotor inertia, so only the links count. M holds upper triangles, (K, chain, chain)
-    [kg m^2; kg].
+    It is `EIGENVALUE_SHARE` times the smallest eigenvalue of the given matrices, within fixed limits. The matrices are
+    those of the links without rotors, since drives may have almost no rotor inertia.
+
+    Args:
+        M: inertia matrices at K postures, upper triangles, (K, chain, chain) [kg m^2; kg].
     """
     least = float(np.linalg.eigvalsh(M, UPLO="U").min())
     return float(np.clip(three_figures(EIGENVALUE_SHARE * least), LEAST_LAMBDA, LAMBDA_MIN))
@@ -141,5 +170,5 @@ def _speed(row: dict[str, Any]) -> float:
 
 
 def three_figures(value: float) -> float:
-    """Round to three significant figures."""
+    """Return a value rounded to three significant figures."""
     return float(f"{value:.3g}")

@@ -1,7 +1,8 @@
-"""Friction of a drafted robot's gears, known from its servo models: friction.yaml and proposals for its joints.
+"""Gear friction of a drafted robot, known from its servo models: friction.yaml and proposals for its joints.
 
-Published figures are those of the friction.yaml of CRANE-X7 and OMX leader. For a servo that is not listed there, the
-figures of the gear nearest in stall torque are scaled by the ratio of stall torques; its source says so.
+Published figures are those in friction.yaml of the robots CRANE-X7 and OMX leader. For a servo model that is not listed
+there, the figures of the servo nearest in stall torque are scaled by the ratio of stall torques. The field `source` of
+the drafted gear states this.
 """
 
 import math
@@ -37,17 +38,25 @@ HEAD = """\
 
 @dataclass(frozen=True)
 class DraftedGears:
-    """Gears of a robot's servos: content of friction.yaml, and rotor inertias by servo model [kg m^2]."""
+    """Gear friction and rotor inertias of a robot's servo models.
+
+    Attributes:
+        file: content of friction.yaml.
+        rotors: rotor inertia at the servo's shaft, by servo model [kg m^2].
+    """
 
     file: GearFile
     rotors: dict[str, float]
 
     def knows(self, rows: Sequence[dict[str, Any]]) -> bool:
-        """Return whether every joint's servo has a known gear."""
+        """Return whether the gear friction of every joint's servo model is known."""
         return all(row.get("servo_model") in self.file.servos for row in rows)
 
     def drive(self, row: dict[str, Any]) -> tuple[AxisRow, float] | None:
-        """Return a joint's rotor inertia and viscous friction, and its Coulomb friction [N m]; None if unknown."""
+        """Return the rotor inertia and viscous friction of a joint, and its Coulomb friction [N m].
+
+        Return None if the gear of its servo model is unknown. `row` is the joint's entry of robot.yaml.
+        """
         model = row.get("servo_model")
         if model not in self.file.servos:
             return None
@@ -62,7 +71,10 @@ class DraftedGears:
         return axis, three_figures(figures["fb"])
 
     def stiction(self, row: dict[str, Any], load: float) -> float:
-        """Return the friction that a drive overcomes to lift a load [N m] from rest [N m]; 0 if the gear is unknown."""
+        """Return the friction torque that a joint's drive must overcome to lift a load [N m] from rest, in N m.
+
+        It is 0 if the gear is unknown. `row` is the joint's entry of robot.yaml.
+        """
         if (model := row.get("servo_model")) not in self.file.servos:
             return 0.0
         figures = at_joint(self.file.gears[self.file.servos[model]].models[MODEL], Joint.model_validate(row))
@@ -70,7 +82,10 @@ class DraftedGears:
         return float(law.starting_torque(np.array([load]), 1.0)[0]) - load
 
     def easy_load(self, row: dict[str, Any]) -> float:
-        """Return the largest load that a drive lifts from rest with a torque margin [N m]; inf without torque limit."""
+        """Return the largest load of a joint that its drive lifts from rest with a torque margin [N m].
+
+        It is infinite without a torque limit. `row` is the joint's entry of robot.yaml.
+        """
         limit = joint_torque_nm(row)
         if not math.isfinite(limit) or row.get("servo_model") not in self.file.servos:
             return MODERATE * limit
@@ -79,13 +94,15 @@ class DraftedGears:
     def ask_for_current(
         self, rows: Sequence[dict[str, Any]], loads: FloatArray, inertial: FloatArray, questions: dict[str, str]
     ) -> None:
-        """Ask about joints whose current limit does not carry gravity and gear friction; the limits stay as they are.
+        """Add a question for each joint whose current limit is too low for gravity, gear friction and acceleration.
+
+        The limits are not changed.
 
         Args:
             rows: joints of robot.yaml.
-            loads: largest torque that gravity takes, (n,) [N m].
-            inertial: torque of a brisk acceleration, (n,) [N m].
-            questions: decisions that a person must make; new ones are added.
+            loads: largest gravity torque of each joint, (n,) [N m].
+            inertial: torque for a brisk acceleration, (n,) [N m].
+            questions: questions that a person must answer, by field; new ones are added.
         """
         for row, load, more in zip(rows, loads.tolist(), inertial.tolist(), strict=True):
             if row.get("servo_model") not in self.file.servos or "current_limit_a" not in row:
@@ -101,7 +118,7 @@ class DraftedGears:
 
 
 def _advice(row: dict[str, Any], needed_a: float) -> str:
-    """Return what limits the current of a joint and what its owner may do about it."""
+    """Return sentences on what limits the current of a joint, and how its owner may raise it to `needed_a` [A]."""
     model, drafted = model_of(row["servo_model"]), row["current_limit_a"]
     most = min(needed_a, most_current_a(model))
     if drafted < round_down(most):
@@ -119,7 +136,7 @@ def _advice(row: dict[str, Any], needed_a: float) -> str:
 
 
 def draft_gears(rows: Sequence[dict[str, Any]]) -> DraftedGears:
-    """Return the gears of all servo models that joints of robot.yaml name."""
+    """Return the gears of all servo models that the joints `rows` of robot.yaml name, as far as they are known."""
     published, siblings = _published()
     servos: dict[str, str] = {}
     gears: dict[str, Gear] = {}
@@ -136,7 +153,10 @@ def draft_gears(rows: Sequence[dict[str, Any]]) -> DraftedGears:
 
 
 def _published() -> tuple[dict[str, Gear], dict[str, str]]:
-    """Return the gears with published figures by servo model, and the servo models that such a gear stands in for."""
+    """Return the gears with published figures, by servo model, and the name of such a gear for other servo models.
+
+    The second dictionary comes from the friction.yaml files, where several servo models may share one gear.
+    """
     files = [load_validated(share_folder() / "config" / robot / FILE_NAME, GearFile) for robot in PUBLISHED_BY]
     gears = {name: file.gears[name] for file in files for name in ROTORS_KG_M2 if name in file.gears}
     return gears, {name: gear for file in files for name, gear in file.servos.items() if gear in gears}
@@ -150,7 +170,10 @@ def _stall_nm(model: Dynamixel | None) -> float | None:
 
 
 def _nearest(stall_nm: float) -> tuple[str, float]:
-    """Return the published gear whose servo is nearest in stall torque, and the ratio of stall torques to it."""
+    """Return the servo model with published figures that is nearest in stall torque, and a ratio.
+
+    The ratio is `stall_nm` [N m] over the stall torque of that model.
+    """
     own = {name: _stall_nm(dynamixel_named(name)) for name in ROTORS_KG_M2}
     ratios = {name: stall_nm / torque for name, torque in own.items() if torque is not None}
     near = min(ratios, key=lambda name: abs(math.log(ratios[name])))
@@ -158,7 +181,11 @@ def _nearest(stall_nm: float) -> tuple[str, float]:
 
 
 def _scaled(gear: Gear, name: str, share: float) -> Gear:
-    """Return a gear whose torques are `share` times as large at the same share of its stall torque."""
+    """Return the friction figures of a gear, scaled to a servo whose stall torque is `share` times as large.
+
+    At the same fraction of the stall torque, friction torques are then `share` times as large. `name` is the servo
+    model of `gear`.
+    """
     power = {term.symbol: GROWS.get(term.unit, 0.0) if term.symbol not in ("ws", "a") else 0.0 for term in TERMS}
     models = {
         model: {symbol: float(f"{value * share ** power[symbol]:.4g}") for symbol, value in figures.items()}

@@ -1,7 +1,7 @@
-"""Proposal of a rest posture for a drafted robot: the lowest posture of an upright arm without current.
+"""Proposal of a rest posture for a drafted robot: the lowest allowed posture of an upright arm.
 
-It has the least potential energy among the postures within the limits that the drives hold, with every joint and the
-tool above the base plane, and without contact between links if the URDF has shapes.
+The proposal has the least potential energy among allowed postures. These are within the joint limits, their gravity
+torques are easy for the drives, and every joint is above the base plane. If the URDF has shapes, links do not touch.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,14 @@ LEAST_ENERGY_J = 1e-9  # smallest range of the potential energy, so that no cost
 
 
 class _Postures:
-    """Cost and admissibility of postures of the chain."""
+    """Search for the lowest allowed posture of a chain among random postures.
+
+    Args:
+        urdf: path of the arm's URDF, for its shapes.
+        chain: the chain.
+        easy: largest gravity torque at which each drive has a torque margin, (chain,) [N m; N].
+        clear: lower and upper ends of the allowed range of each joint, (chain,) each [rad or m].
+    """
 
     def __init__(self, urdf: Path, chain: SerialChain, easy: FloatArray, clear: tuple[FloatArray, FloatArray]) -> None:
         self._chain, self._easy = chain, easy
@@ -47,7 +54,7 @@ class _Postures:
         self._by_design = self._always_touching()
 
     def _heights(self, q: FloatArray) -> FloatArray:
-        """Return the heights of all joints above the base, (k,) [m]."""
+        """Return the heights of all joint frames of pinocchio's model above the base at q (chain,), (k,) [m]."""
         pinocchio.framesForwardKinematics(self._chain.model, self._data, q)
         return np.array([frame.translation[2] for frame in self._data.oMf])
 
@@ -61,12 +68,18 @@ class _Postures:
         return {pair for pair in set().union(*found) if sum(pair in one for one in found) >= ALWAYS * SEEN}
 
     def cost(self, q: FloatArray) -> float:
-        """Return the potential energy as a share of its range, plus a small cost of the distance to zero."""
+        """Return the cost of a posture q (chain,): its potential energy relative to the range over random postures.
+
+        A small cost of the distance to zero is added.
+        """
         away = (q - self.drawn[0]) / (self._upper - self._lower)
         return self._energy(q) / self._span + NEAR_ZERO * float(away @ away)
 
     def allowed(self, q: FloatArray) -> bool:
-        """Return whether a posture (chain,) is within limits, easily held, above the base plane and free of contact."""
+        """Return whether a posture q (chain,) may be a rest posture.
+
+        It must be within the limits and above the base plane, with easy gravity torques and without contact of links.
+        """
         if not ((q >= self._lower - 1e-9) & (q <= self._upper + 1e-9)).all():
             return False
         load = pinocchio.computeGeneralizedGravity(self._chain.model, self._data, q)
@@ -77,7 +90,7 @@ class _Postures:
         return self._shapes is None or set(self._shapes.touching(q)) <= self._by_design
 
     def lowest(self) -> FloatArray | None:
-        """Return the allowed posture (chain,) of least cost, or None if no allowed posture was drawn."""
+        """Return the allowed posture (chain,) of least cost, or None if no random posture is allowed."""
         found = []
         order = np.argsort([self.cost(q) for q in self.drawn])
         for place in order:
@@ -88,7 +101,7 @@ class _Postures:
         return min(found, key=self.cost) if found else None
 
     def _refined(self, q: FloatArray) -> FloatArray:
-        """Return the best allowed posture around q (chain,), by random steps that become smaller."""
+        """Return the allowed posture of least cost around q (chain,), found by random steps of decreasing size."""
         best, cost = q, self.cost(q)
         for candidate in self._around(q):
             at = best + candidate
@@ -110,18 +123,20 @@ class _Postures:
 def rest_posture(
     urdf: Path, chain: SerialChain, rows: list[dict[str, Any]], easy: FloatArray, poses: FloatArray, loads: FloatArray
 ) -> tuple[dict[str, list[float]], str]:
-    """Return `rest_posture_deg`, or `rest_posture` with sliding joints, and a phrase that says how it was found.
+    """Return a proposed rest posture as a field of robot.yaml, and a phrase that says how it was found.
 
-    The posture keeps clear of the joints' limits, because drafted motions begin there.
+    The field is `rest_posture_deg`, or `rest_posture` if the arm has prismatic joints. The posture has a distance from
+    the joint limits, because drafted motions begin there.
 
     Args:
         urdf: path of the arm's URDF, for its shapes.
         chain: the chain's joints; gravity points along -z of the base.
         rows: all joints of robot.yaml; those beyond the chain stay near zero.
-        easy: loads from which the drives start with a torque margin, (n,) [N m; N]; inf if unknown.
-        poses: random postures, (K, n) [rad or m].
-        loads: gravity torques at these postures, (K, n) [N m; N]; if the search finds no posture, the least loaded of
-            them is proposed.
+        easy: largest load of each joint that its drive lifts from rest with a torque margin, (n,) [N m; N]; inf if
+            unknown.
+        poses: random postures, (K, n) [rad or m]. If the search finds no posture, the one with the smallest gravity
+            torques relative to `easy` is proposed.
+        loads: gravity torques at these postures, (K, n) [N m; N].
     """
     lower, upper = reach(rows, CLEAR)
     size, chosen = chain.size, np.clip(0.0, lower, upper)

@@ -1,4 +1,7 @@
-"""Servos of a drafted robot: `servos`, `bus` and the joints' servo fields, from files of other software."""
+"""Servos of a drafted robot: the fields of robot.yaml that follow from servo files of other software.
+
+In all functions, a row is a drafted joint of robot.yaml, a dictionary of fields.
+"""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -15,10 +18,10 @@ USUAL_RATE = 1_000_000
 
 
 def model_of(name: str) -> Dynamixel:
-    """Return the servo model of a name.
+    """Return the servo model with a given name.
 
     Raises:
-        UnknownNameError: dynid does not know it, or it has no current control.
+        UnknownNameError: dynid does not know the model, or it has no current control.
     """
     model = dynamixel_named(name)
     if model is None or not model.has_current_control:
@@ -27,7 +30,7 @@ def model_of(name: str) -> Dynamixel:
 
 
 def cycle_s(servos: int, baudrate: int) -> float:
-    """Return the shortest cycle [s] that reads and writes this number of servos at a baud rate [bit/s]."""
+    """Return the shortest usual cycle [s] in which `servos` servos can be read and written at a baud rate [bit/s]."""
     read, reply, write = 14 + servos, 21 * servos, 14 + 3 * servos
     wire_s = (read + reply + write) * BITS_PER_BYTE / baudrate + WIRE_MARGIN_S
     return next((cycle for cycle in CYCLES_S if cycle >= wire_s), CYCLES_S[-1])
@@ -36,16 +39,17 @@ def cycle_s(servos: int, baudrate: int) -> float:
 def add_servos(
     rows: list[dict[str, Any]], source: ServoSource, models: Mapping[str, str], questions: dict[str, str]
 ) -> dict[str, Any]:
-    """Write IDs, signs, shadows and current limits into the joints, in place; return the blocks `servos` and `bus`.
+    """Write servo IDs, signs and current limits into the joints; return the blocks `servos` and `bus` of robot.yaml.
 
     Args:
-        rows: joints of robot.yaml.
-        source: servos of each joint.
-        models: servo models that the source does not name, by joint, "" for all others; otherwise questions.
-        questions: decisions that a person must make; new ones are added, answered ones removed.
+        rows: joints of robot.yaml, changed in place.
+        source: assignment of servos to joints, read from a file of other software.
+        models: names of servo models that the source does not give, by joint name. The key "" applies to all joints
+            without their own entry. For a model that is given nowhere, a question is added.
+        questions: questions that a person must answer, by field; new ones are added, answered ones removed.
 
     Raises:
-        UnknownNameError: no such model or joint, or a model without current control.
+        UnknownNameError: a joint or a servo model is unknown, or a model has no current control.
     """
     servos: dict[str, Any] = {}
     names = {row["name"] for row in rows}
@@ -94,7 +98,7 @@ def add_servos(
 
 
 def _fields(own: JointServos) -> dict[str, Any]:
-    """Return the fields of a joint that differ from the defaults."""
+    """Return the servo fields of a joint in robot.yaml, without those that equal the defaults."""
     fields: dict[str, Any] = {"servo_id": own.servo_id}
     fields |= {"reverse_mode": True} if own.reverse_mode else {}
     fields |= {"direction": own.direction} if own.direction != 1 else {}
@@ -110,27 +114,33 @@ def _other_ids(rows: list[dict[str, Any]], source: ServoSource) -> Iterator[int]
 
 
 def joint_constant(row: dict[str, Any]) -> float:
-    """Return the torque of a joint with a servo model per ampere of one servo, as it is proposed [N m/A]."""
+    """Return the proposed torque at a joint, by all its servos together, per ampere of one servo [N m/A].
+
+    The joint must have a servo model.
+    """
     own = model_of(row["servo_model"]).torque_constant_nm_per_a or 1.0
     return (1 + len(row.get("shadow_ids", ()))) * own * abs(float(row.get("gear_ratio", 1.0)))
 
 
 def joint_torque_nm(row: dict[str, Any]) -> float:
-    """Return the torque limit of a joint of robot.yaml [N m; N]; inf if there is none yet."""
+    """Return the torque at the current limit of a joint, or else its torque limit [N m; N]; inf without limits."""
     if "current_limit_a" in row and "servo_model" in row:
         return joint_constant(row) * float(row["current_limit_a"])
     return float(row.get("torque_limit_nm", math.inf))
 
 
 def most_current_a(model: Dynamixel) -> float:
-    """Return the largest current limit that is proposed for a servo with current control [A]."""
+    """Return the largest current limit that a draft proposes for a servo model with current control [A].
+
+    It is the model's factory limit, or `STALL_SHARE` of its stall current if that is lower.
+    """
     assert model.current_limit_a is not None
     stalled = [point.current_a for point in model.stall if math.isclose(point.supply_v, model.supply_v)]
     return min([model.current_limit_a, *(STALL_SHARE * current for current in stalled)])
 
 
 def _add_limit(row: dict[str, Any], model: Dynamixel, questions: dict[str, str]) -> None:
-    """Propose a current limit in place of the torque limit, which no servo has."""
+    """Replace a joint's torque limit by a current limit, because servos limit current and not torque."""
     constant = joint_constant(row)
     most = most_current_a(model)
     key = f"joints.{row['name']}.torque_limit_nm"
@@ -143,7 +153,7 @@ def _add_limit(row: dict[str, Any], model: Dynamixel, questions: dict[str, str])
 
 
 def round_down(value: float) -> float:
-    """Return a positive value with three significant figures that is not above it: a limit never grows by rounding."""
+    """Return a positive value rounded down to three significant figures, so that rounding never raises a limit."""
     unit = 10.0 ** (math.floor(math.log10(value)) - 2)
     return float(f"{math.floor(value / unit + 1e-9) * unit:.3g}")
 

@@ -23,26 +23,36 @@ JointName = Annotated[str, Field(pattern=r"^\w[^\\\x00-\x1f\x7f]*$", max_length=
 
 
 def file_stem(name: str) -> str:
-    """Return a joint's name in a form that is valid as a file name in the same folder."""
+    """Return a joint's name as a valid file name: other characters than letters, digits, `.` and `-` become `_`."""
     return re.sub(r"[^\w.-]", "_", name)
 
 
 class Joint(Strict):
-    """One axis. `chain` joints form the serial arm; a `decoupled` one (a hand) has inertia and friction only.
+    """One joint of the arm in robot.yaml, with its limits and servos.
 
-    A revolute joint has lower_deg and upper_deg, a prismatic one lower_m and upper_m. The servo fields are needed to
-    drive the arm, not to identify it. `gear_ratio` is motor angle over joint angle, for data measured at the motors;
-    the torque constant belongs to the side of the gear on which the torque of the current is stated (the motor's, or
-    1:1). For a prismatic joint read N m as N; its speed limit is velocity_limit_m_s (or velocity_limit_rad_s, read as
-    m/s). The driver adds `zero_offset_rad` to the encoder's angle; `dynid identify --estimate-setup` finds it.
-    `direction` is -1 if the joint turns against its servo's registers. `reverse_mode` states whether the servo itself
-    counts backwards (bit 0 of its drive mode), as found on the arm; the driver requires this value and does not change
-    it. `centre_count` is the position register at angle zero and replaces the bus's value. A joint may have further
-    servos of the same model. `shadow_ids` obey the first servo by their secondary ID; they face it, so their reverse
-    mode is the opposite one. `paired` servos are commanded by their own IDs. Each carries the current of the first, so
-    the model's torque constant counts once for every servo; a constant that the joint states itself is the torque of
-    all its servos together per ampere of one. `beyond_urdf` names the limits that are wider than the URDF's on purpose;
-    without it the arm is not driven.
+    The servo fields are needed to drive the arm, not to identify it. A joint may have several servos of one model, all
+    with the current of the first servo. For a prismatic joint, read N m as N.
+
+    Attributes:
+        servo_id: ID of the joint's first servo.
+        servo_model: name of its model under `servos`.
+        lower_deg: lower limit of a revolute joint; a prismatic joint has `lower_m` instead.
+        upper_deg: upper limit of a revolute joint; a prismatic joint has `upper_m` instead.
+        velocity_limit_m_s: speed limit of a prismatic joint; velocity_limit_rad_s may replace it, read as m/s.
+        role: "chain" for a joint of the serial arm; "decoupled" for a joint (of a hand) that is modelled by inertia and
+            friction alone.
+        torque_constant_nm_per_a: torque of all servos of the joint together per ampere of one servo, on the motor's
+            side of the gear. Without it, the model's constant is multiplied by the number of servos.
+        gear_ratio: motor angle over joint angle, for data measured at the motors.
+        direction: -1 if the joint turns against its first servo's registers, else 1.
+        reverse_mode: whether the first servo counts backwards (bit 0 of its drive mode). The driver requires this
+            value of the servo and does not change it.
+        centre_count: position register at angle zero; None selects the value of `bus`.
+        shadow_ids: IDs of further servos that obey the first servo by their secondary ID. They face it, so their
+            reverse mode is the opposite one.
+        paired: further servos that are commanded by their own IDs.
+        zero_offset_rad: angle that the driver adds to the encoder's angle; `dynid identify --estimate-setup` finds it.
+        beyond_urdf: limits that are wider than the URDF's on purpose; an arm with other wider limits is not driven.
     """
 
     name: JointName
@@ -98,7 +108,7 @@ class Joint(Strict):
 
     @property
     def follower_ids(self) -> tuple[int, ...]:
-        """IDs of the joint's servos except the first."""
+        """IDs of all servos of the joint except the first one."""
         return (*self.shadow_ids, *(one.servo_id for one in self.paired))
 
     @property
@@ -108,7 +118,7 @@ class Joint(Strict):
 
     @property
     def velocity_limit(self) -> float:
-        """Speed limit [rad/s or m/s]."""
+        """Speed limit of the joint [rad/s or m/s]."""
         return self.velocity_limit_m_s or self.velocity_limit_rad_s or 0.0
 
     @property
@@ -118,10 +128,15 @@ class Joint(Strict):
 
 
 class Bus(Strict):
-    """Serial line that connects the servos.
+    """Serial line that connects the servos, in robot.yaml.
 
-    `other_ids` are servos on the line that move no joint of this robot, such as those of fingers; the driver leaves
-    them alone and without torque.
+    Attributes:
+        port: path of the serial port; '' if it is given elsewhere.
+        baudrate: baud rate [bit/s].
+        cycle_s: duration of a control cycle [s].
+        centre_count: position register at angle zero, for joints without their own value.
+        other_ids: IDs of servos on the line that move no joint of this robot, such as those of fingers. The driver does
+            not command them, and they stay without torque.
     """
 
     port: str = ""
@@ -132,18 +147,26 @@ class Bus(Strict):
 
 
 class Stribeck(Strict):
-    """Fixed shape sign(dq) exp(-(|dq| / velocity)^exponent) of friction that decreases with speed."""
+    """Stribeck friction, which decreases with speed: sign(dq) exp(-(|dq| / velocity_rad_s)^exponent) times a magnitude.
+
+    This class fixes velocity and exponent; the magnitude is identified.
+    """
 
     velocity_rad_s: Positive
     exponent: Positive = 2.0
 
 
 class Structure(Strict):
-    """Terms of the identified model; the default is the paper's model with 39 parameters.
+    """Terms of the identified dynamic model; the default is the model of arXiv:2605.15949 with 39 parameters.
 
     Attributes:
-        friction_offset: a constant torque per axis (amplifier offset, or friction that differs by direction).
-        stribeck: friction that decreases with speed; the shape is given and only its magnitude is identified.
+        products_of_inertia: whether links have products of inertia.
+        rotor_inertia: whether axes have a rotor inertia.
+        viscous_friction: whether axes have viscous friction.
+        coulomb_friction: whether axes have Coulomb friction.
+        friction_offset: whether axes have a constant torque (amplifier offset, or friction that differs by direction).
+        stribeck: fixed shape of friction that decreases with speed, whose magnitude is identified; None for no such
+            friction.
     """
 
     products_of_inertia: bool = False
@@ -155,11 +178,11 @@ class Structure(Strict):
 
 
 class Spring(Strict):
-    """Torque that depends on the position of one joint alone: a spring, or a hydraulic counterbalance.
+    """Spring or hydraulic counterbalance: a torque that is a polynomial in the position of one joint.
 
     Attributes:
-        joint: a joint of the chain; each has at most one spring.
-        about_deg: origin of the powers of the position [rad; m]; 0 for a prismatic joint.
+        joint: name of a chain joint; a joint has at most one spring.
+        about_deg: joint position in degrees from which the polynomial's variable counts; 0 for a prismatic joint.
         powers: exponents of the polynomial; their coefficients are identified, see `dynid.model.springs`.
     """
 
@@ -169,9 +192,15 @@ class Spring(Strict):
 
 
 class LinkBounds(Strict):
-    """Physical bounds of one moving link: mass, boxes of its centre of mass and of all mass, in the URDF link frame.
+    """Physical bounds of one moving link, in its URDF frame.
 
-    Without `mass_kg` the arm's mass is the bound; without a box the URDF's shapes give it, see `robot.link_limits`.
+    Attributes:
+        mass_kg: smallest and largest mass; None leaves only bounds from the arm's total mass.
+        centre_of_mass_lower_m: lower corner of the box that contains the centre of mass.
+        centre_of_mass_upper_m: upper corner of this box.
+        box_lower_m: lower corner of the box that contains all mass of the link; None derives the box from the URDF's
+            shapes, see `robot.link_limits`.
+        box_upper_m: upper corner of that box.
     """
 
     mass_kg: tuple[Positive, Positive] | None = None
@@ -191,10 +220,14 @@ class LinkBounds(Strict):
 
 
 class PhysicalBounds(Strict):
-    """Bounds that keep a consistent standard-parameter set physical; `links` are in joint order.
+    """Bounds that physically consistent standard parameters must satisfy.
 
-    `minimal_spread_m` is the minimum standard deviation of a link's mass along any direction. It is 5 mm across a solid
-    rod of 20 mm and 8 mm across a small servo of 28 mm; no link that carries a load is thinner than that.
+    Attributes:
+        total_mass_kg: largest mass of all moving links together; None if it is not known.
+        pseudo_inertia_margin: smallest allowed eigenvalue of a link's pseudo-inertia matrix.
+        minimal_spread_m: minimum standard deviation of a link's mass distribution along any direction. For comparison,
+            it is 5 mm across a solid rod of 20 mm, and 8 mm across a small servo of 28 mm.
+        links: bounds of each link, in joint order.
     """
 
     total_mass_kg: Positive | None = None
@@ -204,14 +237,26 @@ class PhysicalBounds(Strict):
 
 
 class AuditDomain(Strict):
-    """Joint ranges over which the inertia matrix must be positive definite, revolute chain joints only."""
+    """Ranges of the chain joints in which the inertia matrix must be positive definite; for revolute chains only."""
 
     lower_deg: tuple[float, ...]
     upper_deg: tuple[float, ...]
 
 
 class Nuisances(Strict):
-    """Magnitudes of effects that the simulated arm has and the model does not; each can be disabled."""
+    """Magnitudes of effects that the simulated arm has and the identified model lacks; each can be disabled.
+
+    Attributes:
+        coulomb_friction_nm: additional Coulomb friction of each axis.
+        torque_noise_nm: standard deviation of each axis' torque.
+        encoder_counts_per_turn: encoder resolution; None for no quantisation.
+        quantise_current: whether currents have the servos' resolution.
+        stamp_jitter_s: standard deviation of a timestamp's error.
+        backlash_deg: width of the gap between joint and encoder.
+        communication_delay_s: time from reading a state until the current computed from it takes effect.
+        warm_up_share: fraction of friction that vanishes while gears warm up.
+        warm_up_time_s: time constant of the warm-up.
+    """
 
     coulomb_friction_nm: tuple[NonNegative, ...]
     torque_noise_nm: tuple[NonNegative, ...]
@@ -225,12 +270,17 @@ class Nuisances(Strict):
 
 
 class Simulation(Strict):
-    """Simulated arm, and the standard parameters (CAD) that are nearest to the real one, if there are any.
+    """Settings of the simulated arm in robot.yaml, and the file of the arm's CAD parameters.
 
     Attributes:
-        plant_parameters: parameters of the simulated arm if they differ from `standard_parameters`.
-        friction: gear friction: "viscous" (with Coulomb friction), or a model that friction.yaml in the folder
-            contains.
+        step_s: longest step of the integration [s].
+        baudrate: baud rate of the simulated servos [bit/s]; None is that of `bus`.
+        standard_parameters: file in the robot's folder with standard parameters close to the real arm's, such as CAD
+            values; the file may be missing.
+        plant_parameters: file with the standard parameters of the simulated arm; None selects `standard_parameters`.
+        friction: gear friction: "viscous" (viscous and Coulomb friction), or a model that friction.yaml in the robot's
+            folder contains.
+        nuisances: effects of a real arm, such as noise; None if they are unknown.
     """
 
     step_s: Positive = 0.001
@@ -246,9 +296,9 @@ class RobotFile(Strict):
 
     Attributes:
         coupling: matrix C (n, n) of q_motor = gear_ratio * (C q_joint), motors in rows; None if every motor moves one
-            joint. Torques follow: tau_joint = C' (gear_ratio * tau_motor).
-        springs: torques that depend on one joint alone, see `Spring`; part of every use of the model.
-        undecided: decisions that a person must make before the robot is used, as questions by field.
+            joint. Then tau_joint = C' (gear_ratio * tau_motor).
+        springs: torques that depend on the position of one joint alone, see `Spring`.
+        undecided: decisions that a person must make before the robot is used: the question for each field.
         rest_posture: alternative to rest_posture_deg for arms with prismatic joints [rad; m if prismatic].
         tool_m: contact point of the tool, in the URDF frame of the last chain joint.
     """
@@ -305,7 +355,7 @@ class RobotFile(Strict):
         return self
 
     def _no_servo_can(self, joint: Joint) -> Iterator[str]:
-        """Yield a sentence for each value of a joint that its servo cannot have."""
+        """Yield an error sentence for each limit of a joint that its servo cannot reach."""
         servo = self.servos[str(joint.servo_model)]
         speed, current = joint.velocity_limit * abs(joint.gear_ratio), servo.most_current_a
         constant = joint.torque_constant_nm_per_a or joint.servo_count * servo.torque_constant_nm_per_a
@@ -325,7 +375,7 @@ class RobotFile(Strict):
             )
 
     def _lengths(self) -> dict[str, tuple[int, int]]:
-        """Return actual and expected number of entries by field."""
+        """Return the actual and the expected number of entries of each list in robot.yaml, by field name."""
         size = len(self.joints)
         chain = sum(joint.role == "chain" for joint in self.joints)
         lengths = {"physical_bounds.links": (len(self.physical_bounds.links), chain)}
@@ -342,7 +392,7 @@ class RobotFile(Strict):
         return lengths
 
     def _spring_problems(self) -> list[str]:
-        """Return a sentence for each fault of the springs."""
+        """Return an error sentence for each fault of `springs`."""
         chain = {joint.name: joint for joint in self.joints if joint.role == "chain"}
         sprung, problems = [spring.joint for spring in self.springs], []
         for name in dict.fromkeys(sprung):
@@ -360,7 +410,7 @@ class RobotFile(Strict):
         return problems
 
     def _prismatic_problems(self) -> list[str]:
-        """Return a sentence for each field in degrees of a prismatic joint."""
+        """Return an error sentence for each posture field in degrees, if the arm has a prismatic joint."""
         sliding = [joint.name for joint in self.joints if joint.prismatic]
         given = [key for key in ("audit_domain", "rest_posture_deg") if getattr(self, key) is not None]
         return [f"{key} is in degrees, but joint {sliding[0]} is prismatic: remove it" for key in given if sliding]

@@ -1,8 +1,8 @@
 """Limits of a link: its mass, the box of its centre of mass, and a box that contains all of its mass.
 
-A box that robot.yaml does not give encloses the shapes that the URDF has for the link and for everything fixed to it,
-widened by `SHAPE_MARGIN_M`. Without shapes, or if a mesh cannot be read, it reaches from the link's joint to the
-next and contains the box of the centre of mass, widened by `REACH_SHARE` of the arm's length, at least by
+If robot.yaml does not give the box of all mass, it encloses the URDF's shapes of the link and of everything fixed to
+it, widened by `SHAPE_MARGIN_M`. Without shapes, or if a mesh cannot be read, the box encloses the link's joint, the
+next joint and the box of the centre of mass. It is then widened by `REACH_SHARE` of the arm's length, at least by
 `LEAST_MARGIN_M`.
 """
 
@@ -36,13 +36,13 @@ Box = tuple[FloatArray, FloatArray]  # lower and upper corner (3,) [m]
 
 @dataclass(frozen=True, eq=False)
 class LinkLimits:
-    """Limits of one link, in its URDF frame.
+    """Physical limits of one link, in its URDF frame; a box is a lower and an upper corner, (3,) each [m].
 
     Attributes:
         mass: smallest and largest mass [kg].
-        centre: box of the centre of mass.
-        box: box of all of its mass.
-        source: origin of the box, in words.
+        centre: box that contains the centre of mass.
+        box: box that contains all mass of the link.
+        source: origin of `box`, in words.
     """
 
     mass: tuple[float, float]
@@ -51,10 +51,10 @@ class LinkLimits:
     source: str
 
     def faces(self, reserve: float = 0.0) -> FloatArray:
-        """Return the matrix (6, 4) that maps [x, y, z, 1] to distances from the box's faces [m], positive inside.
+        """Return the matrix (6, 4) that maps [x, y, z, 1] to distances from the faces of `box` [m], positive inside.
 
         Args:
-            reserve: share of the box's size by which every side is moved inwards.
+            reserve: fraction of the box's size by which each face is moved inwards.
         """
         lower, upper = self.box
         inward = reserve * (upper - lower)
@@ -64,12 +64,12 @@ class LinkLimits:
 
 @dataclass(frozen=True, eq=False)
 class ArmLimits:
-    """Limits of all links.
+    """Physical limits of all links of an arm.
 
     Attributes:
         total_mass: largest mass of all links together [kg].
-        margin: smallest eigenvalue of a pseudo-inertia.
-        spread: minimum standard deviation of a link's mass along any direction [m].
+        margin: smallest allowed eigenvalue of a link's pseudo-inertia matrix.
+        spread: minimum standard deviation of a link's mass distribution along any direction [m].
         links: limits of each link, in the order of the joints.
     """
 
@@ -80,7 +80,7 @@ class ArmLimits:
 
     @cached_property
     def sources(self) -> dict[str, list[int]]:
-        """Links, counted from 1, grouped by the source of their boxes."""
+        """Numbers of the links, counted from 1, grouped by the origin of their boxes."""
         found: dict[str, list[int]] = {}
         for j, link in enumerate(self.links):
             found.setdefault(link.source, []).append(j + 1)
@@ -88,15 +88,16 @@ class ArmLimits:
 
 
 def arm_limits(mdh: MdhChain, bounds: PhysicalBounds, shapes: Sequence[Box | str]) -> ArmLimits:
-    """Return the limits that follow from an arm's `physical_bounds`.
+    """Return the limits of all links that follow from `physical_bounds` in robot.yaml.
 
     Args:
         mdh: kinematic chain.
-        bounds: bounds of robot.yaml.
-        shapes: for each link the box of the URDF's shapes, or a sentence why there is none; () if none was computed.
+        bounds: the field `physical_bounds`.
+        shapes: for each link the box around the URDF's shapes, or a sentence why it is missing; () if these boxes were
+            not computed.
 
     Raises:
-        ConfigurationError: the arm's mass is not given, or a box has no volume.
+        ConfigurationError: the arm's mass is not given, or a box is too small for its link.
     """
     total = bounds.total_mass_kg
     if total is None:
@@ -131,7 +132,10 @@ def _refuse_no_room(j: int, link: LinkLimits, spread: float) -> None:
 
 
 def joint_boxes(mdh: MdhChain, bounds: PhysicalBounds) -> list[Box]:
-    """Return boxes from joint to joint that contain the boxes of the centres of mass, in URDF link frames, (n,)."""
+    """Return for each link a box in its URDF frame that contains its joint, the next joint and its centre of mass.
+
+    The boxes of the centres of mass come from `bounds`. A margin is added on all sides.
+    """
     frames = mdh.placements(np.zeros(mdh.size)) @ np.linalg.inv(mdh.in_link)
     steps = [(np.linalg.inv(a) @ b)[:3, 3] for a, b in pairwise(frames)]
     margin = max(LEAST_MARGIN_M, REACH_SHARE * float(sum(np.linalg.norm(step) for step in steps)))
@@ -144,18 +148,19 @@ def _joint_box(link: LinkBounds, step: FloatArray, margin: float) -> Box:
 
 
 def shape_boxes(urdf: Path, joints: tuple[str, ...], chain: SerialChain | None = None) -> list[Box | str]:
-    """Return for each chain link the box around its shapes, its origin and the next joint, or why there is no box.
+    """Return for each chain link the box around its shapes, its origin and the next joint, or why it is missing.
 
-    Collision and visual shapes of the link and of everything fixed to it count. If one shape of a kind cannot be read,
-    that kind is ignored.
+    The shapes are the collision and visual shapes of the link and of everything fixed to it. If one collision shape
+    cannot be read, all collision shapes of the link are ignored; likewise for visual shapes.
 
     Args:
-        urdf: the file; meshes are searched from its folder and in ROS packages.
-        joints: joints of the chain, in order.
-        chain: chain of these joints if the caller has it.
+        urdf: path of the URDF; meshes are searched in its folder and in ROS packages.
+        joints: names of the chain joints, in order.
+        chain: chain of these joints, if the caller has it already.
 
     Raises:
-        InputNotFoundError, ConfigurationError: no URDF of such a chain.
+        InputNotFoundError: the URDF does not exist.
+        ConfigurationError: the URDF is not valid, or its joints do not form this chain.
     """
     serial = chain or SerialChain.of_file(urdf, joints)
     links = {link.get("name"): link for link in read_tree(read_urdf_text(urdf), str(urdf)).element.findall("link")}
@@ -187,7 +192,11 @@ def _box_of(bodies: list[tuple[ElementTree.Element, FloatArray]], origins: list[
 
 
 def _corners(link: ElementTree.Element, kind: str, placement: FloatArray, folder: Path) -> Iterator[FloatArray]:
-    """Yield the corners of the boxes of a link's shapes, in the frame in which `placement` (4, 4) is its pose."""
+    """Yield lower and upper corners, (3,) [m], of the bounding boxes of a link's shapes of one kind.
+
+    `kind` is "collision" or "visual". The boxes are aligned with the frame in which `placement` (4, 4) is the pose of
+    the link.
+    """
     for element in link.findall(kind):
         origin, geometry = element.find("origin"), element.find("geometry")
         shape = None if geometry is None else next(iter(geometry), None)
@@ -201,7 +210,10 @@ def _corners(link: ElementTree.Element, kind: str, placement: FloatArray, folder
 
 
 def _half_size(shape: ElementTree.Element, R: FloatArray, folder: Path) -> Box:
-    """Return a shape's centre in its own frame, and its half size along axes rotated by R (3, 3) [m]."""
+    """Return a shape's centre in its own frame, (3,) [m], and half its extents along the outer axes, (3,) [m].
+
+    R (3, 3) rotates from the shape's frame to the outer axes.
+    """
     if shape.tag == "box":
         return np.zeros(3), np.abs(R) @ numbers(shape.get("size", "")) / 2
     if shape.tag == "mesh":
@@ -229,7 +241,7 @@ def _mesh_box(shape: ElementTree.Element, folder: Path) -> Box:
 
 
 def _load_together(riding: Sequence[Sequence[tuple[ElementTree.Element, FloatArray]]], folder: Path) -> None:
-    """Read all meshes of the links at once; those that cannot be read are reported when they are needed."""
+    """Read all meshes of the links at once into the cache; errors are raised later, when a mesh is used."""
     paths = []
     for name in {mesh.get("filename", "") for bodies in riding for body, _ in bodies for mesh in body.iter("mesh")}:
         with contextlib.suppress(ConfigurationError):
@@ -240,7 +252,10 @@ def _load_together(riding: Sequence[Sequence[tuple[ElementTree.Element, FloatArr
 
 
 def robot_shapes(robot: Robot) -> list[Box | str]:
-    """Return `shape_boxes` of a robot's chain; read nothing if robot.yaml gives every box."""
+    """Return for each chain link of a robot the box around its URDF shapes, or a sentence why it is missing.
+
+    If robot.yaml gives the box of every link, the URDF is not read.
+    """
     if all(link.box_lower_m is not None for link in robot.file.physical_bounds.links):
         return ["robot.yaml has all boxes"] * robot.chain_size
     return shape_boxes(robot.urdf_path, robot.joint_names[: robot.chain_size])

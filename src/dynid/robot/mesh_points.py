@@ -1,4 +1,4 @@
-"""Vertices and triangles of mesh files, which a child process reads: readers of meshes crash on some damaged files."""
+"""Vertices and triangles of mesh files; a child process reads them, since mesh readers crash on some damaged files."""
 
 import struct
 import xml.etree.ElementTree as ElementTree  # DOCTYPEs, the way to external entities, are refused before parsing
@@ -22,14 +22,14 @@ Key = tuple[str, int, int]  # path, time of the last change, size
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """Vertices of a mesh, (N, 3) [m], and the three vertices of each triangle, (M, 3)."""
+    """Triangle mesh: positions of N vertices, (N, 3) [m], and indices of the vertices of M triangles, (M, 3)."""
 
     vertices: FloatArray
     triangles: NDArray[np.int64]
 
     @property
     def size(self) -> int:
-        """Memory of the arrays [bytes]."""
+        """Memory that the arrays occupy [bytes]."""
         return self.vertices.nbytes + self.triangles.nbytes
 
 
@@ -37,9 +37,9 @@ _KEPT: dict[Key, Mesh | str] = {}  # a mesh, or why it cannot be used
 
 
 def load_meshes(paths: Iterable[Path]) -> None:
-    """Read meshes that were not read before, in one child process; `mesh_of` then returns them at once.
+    """Read mesh files into the cache in a child process, except those already in it; `mesh_of` then needs no process.
 
-    After a mesh that ends the process, another process reads the rest.
+    If a mesh crashes the process, another process reads the meshes after it.
 
     Raises:
         ConfigurationError: a file does not exist, or no process can be started.
@@ -71,7 +71,7 @@ def load_meshes(paths: Iterable[Path]) -> None:
 
 
 def mesh_of(element: ElementTree.Element, path: Path) -> Mesh:
-    """Return the mesh of a URDF's element with its scale; the file is at `path`.
+    """Return the mesh in the file `path`, scaled as its `<mesh>` element in the URDF states.
 
     Raises:
         ConfigurationError: the file cannot be read, or the scale is invalid.
@@ -85,7 +85,11 @@ def mesh_of(element: ElementTree.Element, path: Path) -> Mesh:
 
 
 def numbers(text: str, count: int = 3) -> FloatArray:
-    """Return the finite numbers (count,) in an attribute of a shape; raise ConfigurationError for other text."""
+    """Return the `count` finite numbers in the text of a URDF attribute, (count,).
+
+    Raises:
+        ConfigurationError: the text has other content.
+    """
     try:
         values = np.array([float(word) for word in text.split()])
     except ValueError:
@@ -104,7 +108,10 @@ def _key(path: Path) -> Key:
 
 
 def _meshes_in(output: bytes, paths: Sequence[Path]) -> list[Mesh | str]:
-    """Return for each path the mesh that a child process wrote, or why it is unusable; shorter if it ended early."""
+    """Return for each path the mesh in a child process' output, or a sentence why it is unusable.
+
+    The list is shorter than `paths` if the process ended early.
+    """
     at, found = 0, list[Mesh | str]()
     for path in paths:
         if at + 16 > len(output):

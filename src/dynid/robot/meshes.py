@@ -1,7 +1,7 @@
-"""Mesh files of a URDF: where to find them, and how to copy them into a robot's folder.
+"""Mesh files of a URDF: search for them, and copy them into a robot's folder.
 
-A URDF names meshes by their ROS package (`package://NAME/meshes/base.stl`) or relative to itself. Both fail for a copy
-of the URDF elsewhere, so a robot's folder keeps copies in `meshes/NAME/meshes/base.stl`; the URDF is not changed.
+A URDF names meshes by their ROS package (`package://NAME/meshes/base.stl`) or by a relative path. Both fail for a copy
+of the URDF in another folder. So a robot's folder has copies in `meshes/NAME/meshes/base.stl`; the URDF is not changed.
 """
 
 import os
@@ -19,16 +19,16 @@ MOST_BYTES = 16 * 2**20  # maximum size of a mesh [bytes]: 335,000 triangles as 
 
 
 def find_mesh(name: str, folder: Path) -> Path:
-    """Return the path of a URDF's mesh in the robot's folder, beside the URDF, or in a package.
+    """Return the path of a mesh that a URDF names, searched in the URDF's folder and in ROS packages.
 
-    The package is a parent folder of the URDF or one that ROS finds.
+    A ROS package is a parent folder of the URDF, or a folder in ROS_PACKAGE_PATH or AMENT_PREFIX_PATH.
 
     Args:
-        name: name in the URDF, with or without `package://` or `file://`.
+        name: name of the mesh in the URDF, with or without `package://` or `file://`.
         folder: folder of the URDF.
 
     Raises:
-        ConfigurationError: there is no such file.
+        ConfigurationError: the file is not found.
     """
     scheme, _, rest = name.rpartition("://")
     places = [folder / rest, folder / FOLDER / _inside(rest)]
@@ -45,7 +45,7 @@ def find_mesh(name: str, folder: Path) -> Path:
 
 
 def refuse_unfit(mesh: Path) -> None:
-    """Raise ConfigurationError for a mesh of another format, or larger than `MOST_BYTES`, which would take minutes."""
+    """Raise ConfigurationError if a mesh file is not in one of `MESH_SUFFIXES`, or is larger than `MOST_BYTES`."""
     if mesh.suffix.lower() not in MESH_SUFFIXES:
         raise ConfigurationError(
             f"the mesh {mesh} is of a format that is not read, expected {', '.join(MESH_SUFFIXES)}: convert it"
@@ -57,11 +57,11 @@ def refuse_unfit(mesh: Path) -> None:
 
 
 def tree_with_meshes(urdf: Path) -> UrdfTree:
-    """Return a URDF's tree with the resolved mesh paths of its collision shapes.
+    """Return a URDF's tree in which the meshes of collision shapes have absolute paths.
 
     Raises:
-        ConfigurationError: the URDF cannot be used, or a mesh is missing, too large or of another format; names where
-            to put it.
+        ConfigurationError: the URDF cannot be used, or a mesh is missing, too large or of another format. The message
+            states where to put a missing mesh.
     """
     tree, folder = read_tree(read_urdf_text(urdf), str(urdf)), urdf.parent
     for mesh in tree.element.findall(COLLISION_MESH_PATH):
@@ -79,13 +79,18 @@ def tree_with_meshes(urdf: Path) -> UrdfTree:
 
 
 def copy_meshes(tree: UrdfTree, source: Path, folder: Path) -> None:
-    """Copy the meshes of a URDF in the folder `source` into a robot's folder.
+    """Copy the meshes of a URDF into a robot's folder.
 
-    Missing meshes are omitted, because only contact checks need them, and those report it. Files without a mesh suffix
-    are omitted, too: a URDF may come from strangers, and a robot's folder may be passed on.
+    Missing and too large meshes are omitted, because only contact checks need them, and these report missing meshes.
+    Files without a mesh suffix are omitted, too, because a URDF of unknown origin could name private files.
+
+    Args:
+        tree: tree of the URDF.
+        source: folder of the URDF.
+        folder: the robot's folder.
 
     Raises:
-        ConfigurationError: two names of different files lead to the same place.
+        ConfigurationError: two different files would be copied to the same path.
         OutputWriteError: the disk is full, or the system refuses.
     """
     places: dict[Path, Path] = {}
@@ -106,6 +111,9 @@ def copy_meshes(tree: UrdfTree, source: Path, folder: Path) -> None:
 
 
 def _inside(name: str) -> Path:
-    """Return a relative path for a mesh's name that stays inside its folder: without scheme, root, `.` and `..`."""
+    """Return a mesh's name in a URDF as a relative path without scheme, root, `.` and `..`.
+
+    So the path cannot leave the folder to which it is appended.
+    """
     parts = PurePosixPath(name.rpartition("://")[2]).parts
     return Path(*(part for part in parts if part not in ("/", ".", "..")))

@@ -1,7 +1,7 @@
-"""Loaded robots: one folder `config/<robot>/` with `robot.yaml` and its companions, and one URDF.
+"""Loaded robots: one folder `config/<robot>/` with `robot.yaml`, other settings files and one URDF.
 
-`load_robot("crane_x7")` finds a shipped robot, `load_robot("path/to/folder")` one of the user's own. Angles and
-limits in the file carry their unit in the name; all attributes are in SI units (rad, m, kg, N m, A, s).
+`load_robot("crane_x7")` loads a robot that is part of dynid, `load_robot("path/to/folder")` a robot of the user's own.
+Angles and limits in the file carry their unit in the name; all attributes are in SI units (rad, m, kg, N m, A, s).
 """
 
 from functools import cached_property
@@ -18,9 +18,9 @@ from dynid.robot.values import FloatArray, read_only
 
 
 class Robot:
-    """A loaded robot: the validated file, its folder, and the per-joint values as read-only SI arrays.
+    """A loaded robot: the validated content of robot.yaml, its folder, and per-joint values as read-only SI arrays.
 
-    n is the number of all axes (chain, then decoupled); `chain_size` is the number of chain joints.
+    n is the number of all axes, chain joints first, then decoupled joints; `chain_size` is the number of chain joints.
     """
 
     def __init__(self, file: RobotFile, folder: Path) -> None:
@@ -31,7 +31,7 @@ class Robot:
         return f"Robot({self.name}, {self.size} joints, {self.folder})"
 
     def at_cycle(self, cycle_s: float) -> "Robot":
-        """Return the same robot with another control cycle [s]."""
+        """Return a copy of this robot with another duration of the control cycle [s]."""
         bus = self.file.bus.model_copy(update={"cycle_s": cycle_s})
         return Robot(self.file.model_copy(update={"bus": bus}), self.folder)
 
@@ -42,7 +42,7 @@ class Robot:
 
     @property
     def urdf_path(self) -> Path:
-        """Path of the plain URDF."""
+        """Absolute path of the robot's URDF."""
         return (self.folder / self.file.urdf).resolve()
 
     @cached_property
@@ -52,7 +52,7 @@ class Robot:
 
     @property
     def size(self) -> int:
-        """Number of axes n, decoupled ones included."""
+        """Number of axes n, including decoupled joints."""
         return len(self.file.joints)
 
     @cached_property
@@ -61,7 +61,11 @@ class Robot:
         return sum(joint.role == "chain" for joint in self.file.joints)
 
     def _servo(self, joint: Joint) -> ServoModel:
-        """Return the servo model that drives a joint."""
+        """Return the servo model that drives a joint.
+
+        Raises:
+            ConfigurationError: robot.yaml has no servo model for the joint.
+        """
         if joint.servo_model is None:
             raise ConfigurationError(
                 f"joint {joint.name} of robot '{self.name}' has no servo_model in robot.yaml: dynid can identify it "
@@ -70,7 +74,11 @@ class Robot:
         return self.file.servos[joint.servo_model]
 
     def _torque_constant(self, joint: Joint) -> float:
-        """Return torque per current of one joint's drive [N m/A]."""
+        """Return the torque of a joint's servos together per ampere of one servo, before the gear [N m/A].
+
+        Raises:
+            ConfigurationError: the joint has neither a torque constant nor a servo model.
+        """
         if joint.torque_constant_nm_per_a is not None:
             return joint.torque_constant_nm_per_a
         if joint.servo_model is None:
@@ -82,10 +90,10 @@ class Robot:
 
     @cached_property
     def servo_ids(self) -> tuple[int, ...]:
-        """Bus IDs in joint order, (n,).
+        """ID of the first servo of each joint, in joint order, (n,).
 
         Raises:
-            ConfigurationError: the drives are not servos that dynid knows, or robot.yaml has open questions.
+            ConfigurationError: a joint has no servo_id, or robot.yaml has undecided questions.
         """
         if self.file.undecided:
             raise ConfigurationError(
@@ -102,15 +110,15 @@ class Robot:
 
     @cached_property
     def servo_models(self) -> tuple[ServoModel, ...]:
-        """Servo models in joint order, (n,)."""
+        """Servo model of each joint, in joint order, (n,)."""
         return tuple(self._servo(joint) for joint in self.file.joints)
 
     @cached_property
     def wired_servos(self) -> tuple[WiredServo, ...]:
-        """All m servos on the line: the first of each joint in joint order, (n,), then the others.
+        """All m servos that move joints: first the n joints' first servos in joint order, then all further servos.
 
         Raises:
-            ConfigurationError: as for `servo_ids`.
+            ConfigurationError: a joint has no servo, or robot.yaml has undecided questions.
         """
         first, others = list[WiredServo](), list[WiredServo]()
         for axis, (servo_id, joint) in enumerate(zip(self.servo_ids, self.file.joints, strict=True)):
@@ -128,17 +136,17 @@ class Robot:
 
     @cached_property
     def all_servo_ids(self) -> tuple[int, ...]:
-        """Bus IDs of all servos, in the order of `wired_servos`."""
+        """IDs of all m servos that move joints, in the order of `wired_servos`."""
         return tuple(one.servo_id for one in self.wired_servos)
 
     @property
     def followers(self) -> tuple[WiredServo, ...]:
-        """Servos that are not the first of their joint."""
+        """All servos that are not the first servo of their joint, the end of `wired_servos`."""
         return self.wired_servos[self.size :]
 
     @cached_property
     def current_units(self) -> FloatArray:
-        """Current per count of each joint's servo, (n,) [A]; an XM430's if a joint names no servo.
+        """Current per register count of each joint's servo, (n,) [A]; that of an XM430 for a joint without servo model.
 
         Raises:
             ConfigurationError: a servo model is not known, or has no current control.
@@ -156,18 +164,18 @@ class Robot:
 
     @cached_property
     def directions(self) -> FloatArray:
-        """Sign of each joint's motor relative to its servo's registers, (n,), 1 or -1."""
+        """Sign of each joint's motor relative to the registers of its first servo, (n,), 1 or -1."""
         return read_only([joint.direction for joint in self.file.joints])
 
     @cached_property
     def centre_counts(self) -> tuple[int, ...]:
-        """Position registers at which the motors' angles are zero, (n,)."""
+        """Value of each first servo's position register at which its motor's angle is zero, (n,)."""
         usual = self.file.bus.centre_count
         return tuple(usual if one.centre_count is None else one.centre_count for one in self.file.joints)
 
     @cached_property
     def torque_constants(self) -> FloatArray:
-        """Torque per current on the drive's side of the gear, (n,) [N m/A].
+        """Torque of each joint's servos per ampere, on the motor's side of the gear, (n,) [N m/A].
 
         Raises:
             ConfigurationError: a joint has neither a torque constant nor a servo model.
@@ -179,18 +187,18 @@ class Robot:
         """Torque at the joint per ampere of its motor, (n,) [N m/A].
 
         Raises:
-            ConfigurationError: as for `torque_constants`.
+            ConfigurationError: a joint has neither a torque constant nor a servo model.
         """
         return read_only(self.torque_constants * np.abs(self.gear_ratios))
 
     @cached_property
     def zero_offsets(self) -> FloatArray:
-        """Offsets that are added to the encoders' joint angles, (n,) [rad]."""
+        """Offsets that the driver adds to the joint angles from the encoders, (n,) [rad]."""
         return read_only([joint.zero_offset_rad for joint in self.file.joints])
 
     @cached_property
     def has_torque_constants(self) -> bool:
-        """Whether every joint has a torque constant."""
+        """Whether every joint has a torque constant, its own or that of its servo model."""
         return all(j.torque_constant_nm_per_a is not None or j.servo_model is not None for j in self.file.joints)
 
     @cached_property
@@ -220,20 +228,23 @@ class Robot:
 
     @cached_property
     def farthest(self) -> FloatArray:
-        """Largest plausible |position| of a recorded joint, (n,) [rad or m]: a turn, or slightly beyond its limits."""
+        """Largest plausible |position| of each joint in recorded data, (n,) [rad or m].
+
+        It is one turn, or 1 beyond the joint's limits if that is more.
+        """
         return read_only(np.maximum(2.0 * np.pi, 1.0 + np.maximum(np.abs(self.lower), np.abs(self.upper))))
 
     @cached_property
     def velocity_limits(self) -> FloatArray:
-        """Velocity limits, (n,) [rad/s or m/s]."""
+        """Velocity limits of the joints, (n,) [rad/s or m/s]."""
         return read_only([j.velocity_limit for j in self.file.joints])
 
     @cached_property
     def current_limits(self) -> FloatArray:
-        """Software current limits, (n,) [A].
+        """Current limits of the joints in robot.yaml, which the driver keeps, (n,) [A].
 
         Raises:
-            ConfigurationError: a joint has none.
+            ConfigurationError: a joint has no current limit.
         """
         limits = [j.current_limit_a for j in self.file.joints]
         missing = [j.name for j in self.file.joints if j.current_limit_a is None]
@@ -243,7 +254,7 @@ class Robot:
 
     @cached_property
     def torque_limits(self) -> FloatArray:
-        """Largest torques of the drives at the joints, (n,) [N m].
+        """Largest torques of the drives at the joints, (n,) [N m]: torque_limit_nm, else those of the current limits.
 
         Raises:
             ConfigurationError: a joint has neither torque_limit_nm nor current_limit_a.
@@ -263,13 +274,20 @@ class Robot:
 
     @cached_property
     def drive_constants(self) -> FloatArray:
-        """Torque at the joint per unit of command, (n,): `joint_constants`, or 1 if all commands are torques."""
+        """Torque at each joint per unit of command, (n,).
+
+        It is `joint_constants` [N m/A] if commands are currents. If no joint has a torque constant or a servo model,
+        commands are torques, and it is 1.
+        """
         bare = not any(j.torque_constant_nm_per_a or j.servo_model for j in self.file.joints)
         return read_only(np.ones(self.size)) if bare else self.joint_constants
 
     @cached_property
     def drive_limits(self) -> FloatArray:
-        """Largest commands, (n,) [A], or [N m] if all commands are torques; both current and torque limits are kept."""
+        """Largest command of each joint within its current and torque limits, (n,).
+
+        It is in A if commands are currents, and in N m if they are torques, see `drive_constants`.
+        """
         if all(j.current_limit_a is None for j in self.file.joints):
             return read_only(self.torque_limits / self.drive_constants)
         stated = np.array([np.inf if j.torque_limit_nm is None else j.torque_limit_nm for j in self.file.joints])
@@ -277,10 +295,10 @@ class Robot:
 
     @property
     def nuisances(self) -> Nuisances:
-        """Magnitudes of effects in the simulated arm that the model does not contain.
+        """Magnitudes of effects in the simulated arm that the identified model does not contain.
 
         Raises:
-            ConfigurationError: robot.yaml has none.
+            ConfigurationError: robot.yaml has no `simulation.nuisances`.
         """
         if self.file.simulation.nuisances is None:
             raise ConfigurationError(
@@ -290,10 +308,10 @@ class Robot:
 
     @cached_property
     def rest_posture(self) -> FloatArray:
-        """Posture in which torque may be switched off, (n,) [rad].
+        """Posture in which torque may be switched off, (n,) [rad; m for prismatic joints].
 
         Raises:
-            ConfigurationError: robot.yaml has none.
+            ConfigurationError: robot.yaml has no rest posture.
         """
         if self.file.rest_posture is not None:
             return read_only(self.file.rest_posture)
@@ -303,12 +321,18 @@ class Robot:
 
     @cached_property
     def audit_lower(self) -> FloatArray:
-        """Lower corner of the audit domain, (chain_size,) [rad or m]; the joint limits if the file has none."""
+        """Lower limits of the chain joints in which M(q) must be positive definite, (chain_size,) [rad or m].
+
+        Without `audit_domain` in robot.yaml they are the joint limits, revolute joints at most half a turn from zero.
+        """
         return self._audit_corner(np.maximum, self.lower, -np.pi, "lower_deg")
 
     @cached_property
     def audit_upper(self) -> FloatArray:
-        """Upper corner of the audit domain, (chain_size,) [rad or m]; the joint limits if the file has none."""
+        """Upper limits of the chain joints in which M(q) must be positive definite, (chain_size,) [rad or m].
+
+        Without `audit_domain` in robot.yaml they are the joint limits, revolute joints at most half a turn from zero.
+        """
         return self._audit_corner(np.minimum, self.upper, np.pi, "upper_deg")
 
     def _audit_corner(self, inner: np.ufunc, limits: FloatArray, half_turn: float, key: str) -> FloatArray:
@@ -324,7 +348,7 @@ class Robot:
             mount: a name under mounts_gravity_m_s2; None is the default mount.
 
         Raises:
-            UnknownNameError: no such mount.
+            UnknownNameError: robot.yaml has no mount of this name.
         """
         mounts = self.file.mounts_gravity_m_s2
         name = mount or self.file.default_mount
@@ -339,15 +363,15 @@ def _position(degrees: float | None, metres: float | None) -> float:
 
 
 def known_robots() -> tuple[str, ...]:
-    """Return the names of the shipped robots."""
+    """Return the names of the robots that are part of dynid."""
     return tuple(sorted(path.parent.name for path in (share_folder() / "config").glob("*/robot.yaml")))
 
 
 def load_robot(name_or_folder: str | Path) -> Robot:
-    """Load a shipped robot by name, or any robot by its folder.
+    """Load a robot that is part of dynid by its name, or any robot by its folder.
 
     Raises:
-        UnknownNameError: neither a shipped robot nor a folder with a robot.yaml.
+        UnknownNameError: the text is neither a known robot's name nor a folder with a robot.yaml.
         ConfigurationError: robot.yaml is not valid.
     """
     as_path = Path(name_or_folder)

@@ -1,4 +1,4 @@
-"""Servos in robot.yaml: models, the servos of a joint, and checks of these fields."""
+"""Servos in robot.yaml: servo models, the servos of a joint, and checks of these fields."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,10 +16,13 @@ Direction = Literal[1, -1]
 
 
 class ServoModel(Strict):
-    """A servo type: its model number on the bus, and its torque constant.
+    """A servo type in robot.yaml.
 
-    The unit of its current, its limits and registers follow from `model_number`, see `dynid.hardware.servos`.
-    `factory_current_limit_a` is optional; if given, it must equal the model's.
+    Attributes:
+        model_number: model number on the bus; current unit, limits and registers follow from it, see
+            `dynid.hardware.servos`.
+        torque_constant_nm_per_a: torque at the servo's shaft per ampere.
+        factory_current_limit_a: factory current limit; if given, it must agree with that of the model number.
     """
 
     model_number: int
@@ -28,12 +31,12 @@ class ServoModel(Strict):
 
     @property
     def known(self) -> Dynamixel | None:
-        """Data of the model; None if dynid does not know the number."""
+        """Data of the servo model; None if dynid does not know its model number."""
         return DYNAMIXELS.get(self.model_number)
 
     @property
     def most_current_a(self) -> float:
-        """Largest current that the model's limit allows [A]."""
+        """Largest current that the servo model's factory limit allows [A]."""
         known = None if self.known is None else self.known.current_limit_a
         return self.factory_current_limit_a or known or MOST_CURRENT_A
 
@@ -58,9 +61,10 @@ class PairedServo(Strict):
     """A further servo of a joint, commanded by its own ID with the current of the joint's first servo.
 
     Attributes:
-        direction: sign of its registers relative to the first servo's; servos that face each other turn oppositely.
-        reverse_mode: whether it counts backwards, as for a joint.
-        centre_count: position register at angle zero; None means that of the first servo.
+        servo_id: ID of this servo.
+        direction: sign of its registers relative to those of the first servo; -1 for servos that face each other.
+        reverse_mode: whether this servo counts backwards (bit 0 of its drive mode).
+        centre_count: its position register at angle zero; None selects the first servo's value.
     """
 
     servo_id: ServoId
@@ -71,19 +75,19 @@ class PairedServo(Strict):
 
 @dataclass(frozen=True)
 class WiredServo:
-    """One servo on the line, as robot.yaml requires it.
+    """One servo on the bus, with the settings that robot.yaml requires of it.
 
     Attributes:
-        servo_id: ID under which it answers.
+        servo_id: ID of the servo.
         axis: index of its joint.
         joint: name of its joint.
-        model_name: name under `servos`.
-        model_number: number in its answer to a ping.
-        reverse_mode: whether it counts backwards.
+        model_name: name of its model under `servos` in robot.yaml.
+        model_number: model number in its answer to a ping.
+        reverse_mode: whether the servo counts backwards (bit 0 of its drive mode).
         direction: sign of its registers relative to those of the joint's first servo, 1 or -1.
-        centre_count: position at which the joint's angle is zero.
-        obeys: secondary ID, whose commands it executes, too; None if it has none.
-        first: whether its state represents the joint.
+        centre_count: position register at which the joint's angle is zero.
+        obeys: its secondary ID, the ID of a servo whose commands it also executes; None if it has none.
+        first: whether it is the first servo of its joint, whose readings are used for the joint.
     """
 
     servo_id: int
@@ -99,13 +103,13 @@ class WiredServo:
 
     @property
     def label(self) -> str:
-        """Description of the servo in words."""
+        """Description of the servo for messages, such as "servo 3 (elbow, shadow)"."""
         role = "" if self.first else f", {'shadow' if self.obeys is not None else 'pair'}"
         return f"servo {self.servo_id} ({self.joint}{role})"
 
 
 def names_another_model(name: str, servo: ServoModel) -> str:
-    """Return an error sentence if a servo's name is that of another model than its number, else ''."""
+    """Return an error sentence if the name of a servo model contradicts its model number, else ''."""
     named, numbered = dynamixel_named(name), servo.known
     if named is None or named.number == servo.model_number:
         return ""
@@ -135,15 +139,21 @@ def undrivable_number(label: str, model_number: int) -> Iterator[str]:
 
 
 def mismatch_deg(servo: WiredServo, first: WiredServo, position: int, first_position: int) -> float:
-    """Return how far a servo deviates from the position that the joint's first servo implies [deg].
+    """Return the difference between a servo's position and the one that its joint's first servo implies [deg].
 
-    The angle is within half a turn.
+    The difference is within half a turn.
+
+    Args:
+        servo: the servo.
+        first: the first servo of its joint.
+        position: position register of the servo [counts].
+        first_position: position register of the first servo [counts].
     """
     wanted = servo.centre_count + servo.direction * (first_position - first.centre_count)
     return 360.0 / TURN_COUNTS * within_half_turn(position - wanted)
 
 
 def within_half_turn(counts: float) -> float:
-    """Return the same angle within half a turn of the encoder [counts]."""
+    """Return an encoder angle [counts] reduced by whole turns to the range of plus or minus half a turn."""
     half = TURN_COUNTS // 2
     return (counts + half) % TURN_COUNTS - half

@@ -1,7 +1,7 @@
-"""Readers of servo assignments from other software: `<ros2_control>`, Interbotix' and RT's files.
+"""Readers of files of other software that assign servos to joints: `<ros2_control>` blocks, Interbotix' and RT's files.
 
-They read names, IDs, port, baud rate, reverse modes and shadows. A model that is not named stays unknown, because
-only the servo's answer to a ping identifies its registers and units.
+They read joint names, IDs, port, baud rate, reverse modes and shadow servos, which obey another servo's commands. A
+servo model that the file does not name stays unknown, because it follows only from the servo's answer to a ping.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,12 +26,12 @@ class JointServos:
     """Servos of one joint, as read from a file of other software.
 
     Attributes:
-        servo_id: ID of the servo that answers for the joint.
-        reverse_mode: whether it counts backwards.
-        shadow_ids: IDs of servos that obey it.
-        direction: sign of the joint relative to its registers.
+        servo_id: ID of the joint's first servo.
+        reverse_mode: whether the first servo counts backwards (bit 0 of its drive mode).
+        shadow_ids: IDs of further servos, which obey the first servo's commands.
+        direction: sign of the joint relative to the first servo's registers, 1 or -1.
         gear_ratio: motor angle over joint angle.
-        model: name of the model; '' if it is missing or unknown.
+        model: name of the servo model; '' if the file does not name a model that dynid knows.
     """
 
     servo_id: int
@@ -44,9 +44,15 @@ class JointServos:
 
 @dataclass(frozen=True)
 class ServoSource:
-    """Servos of an arm by joint, their bus, and notes on entries that need a second look.
+    """Servos of an arm as read from a file of other software.
 
-    `rest` is the arm's rest posture by joint [rad]; {} if the source has none.
+    Attributes:
+        name: name of the file or block, for messages.
+        joints: servos by joint.
+        port: path of the serial port; '' if the file names none.
+        baudrate: baud rate [bit/s]; None if the file gives none.
+        notes: sentences on entries that a person should verify.
+        rest: rest posture of the arm by joint [rad]; {} if the file has none.
     """
 
     name: str
@@ -58,7 +64,7 @@ class ServoSource:
 
 
 def servos_of_urdf(urdf_text: str) -> ServoSource | None:
-    """Return the servos that the `<ros2_control>` blocks of a URDF name, or None without such a block.
+    """Return the servos that the `<ros2_control>` blocks of a URDF assign to joints; None if they assign none.
 
     Raises:
         ConfigurationError: a value in such a block is not a number.
@@ -88,7 +94,7 @@ def _whole(text: str, what: str) -> int:
 
 
 def _by_joint(block: ElementTree.Element) -> Iterator[tuple[str, JointServos]]:
-    """Yield joints that carry their servo's ID themselves, the layout of dynamixel_hardware."""
+    """Yield (joint, servos) for joints with an `id` parameter, the layout of the package dynamixel_hardware."""
     for joint in block.findall("joint"):
         own = _parameters(joint)
         if "id" in own:
@@ -106,9 +112,14 @@ def _by_joint(block: ElementTree.Element) -> Iterator[tuple[str, JointServos]]:
 def _by_gpio(
     block: ElementTree.Element, line: Mapping[str, str], notes: list[str]
 ) -> Iterator[tuple[str, JointServos]]:
-    """Yield joints whose servos are `<gpio>` elements of type dxl, the layout of ROBOTIS.
+    """Yield (joint, servos) from `<gpio>` elements of type dxl, the layout of ROBOTIS.
 
     Servo k moves joint k, unless a transmission matrix assigns it otherwise.
+
+    Args:
+        block: the `<ros2_control>` block.
+        line: parameters of its `<hardware>` element by name.
+        notes: sentences on entries that a person should verify; new ones are added.
     """
     servos = [own for gpio in block.findall("gpio") if (own := _parameters(gpio)).get("type") == "dxl" and "ID" in own]
     joints = [one.get("name", "") for one in block.findall("joint") if "mimic" not in _parameters(one)]
@@ -127,7 +138,7 @@ def _by_gpio(
 
 
 def _matrix(text: str, rows: int, columns: int) -> list[list[float]]:
-    """Return a matrix of (rows, columns) numbers from one line; [] if the size does not match."""
+    """Return the matrix whose entries a text lists row by row; [] if it does not list rows x columns numbers."""
     try:
         numbers = [float(number) for number in text.replace(",", " ").split()]
     except ValueError:
@@ -138,11 +149,11 @@ def _matrix(text: str, rows: int, columns: int) -> list[list[float]]:
 
 
 def servos_of_file(path: Path) -> ServoSource:
-    """Return the servos of a YAML file of Interbotix' xs_sdk (`motors`) or RT's manipulators (`joint_groups`).
+    """Return the servos in a YAML file of Interbotix' xs_sdk (with `motors`) or of RT (with `joint_groups`).
 
     Raises:
-        InputNotFoundError: no such file.
-        ConfigurationError: neither of the two.
+        InputNotFoundError: the file does not exist.
+        ConfigurationError: the file has neither `motors` nor `joint_groups`, or an invalid value.
     """
     content = read_yaml(path)
     if isinstance(content, dict) and isinstance(content.get("motors"), dict):

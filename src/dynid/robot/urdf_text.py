@@ -1,4 +1,4 @@
-"""Reading of URDF text: unsafe content is refused, and rounded angles become exact."""
+"""Reading of URDF files as text: unsafe content is refused, and rounded angles are replaced by exact ones."""
 
 import contextlib
 import re
@@ -17,15 +17,15 @@ NOISE_RAD = 1e-6  # rounding noise of exporters
 
 
 def read_urdf_text(path: Path) -> str:
-    """Return the text of a URDF; a file with a DOCTYPE (the way to external entities) is refused.
+    """Return the text of a URDF file, in which rounded angles such as 1.5708 are replaced by exact ones.
 
-    Rounded angles such as 1.5708 become exact: axes that are parallel except for 4e-6 rad have their common normal
-    kilometres away.
+    The angle between two parallel axes would otherwise be some 4e-6 rad, and their common normal could be kilometres
+    away. A DOCTYPE is refused, because it could include other files as external entities.
 
     Raises:
-        InputNotFoundError: no such file.
-        ConfigurationError: not a regular file of UTF-8 text, longer than `MOST_URDF_BYTES`, with a DOCTYPE, a xacro
-            file, or one with more or deeper elements than a robot has.
+        InputNotFoundError: the file does not exist.
+        ConfigurationError: the file is not a regular file of UTF-8 text of at most `MOST_URDF_BYTES`, has a DOCTYPE,
+            is a xacro file, or has more or deeper elements than a robot needs.
     """
     try:
         if not path.exists():
@@ -48,7 +48,10 @@ def read_urdf_text(path: Path) -> str:
 
 
 def _refuse_deep(text: str, path: Path) -> None:
-    """Refuse too many or too deep elements before a tree is built; the parser reports malformed XML."""
+    """Raise ConfigurationError if XML text has too many or too deeply nested elements, before a tree is built.
+
+    Malformed XML is accepted here; the parser of the tree reports it.
+    """
     depth = count = 0
 
     def start(name: str, attributes: dict[str, str]) -> None:
@@ -70,7 +73,10 @@ def _refuse_deep(text: str, path: Path) -> None:
 
 
 def _exact(figure: str) -> str:
-    """Return the exact angle if a figure is a rounded multiple of 90 deg, or of 15 deg with four or more decimals."""
+    """Return the text of an angle [rad] with the exact value if it is a rounded multiple of 90 deg.
+
+    A figure with four or more decimals may also be a multiple of 15 deg. All other text is returned unchanged.
+    """
     digits = DECIMALS_PATTERN.fullmatch(figure)
     decimals = len(digits[1]) if digits else 0
     try:

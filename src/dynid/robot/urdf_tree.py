@@ -1,6 +1,6 @@
-"""Tree of a URDF's joints and links; structures other than a serial chain are refused before any computation.
+"""Tree of a URDF's joints and links, and checks that it is a tree and that given joints form a serial chain.
 
-pinocchio silently builds a model from a URDF with a loop, so the tree is checked here first.
+The checks are needed because pinocchio builds a model from a URDF with a closed loop without an error.
 """
 
 import itertools
@@ -17,7 +17,19 @@ MOST_LINKS, LONGEST_CHAIN = 1000, 64  # a humanoid with hands has some 100 links
 
 @dataclass(frozen=True)
 class UrdfJoint:
-    """A joint of a URDF; limits in rad or m, rad/s or m/s, N m or N, None if the URDF gives none."""
+    """A joint of a URDF.
+
+    Attributes:
+        name: name of the joint.
+        kind: type in the URDF, such as "revolute" or "fixed".
+        parent: name of the parent link.
+        child: name of the child link.
+        lower: lower limit [rad or m]; None if the URDF gives none.
+        upper: upper limit [rad or m]; None if the URDF gives none.
+        velocity: speed limit [rad/s or m/s]; None if the URDF gives none.
+        effort: torque or force limit [N m or N]; None if the URDF gives none.
+        mimics: name of the joint that this joint follows (`<mimic>`); None if it follows none.
+    """
 
     name: str
     kind: str
@@ -31,13 +43,16 @@ class UrdfJoint:
 
     @property
     def movable(self) -> bool:
-        """Whether the joint moves with its own drive."""
+        """Whether the joint moves independently: it is not fixed and does not follow another joint."""
         return self.kind != FIXED and self.mimics is None
 
 
 @dataclass(frozen=True)
 class UrdfTree:
-    """All joints and links of a URDF; the root is the link that is not the child of a joint."""
+    """All joints and links of a URDF, with the XML element that contains them.
+
+    The root is the link that is not the child of a joint.
+    """
 
     name: str
     root: str
@@ -57,7 +72,7 @@ class UrdfTree:
         raise ConfigurationError(f"the URDF has no joint {name}; it has {', '.join(j.name for j in self.joints)}")
 
     def path_to(self, link: str) -> list[UrdfJoint]:
-        """Return the joints from the root to a link, in this order."""
+        """Return the joints on the path from the root to a link, in this order."""
         above = {joint.child: joint for joint in self.joints}
         path: list[UrdfJoint] = []
         while link in above:
@@ -66,7 +81,7 @@ class UrdfTree:
         return path
 
     def refuse_no_chain(self, names: Sequence[str]) -> None:
-        """Raise ConfigurationError if joints do not form one serial chain in this order."""
+        """Raise ConfigurationError if the joints with these names do not form one serial chain in this order."""
         if len(names) > LONGEST_CHAIN:
             raise ConfigurationError(
                 f"the chain has {len(names)} joints, expected at most {LONGEST_CHAIN}: choose its last link"
@@ -112,7 +127,10 @@ def _joint(element: ElementTree.Element) -> UrdfJoint:
 
 
 def _refuse_no_axis(element: ElementTree.Element, joint: str) -> None:
-    """Raise ConfigurationError if an axis has zero length."""
+    """Raise ConfigurationError if the axis of a joint element is not three finite numbers, or has zero length.
+
+    `joint` is the name of the joint.
+    """
     axis = element.find("axis")
     text = None if axis is None else axis.get("xyz")
     if text is None:
@@ -126,10 +144,11 @@ def _refuse_no_axis(element: ElementTree.Element, joint: str) -> None:
 
 
 def read_tree(urdf_text: str, file: str = "the text") -> UrdfTree:
-    """Return the tree of a URDF; `file` names it in errors.
+    """Return the tree of a URDF from its text; `file` is the file's name in error messages.
 
     Raises:
-        ConfigurationError: not XML, not a URDF, a link that is missing or duplicate, a closed loop, or several roots.
+        ConfigurationError: the text is not a URDF, a link is missing or duplicate, or links form a loop or several
+            trees.
     """
     try:
         element = ElementTree.fromstring(urdf_text)  # noqa: S314 - no DOCTYPE gets here
@@ -165,7 +184,7 @@ def read_tree(urdf_text: str, file: str = "the text") -> UrdfTree:
 
 
 def _refuse_no_tree(links: Sequence[str], joints: Sequence[UrdfJoint]) -> None:
-    """Raise ConfigurationError for duplicate names, missing links and loops."""
+    """Raise ConfigurationError for duplicate names, missing links, and links with two parent joints."""
     for kind, names in (("link", list(links)), ("joint", [joint.name for joint in joints])):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -186,7 +205,10 @@ def _refuse_no_tree(links: Sequence[str], joints: Sequence[UrdfJoint]) -> None:
 
 
 def with_limited_turns(tree: UrdfTree) -> str:
-    """Return the URDF's text with continuous joints as revolute ones, so that every joint has one position variable."""
+    """Return the URDF's text in which continuous joints are revolute joints with wide limits; the tree is changed.
+
+    pinocchio represents a continuous joint by two position variables, and a revolute joint by one.
+    """
     for element in tree.element.findall("joint"):
         if element.get("type") == "continuous":
             element.set("type", "revolute")
@@ -199,9 +221,9 @@ def with_limited_turns(tree: UrdfTree) -> str:
 
 
 def rename_links_of_joints(tree: UrdfTree) -> None:
-    """Rename every link that has the same name as a joint, in the tree's element.
+    """Rename every link that has the same name as a joint, in the tree's XML element.
 
-    pinocchio keeps both among its frames and cannot distinguish them when it reduces a model.
+    pinocchio has frames for links and joints, and cannot distinguish equal names when it reduces a model.
     """
     taken = {*tree.links, *(joint.name for joint in tree.joints)}
     for name in set(tree.links) & {joint.name for joint in tree.joints}:

@@ -1,4 +1,4 @@
-"""Types of numbers and arrays for all packages, and the base class of all schemas."""
+"""Types of numbers and arrays for all packages, and the base class of all schemas of configuration files."""
 
 from typing import Annotated
 
@@ -13,13 +13,13 @@ Vector3 = tuple[float, float, float]
 
 
 def read_only(values: object) -> FloatArray:
-    """Return a float64 array, of any shape, that cannot be changed in place."""
+    """Return a float64 copy of values, of any shape, that cannot be changed in place."""
     array = np.array(values, dtype=np.float64)
     array.flags.writeable = False
     return array
 
 
 class Strict(BaseModel):
-    """Base of all configuration schemas: unknown keys are errors, values are frozen, NaN and infinity refused."""
+    """Base of all configuration schemas: it refuses unknown keys, NaN and infinity, and its values are frozen."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)

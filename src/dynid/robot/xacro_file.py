@@ -1,6 +1,6 @@
-"""Expansion of xacro files with their arguments, by the `xacro` package.
+"""Expansion of xacro files to URDF text, by the `xacro` package.
 
-A xacro file is a program: its macros may call themselves, and its expressions may take any time. It runs in a child
+A xacro file is a program: its macros may recurse, and its expressions may take any time. So it is expanded in a child
 process with limits of time and memory.
 """
 
@@ -21,10 +21,12 @@ CPU_S, WALL_S = 20, 60  # limits of an expansion; the largest robots take 2 s
 
 
 def expanded(path: Path, arguments: Mapping[str, str]) -> str:
-    """Return the URDF that a xacro file expands to, with absolute paths of meshes beside it.
+    """Return the URDF text to which a xacro file expands; relative paths of meshes become absolute.
+
+    `arguments` are the xacro arguments by name.
 
     Raises:
-        InputNotFoundError: no such file.
+        InputNotFoundError: the file does not exist.
         ConfigurationError: xacro is not installed, or cannot expand the file; quotes its message.
     """
     if not path.is_file():
@@ -50,7 +52,7 @@ def expanded(path: Path, arguments: Mapping[str, str]) -> str:
 
 
 def _expanded_in_child(path: Path, arguments: Mapping[str, str]) -> tuple[str, str]:
-    """Return the text that a xacro file expands to, and why it cannot be expanded; one of them is ""."""
+    """Return the text to which a xacro file expands, and the reason if it cannot be expanded; one of them is ""."""
     request = {"path": str(path.absolute()), "arguments": dict(arguments), "cpu_s": CPU_S, "wall_s": WALL_S}
     output, code = in_child("xacro", request, 2 * WALL_S)
     if code != 0:
