@@ -1,4 +1,4 @@
-"""Commands of `dynid`, one module for each: it holds a function or command group with the module's name."""
+"""Commands of `dynid`: each command is a function or command group in the module of the same name."""
 
 import os
 from typing import Any
@@ -26,7 +26,7 @@ COMPILED = ("simulated-arm", "simulate", "identify", "adaptive", "audit", "valid
 
 
 class Commands(TyperGroup):
-    """Group of all `dynid` commands, which imports a command's module when the command or its help is requested."""
+    """Group of all `dynid` commands; it imports a command's module only when the command or its help is requested."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -34,7 +34,7 @@ class Commands(TyperGroup):
         self.commands = names  # for the help, and for suggestions after a mistyped name
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command with this name, or None."""
+        """Return the command with this name; None if there is no such command."""
         if cmd_name not in COMMANDS:
             return None
         found = imported("dynid.commands", cmd_name)

@@ -37,8 +37,8 @@ def adaptive(
 ) -> None:
     """Identify the simulated arm while it moves: plan each segment where the model is least certain, then stop.
 
-    Runs in lock-step, faster than the motion; 'dynid collect --adaptive' drives a real arm. Exit code 1 if the model
-    is not accepted. With --after, the parameters that changed beyond chance are listed.
+    The simulation runs in lock-step, faster than real time; 'dynid collect --adaptive' drives a real arm. Exit code 1
+    if the model is not accepted. With --after, the parameters that changed significantly are listed.
     """
     loaded = opt.load_arm(robot, mount, None, friction)
     if not math.isfinite(held_kg):
@@ -49,9 +49,14 @@ def adaptive(
 
 
 def chosen_settings(longest: float | None, after: Path | None, precision: float | None = None) -> "AdaptiveSettings":
-    """Return the settings of a run; an impossible duration `longest` [s] is reported as a wrong option.
+    """Return the settings of an adaptive identification from the options of the command.
 
-    `precision` limits the intervals of links and rotors [%], see `AdaptiveSettings.as_precise_as`; None is the default.
+    Args:
+        longest: maximum duration of the motion [s]; None is the default. An impossible value is reported as a wrong
+            option.
+        after: file with the model of the arm before a change; None without one. It shortens the default of `longest`.
+        precision: largest confidence interval of link and rotor parameters at which the motion stops [%]; None is the
+            default.
     """
     from dynid.adaptive.settings import AdaptiveSettings, longest_motion
 
@@ -63,12 +68,12 @@ def chosen_settings(longest: float | None, after: Path | None, precision: float 
 
 
 def exit_code(result: "AdaptiveResult") -> int:
-    """Return the exit code: 1 if the model was not accepted, else 0."""
+    """Return the exit code of the command: 1 if the model was not accepted, else 0."""
     return 0 if result.run.accepted else 1
 
 
 def change_lines(changes: "Sequence[Change]") -> list[str]:
-    """Return one line of text for every changed parameter."""
+    """Return one line of text for each parameter that changed, or one line if no parameter changed."""
     if not changes:
         return ["  no parameter changed beyond chance"]
     return [
@@ -78,7 +83,7 @@ def change_lines(changes: "Sequence[Change]") -> list[str]:
 
 
 def show(result: "AdaptiveResult", as_json: bool) -> None:
-    """Print the result of an adaptive run."""
+    """Print the result of an adaptive identification as text, or as JSON if `as_json`."""
     if as_json:
         print_json(result.as_dict())
         return
@@ -100,7 +105,20 @@ def run_and_show(
     after: Path | None = None,
     held_kg: float = 0.0,
 ) -> "AdaptiveResult":
-    """Run in lock-step, write the files and print the result; errors as in `adaptive.files`."""
+    """Identify the simulated arm in lock-step, write the files, print the result and return it.
+
+    Args:
+        loaded: the robot.
+        out: new folder for the files.
+        scene: file with the free space; None is the robot's scene.yaml.
+        settings: settings of the adaptive identification.
+        seed: seed of the simulated arm's noise.
+        mount: name of the mount; None is the default mount.
+        friction: name of the simulated arm's friction model; None is the choice of robot.yaml.
+        as_json: whether to print JSON.
+        after: file with the model of the arm before a change; None without one.
+        held_kg: mass of a body that the simulated arm holds [kg].
+    """
     from dynid.adaptive.files import AdaptiveFiles, run_adaptively
 
     with stages("adaptive", 30) as report:

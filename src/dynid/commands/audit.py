@@ -1,4 +1,4 @@
-"""`dynid audit`: check that a model's inertia matrix is positive definite at every pose."""
+"""`dynid audit`: check that a model's inertia matrix M(q) is positive definite at every pose within given limits."""
 
 from typing import Annotated
 
@@ -18,9 +18,10 @@ def audit(
     seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 1,
     as_json: JsonOption = False,
 ) -> None:
-    """Search the audit domain for the smallest eigenvalue of M(q); exit code 1 unless it is shown to be positive.
+    """Search for the smallest eigenvalue of the inertia matrix M(q); exit code 1 unless it is shown to be positive.
 
-    If the rounding of the file's parameters decides the sign, the answer is "undecided within rounding".
+    The search covers the joint ranges under `audit_domain` in robot.yaml, or else the joint limits. If the sign depends
+    on the rounding of the parameters in the file, the answer is "undecided within rounding".
     """
     from dynid.identification.feasibility.audit import Auditor
     from dynid.identification.feasibility.rounding import eigenvalue_rounding_error, rounding_of

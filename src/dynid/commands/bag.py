@@ -15,7 +15,7 @@ def bag(
     path: Annotated[Path, typer.Argument(help="The bag.")],
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Summarise a bag, or restore the metadata of a bag whose recorder was killed."""
+    """Summarise a bag (info), or restore the metadata of a bag whose recorder was killed (repair)."""
     from dynid.errors import UnknownNameError, one_line
     from dynid.recording.bag_info import bag_info
     from dynid.recording.bag_repair import repair_bag

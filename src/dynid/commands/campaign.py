@@ -1,4 +1,4 @@
-"""`dynid campaign`: identification from every bag at every sampling interval, then one accepted model."""
+"""`dynid campaign`: identify a model from each bag at each sampling interval, then choose and check one of them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,10 +26,10 @@ def campaign(
     processes: Annotated[int | None, typer.Option(min=1, help="Number of processes; default: one per core.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Identify from every bag at every sampling interval, choose a representative, and accept one model.
+    """Identify one model from each bag at each sampling interval, choose a representative one, and check it.
 
     Finished runs are kept in OUT.runs until the campaign is complete, so the same call resumes an interrupted campaign.
-    Exit code 1 if the model is not accepted, or a check of the whole campaign fails.
+    Exit code 1 if the chosen model is not accepted, or a check of the whole campaign fails.
     """
     from dynid.identification.campaign.store import runs_folder
     from dynid.identification.methods import identify
@@ -64,7 +64,10 @@ def campaign(
 
 
 def _print(result: "Identification", written: tuple[Path, ...]) -> None:
-    """Print routing, failures and representative model of a campaign, and the verdicts."""
+    """Print the outcome of a campaign: estimators by sampling interval, failures, the chosen model and the verdicts.
+
+    `written` are the files that were written.
+    """
     from dynid.reporting.tables import print_verdict
     from dynid.reporting.verdict_words import outcome
 

@@ -1,7 +1,6 @@
-"""`dynid collect`: drive the arm with the whole chain and record it.
+"""`dynid collect`: drive the arm along trajectories with all nodes, and record one bag for each.
 
-It executes a list of trajectories, with one bag each; the same call resumes an interrupted collection. With --adaptive,
-segments are planned while the arm moves.
+The same call resumes an interrupted collection. With --adaptive, segments are planned while the arm moves.
 """
 
 from collections.abc import Iterator
@@ -67,11 +66,11 @@ def collect(
     seed: opt.SeedOption = 0,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Execute trajectories with the whole chain and record one bag each; an interrupted collection is resumed.
+    """Drive the arm along trajectories and record one bag for each; an interrupted collection is resumed.
 
-    The arm holds between motions, and each motion waits until the servos have cooled down. Exit code 1 if a bag lost
-    states or missed more than one cycle in a thousand. With --adaptive the model is identified while the arm moves,
-    into a new folder, and exit code 1 means that it was not accepted.
+    The arm keeps its posture between motions, and each motion waits until the servos have cooled down. Exit code 1 if
+    a bag lost states or missed more than one cycle in a thousand. With --adaptive, a model is identified while the arm
+    moves, and written into a new folder; then exit code 1 means that the model was not accepted.
     """
     if adaptive == bool(trajectories):
         raise typer.BadParameter("name the trajectories, or ask for --adaptive instead")
@@ -129,7 +128,10 @@ def _refuse_no_scene(scene: str | None) -> None:
 
 
 def _checked_scene(robot: "Robot", scene: str | None) -> str:
-    """Return a scene in the executor's form, after reading it once to refuse a wrong file before anything moves."""
+    """Return a scene as the executor expects it: an absolute path, "none", or '' for the robot's scene.yaml.
+
+    The file is read once, so that an invalid file is refused before the arm moves.
+    """
     from dynid.control.safe_box import NO_SCENE, box_of
 
     if scene is None:
@@ -140,7 +142,7 @@ def _checked_scene(robot: "Robot", scene: str | None) -> str:
 
 
 def _show(collection: "Collection", console: "Console", as_json: bool) -> list[str]:
-    """Print the recorded bags, and return the names of bags with missing states."""
+    """Print the recorded bags, and return the names of those that lost states or missed too many cycles."""
     done = collection.done
     incomplete = [name for name, one in done.items() if one["lost"] or one["missed_fraction"] > MOST_MISSED_SHARE]
     if as_json:
@@ -157,7 +159,10 @@ def _show(collection: "Collection", console: "Console", as_json: bool) -> list[s
 
 
 def _adaptive_words(robot: "Robot", longest: float | None, after: Path | None) -> str:
-    """Return a description of the possible motion of an adaptive run, for the request for consent."""
+    """Return a description of the motions that `collect --adaptive` may make, for the request for consent.
+
+    `longest` is the maximum duration [s], None for the default; `after` is the model of the arm before a change.
+    """
     from dynid.commands.adaptive import chosen_settings
     from dynid.trajectory.families import load_excitation
 
@@ -177,7 +182,7 @@ def _adaptively(
     after: Path | None,
     as_json: bool,
 ) -> NoReturn:
-    """Identify while the arm moves, then exit."""
+    """Identify the arm while it moves, print the result, and end the command; arguments are its options."""
     from dynid.adaptive.files import AdaptiveFiles
     from dynid.commands.adaptive import chosen_settings, exit_code, show
     from dynid.nodes.adaptive import run_with_chain
@@ -195,7 +200,10 @@ def _adaptively(
 
 @contextmanager
 def motion_bar() -> "Iterator[Report]":
-    """Yield a function that shows the progress of the present motion; without a terminal it prints each new text."""
+    """Show a progress bar, and yield a function that updates it with a text, the finished part and the total.
+
+    Without a terminal, the function prints each new text instead.
+    """
     console = stderr()
     last = ""
     columns = (TextColumn("{task.description:48}"), BarColumn(), TimeElapsedColumn())

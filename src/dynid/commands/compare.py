@@ -37,7 +37,7 @@ def compare(
     plot: Annotated[Path | None, typer.Option(help="New figure of the errors: .svg, .png or .pdf.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare estimators on the same data: errors in and out of sample, consistency, run time."""
+    """Compare estimators on the same data: errors in and out of sample, physical consistency, run time."""
     from dynid.identification.comparison import Comparison
     from dynid.identification.data.recordings import load_recordings, torque_sentence
     from dynid.identification.data.sample_sets import join
@@ -108,7 +108,11 @@ def _table(rows: "list[Row]", size: int, title: str) -> Table:
 
 
 def _feasibility(row: "Row") -> str:
-    """Return in words whether a result is consistent, else whether M(q) is definite and how many links are possible."""
+    """Return a phrase on the physical consistency of an estimate.
+
+    If the estimate is not consistent, the phrase states whether M(q) is positive definite, and how many links are
+    physically possible.
+    """
     assert row.outcome is not None
     if row.outcome.consistent:
         return "consistent"

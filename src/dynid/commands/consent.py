@@ -1,4 +1,4 @@
-"""Consent to actions on a REAL arm: one line describes the action, a terminal asks, and a script passes `--yes`."""
+"""Consent of the user to actions on a REAL arm: by an answer at the terminal, or by the option `--yes` in scripts."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -18,16 +18,16 @@ SAMPLES = 2000  # number of samples of a motion to find its range
 
 
 def ask_before_moving(robot: "Robot", port: str | None, motion: str, yes: bool) -> bool:
-    """Describe what a real arm on a port will do, and continue only with consent; see `ask`.
+    """Describe how a real arm will move, and ask the user for consent; a simulated arm needs none.
 
     Args:
         robot: robot that will move.
-        port: port that was given; None is the simulated arm, which needs no consent.
+        port: serial port; None is the simulated arm.
         motion: description of the motion: its range, speed and duration.
         yes: whether consent was given beforehand.
 
     Returns:
-        Whether there is consent to move a real arm; False if the line is simulated, so that no consent is needed.
+        True with consent to move a real arm; False for a simulated arm.
 
     Raises:
         SafetyError: consent was not given.
@@ -36,11 +36,16 @@ def ask_before_moving(robot: "Robot", port: str | None, motion: str, yes: bool) 
 
 
 def ask(port: str | None, sentence: str, yes: bool) -> bool:
-    """Print what will happen on a port, and ask for consent at a terminal unless the line is simulated.
+    """Print what will happen on a port, and ask for consent at the terminal; do nothing for a simulated arm.
+
+    Args:
+        port: serial port; None is the simulated arm.
+        sentence: description of what will happen.
+        yes: whether consent was given beforehand.
 
     Returns:
-        True with consent, False for a simulated line. Pass it on to what opens the port: another device may have taken
-        its place by then.
+        True with consent, False for a simulated arm. Whatever opens the port needs this value, because a real arm may
+        have replaced the simulated one at this port by then.
 
     Raises:
         SafetyError: consent was not given, or there is no terminal and `yes` was not given.
@@ -76,13 +81,20 @@ def words_of_motions(robot: "Robot", motions: Sequence["Motion"]) -> str:
 
 
 def ranges(lower: "FloatArray", upper: "FloatArray") -> str:
-    """Return a text with the ranges of all joints by their numbers, from lower and upper bounds (n,) [rad]."""
+    """Return a text with the range of each joint in degrees; `lower` and `upper` are (n,) each [rad]."""
     ends: Iterable[tuple[float, float]] = zip(np.rad2deg(lower).tolist(), np.rad2deg(upper).tolist(), strict=True)
     return "joints " + ", ".join(f"{k}: {low:.0f} to {high:.0f}" for k, (low, high) in enumerate(ends, 1)) + " deg"
 
 
 def words_within_limits(robot: "Robot", law: str, fastest_rad_s: float, seconds: str) -> str:
-    """Return a description of a motion whose path is not known beforehand: joint limits, peak velocity, duration."""
+    """Return a description of a motion whose path is not known beforehand.
+
+    Args:
+        robot: the robot; its joint limits are stated as ranges.
+        law: description of what moves the arm.
+        fastest_rad_s: peak velocity [rad/s].
+        seconds: description of the duration.
+    """
     return (
         f"{law}; {ranges(robot.lower, robot.upper)}; at up to {fastest_rad_s:.2f} rad/s; {seconds}; "
         f"{words_of_approach()}"
@@ -90,7 +102,10 @@ def words_within_limits(robot: "Robot", law: str, fastest_rad_s: float, seconds:
 
 
 def words_of_approach() -> str:
-    """Return a description of the ways to and from a motion, with the largest speed at which they may be planned."""
+    """Return a phrase on the motions from and to the rest posture, before and after the requested motion.
+
+    It states their largest planned speed.
+    """
     from dynid.control.plan import APPROACH_RAD_S
 
     return (

@@ -1,4 +1,4 @@
-"""`dynid demo`: the whole chain, from motor current to a controller that uses the model."""
+"""`dynid demo`: all steps from recording motor currents to a controller that uses the identified model."""
 
 import time
 from dataclasses import replace
@@ -57,7 +57,7 @@ def demo(
     ] = False,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Run the whole chain: drive the arm, record, identify, validate, publish, check, and control with the model."""
+    """Run all steps: drive the arm, record, identify, validate, publish the model, check it, and control with it."""
     if two_arms:
         return _two_arms(robot, out, real_arm, mount, seed, as_json)
     from dynid.reporting.tables import print_verdict
@@ -111,7 +111,10 @@ def demo(
 
 
 def _two_arms(robot: str, out: Path | None, real_arm: str | None, mount: str | None, seed: int, as_json: bool) -> None:
-    """Run the demo of bilateral control, in which the follower touches a wall and the leader renders its force."""
+    """Run the demo of two arms under bilateral control: the follower touches a wall, and the leader renders the force.
+
+    Arguments are the options of the command.
+    """
     from dynid.commands.terminal import stages
     from dynid.demo.two_arms import run_two_arms
     from dynid.reporting.tables import print_verdict
@@ -131,12 +134,12 @@ def _two_arms(robot: str, out: Path | None, real_arm: str | None, mount: str | N
 
 
 def _output(out: Path | None, name: str) -> Path:
-    """Return the requested folder, or else a new one below runs/ with the time in its name."""
+    """Return the requested folder `out`, or if it is None a new folder runs/NAME-TIME, as an absolute path."""
     return (out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}").absolute()
 
 
 def _list_results(output: Path) -> None:
-    """Print the files of the result."""
+    """Print the path and meaning of each file of the demo's result."""
     report = "report.html" if (output / "report.html").is_file() else "model/report.html"
     kinds = {
         report: "the report: open it in a browser",

@@ -1,4 +1,4 @@
-"""`dynid doctor`: check of a set-up before anything moves."""
+"""`dynid doctor`: check of serial port, servos and cycle time before an arm is driven."""
 
 import shlex
 from dataclasses import asdict, replace
@@ -40,8 +40,8 @@ def doctor(
 ) -> None:
     """Check port, servos, limits, temperatures and the achievable cycle time, and suggest a fix for each finding.
 
-    It moves nothing and changes only what --fix names, of a real arm after asking; torque-off and reboot make an
-    unsupported arm fall. Exit code 1 if something must be fixed.
+    The command moves nothing. It changes only what --fix names, and asks before it changes servos of a real arm. The
+    fixes torque-off and reboot make an unsupported arm fall. Exit code 1 if something must be fixed.
     """
     from dynid.hardware.startup.doctor import examine
     from dynid.hardware.startup.doctor_fixes import apply_fixes
@@ -68,7 +68,7 @@ def doctor(
 
 
 def _with_arguments(found: "Diagnosis", robot: str, baudrate: int | None) -> "Diagnosis":
-    """Return the findings with the given port, robot and baud rate in the commands that they propose."""
+    """Return the diagnosis with the user's port, robot and baud rate inserted into the commands that it proposes."""
     from dynid.hardware.startup.servo_checks import with_arguments
 
     arguments = [found.port]

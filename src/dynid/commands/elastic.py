@@ -16,7 +16,7 @@ elastic = typer.Typer(
 
 @elastic.command()
 def classify(robot: RobotOption = EXAMPLE_ROBOT, as_json: JsonOption = False) -> None:
-    """Classify every parameter as unidentifiable, dependent or independent."""
+    """Classify every parameter of an arm with elastic joints as unidentifiable, dependent or independent."""
     from dynid.identification.elastic.classification import classify_structure
     from dynid.identification.elastic.model import ElasticModel
     from dynid.identification.elastic.settings import load_elastic
@@ -38,7 +38,7 @@ def classify(robot: RobotOption = EXAMPLE_ROBOT, as_json: JsonOption = False) ->
 
 @elastic.command()
 def study(robot: RobotOption = EXAMPLE_ROBOT, as_json: JsonOption = False) -> None:
-    """Simulate an arm with elastic joints, identify it, and report the errors, also with noise."""
+    """Simulate an arm with elastic joints, identify it, and report the parameter errors without and with noise."""
     from dynid.identification.elastic.study import study as run_study
     from dynid.robot import load_robot
 
@@ -71,7 +71,10 @@ def study(robot: RobotOption = EXAMPLE_ROBOT, as_json: JsonOption = False) -> No
 
 @elastic.command()
 def shapes(robot: RobotOption = EXAMPLE_ROBOT, as_json: JsonOption = False) -> None:
-    """Report the study's error for several shapes of the Stribeck curve, which publications seldom give."""
+    """Repeat `dynid elastic study` for several shapes of the Stribeck friction curve, and report the errors.
+
+    Publications seldom state this shape.
+    """
     from dynid.identification.elastic.study import error_by_stribeck
     from dynid.robot import load_robot
 

@@ -1,4 +1,4 @@
-"""`dynid essential`: parameters that a motion excites, and standard parameters close to a-priori values."""
+"""`dynid essential`: base parameters that a motion excites, and standard parameters close to a-priori values."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,7 +27,11 @@ def essential(
     skip_corrupt_rows: SkipOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Drop the base parameters that the motion does not excite, and adapt a-priori standard parameters to the rest."""
+    """Drop base parameters that the motion does not excite, and find standard parameters that agree with the rest.
+
+    Among these, the standard parameters closest to a-priori values (CAD) are chosen; without such values, those of
+    smallest norm.
+    """
     from dynid.identification.comparison import a_priori
     from dynid.identification.data.recordings import load_recordings, rows_of, torque_sentence
     from dynid.identification.data.sample_sets import join

@@ -28,7 +28,10 @@ def optimised(
     mount: MountOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Optimise an excitation motion within all limits, for `dynid simulate`, the executor and the demo."""
+    """Optimise a motion for identification within the robot's limits, and compare it with the robot's own motions.
+
+    The file can be used with `dynid simulate`, the executor and `dynid demo`.
+    """
     from dynid.excitation.optimiser import ExcitationOptimiser, ExcitationWish, condition_number, trajectory_file
     from dynid.resources import refuse_existing, write_whole
     from dynid.robot import load_robot
@@ -87,7 +90,7 @@ def one_joint(
     mount: MountOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Move one joint at a time, from the last one inward, each on the fastest sine within the limits."""
+    """Write a motion that moves one joint at a time, beginning with the last one, on the fastest sine within limits."""
     from dynid.excitation.one_joint import OneJointWish
     from dynid.excitation.optimiser import ExcitationOptimiser, condition_number, rank, trajectory_file
     from dynid.resources import refuse_existing, write_whole

@@ -29,7 +29,10 @@ def c(
     robot: Annotated[str | None, typer.Option(help="Name or folder of the robot; else the one of model.yaml.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write one header and one source of C99: torques with friction, gravity, inertia matrix and a control law."""
+    """Write a C99 header and source file with functions of the model.
+
+    They compute torques with friction, gravity torques, the inertia matrix and a control law.
+    """
     from dynid.resources import refuse_existing, whole_folder
     from dynid.robot import load_robot
     from dynid.runtime.c_folder import write_c

@@ -13,9 +13,16 @@ if TYPE_CHECKING:
 
 
 class _Felt(NamedTuple):
-    """Contacts of one recording, or the reason why it cannot be used.
+    """Contacts that were detected in one recording, or the reason why it cannot be used.
 
-    `start_s` is its first stamp [s], `length_s` its duration [s].
+    Attributes:
+        name: name of the recording.
+        start_s: first timestamp [s].
+        length_s: duration [s].
+        contacts: detected contacts.
+        simulated: whether the recording is of a simulated arm.
+        notes: remarks of the reader of the recording.
+        refusal: reason why it cannot be used; '' if it can.
     """
 
     name: str
@@ -27,7 +34,10 @@ class _Felt(NamedTuple):
     refusal: str = ""
 
     def as_dict(self, robot: str, frame: str) -> dict[str, Any]:
-        """Return the result as a dictionary for JSON, with times counted from the first stamp."""
+        """Return the contacts as a dictionary for JSON, with times counted from the first timestamp.
+
+        `robot` is the robot's name, and `frame` the frame in which forces are stated.
+        """
         own = {"robot": robot, "frame": frame, "recording": self.name, "length_s": self.length_s}
         contacts = [contact.as_dict(self.start_s) for contact in self.contacts]
         return own | {"contacts": contacts, "notes": list(self.notes), "refused": self.refusal}
@@ -40,10 +50,10 @@ def feel(
     mapping: opt.MappingOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Find contacts in recordings: when, which joint detected them, joint torques and the force at the tool.
+    """Detect contacts of the arm in recordings, with their times, joints, joint torques and forces at the tool.
 
-    In recordings of an arm that nothing touched, this counts false alarms. With --json, one recording is an object,
-    several are a list of objects. Exit code 1 if one of several recordings cannot be used.
+    In recordings of an arm that was not touched, all contacts are false alarms. With --json, one recording is printed
+    as an object, several as a list of objects. Exit code 1 if one of several recordings cannot be used.
     """
     from dynid.contact.recorded import measured_torques, refuse_coarser, sense_of, torques_before
     from dynid.errors import DynidError

@@ -1,4 +1,4 @@
-"""`dynid hold`: gravity compensation, after checks."""
+"""`dynid hold`: gravity compensation of the arm, after a comparison of its torques with the model."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -41,9 +41,9 @@ def hold(
 ) -> None:
     """Compensate gravity and some friction, so that the arm carries its own weight and can be guided by hand.
 
-    Before that the arm moves to and fro about two postures, and the torque that every joint carries there is compared
-    with the model. A wrong sign, a wrong scale, another mount or a payload is named, and gravity compensation does not
-    start. Enter, space, q, Esc or Ctrl-C end it; the arm is then lowered.
+    Before that the arm moves to and fro about two postures, and the measured torque of every joint is compared with the
+    model. If a sign, a scale, the mount or a payload is wrong, the command names it, and gravity compensation does not
+    start. Enter, space, q, Esc or Ctrl-C end gravity compensation; the arm is then lowered.
     """
     loaded = opt.load_arm(robot, mount, without, friction)
     path = opt.model_path(loaded, model).absolute()
@@ -86,7 +86,10 @@ def _run(
     report: "Report",
     seconds: float | None,
 ) -> "tuple[Verdict, GuidingResult]":
-    """Check the arm, then compensate gravity until the time has passed or a key is pressed."""
+    """Compare the arm with the model, then compensate gravity until the time [s] has passed or a key is pressed.
+
+    Return the outcome of the comparison and of the hand guiding.
+    """
     from dynid.nodes.holding import check_holding, compensate_gravity
 
     call = chain.supervisor
@@ -101,7 +104,14 @@ def _run(
 def _until(
     now: Callable[[], float], seconds: float | None, pressed: Callable[[], bool], report: "Report"
 ) -> Callable[[], bool]:
-    """Return a function that reports the progress and returns whether gravity compensation ends now."""
+    """Return a function that reports the progress and returns whether gravity compensation ends now.
+
+    Args:
+        now: function that returns the present time [s].
+        seconds: duration [s]; None for no limit.
+        pressed: function that returns whether a key was pressed.
+        report: function that shows the progress.
+    """
     began_s = now()
 
     def over() -> bool:

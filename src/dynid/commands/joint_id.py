@@ -1,4 +1,7 @@
-"""`dynid joint-id`: a first-order lag with dead time per joint (eq. 1 of the paper), and a controller.yaml from it."""
+"""`dynid joint-id`: identify a first-order lag with dead time per joint, and write a controller.yaml from it.
+
+The model is eq. 1 of arXiv:2605.15949, G(s) = Kp / (1 + Tp1 s) exp(-Td s) from torque to velocity.
+"""
 
 import math
 import tempfile
@@ -22,7 +25,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Job:
-    """Job for one joint: the bags to fit, and whether the simulated arm records them first."""
+    """Job of identifying one joint in a worker process.
+
+    Attributes:
+        robot: name or folder of the robot.
+        joint: index of the joint.
+        bags: bags to which the model is fitted.
+        mount: name of the mount; None is the default mount.
+        seed: seed of the simulated arm's noise.
+        without: names of nuisances of the simulated arm to leave out.
+        friction: name of the simulated arm's friction model; None is the choice of robot.yaml.
+        simulate: whether the first bag must be recorded with the simulated arm before the fit.
+        kept: whether the user keeps the bag.
+    """
 
     robot: str
     joint: int
@@ -59,7 +74,7 @@ def _simulate(job: _Job) -> None:
 
 
 def _identify(job: _Job) -> "JointLevel":
-    """Fit one joint from all its excitations in the job's bags."""
+    """Fit the joint of a job to all its excitations in the job's bags; record the bag first if the job requires it."""
     from dynid.control.controller import load_controller
     from dynid.identification.joint_level.excitation import excited_joints, identify_joint
     from dynid.recording.driver_recording import load_driver_recording
@@ -76,7 +91,7 @@ def _identify(job: _Job) -> "JointLevel":
 
 
 def chosen_joints(robot: "Robot", wanted: Sequence[str]) -> list[int]:
-    """Return indices of joints given by number (counted from 1) or name; all joints if no joint is given.
+    """Return the indices, from 0, of joints given by number (counted from 1) or name; all joints if none is given.
 
     Raises:
         UnknownNameError: the robot has no such joint.
@@ -94,7 +109,13 @@ def chosen_joints(robot: "Robot", wanted: Sequence[str]) -> list[int]:
 
 
 def _jobs_of_bags(robot: "Robot", name: str, bags: Sequence[Path], wanted: Sequence[str]) -> list[_Job]:
-    """Return one job for every joint that the bags excite, or only for the wanted joints."""
+    """Return one job for each joint that the bags excite, or only for the joints in `wanted`.
+
+    `name` is the name or folder of the robot; `wanted` are numbers (from 1) or names of joints, empty for all.
+
+    Raises:
+        UnknownNameError: a wanted joint is unknown, or no bag excites it.
+    """
     from dynid.identification.joint_level.excitation import excited_joints
     from dynid.recording.driver_recording import load_driver_recording
 
@@ -133,10 +154,10 @@ def joint_id(
 ) -> None:
     """Identify joints one by one: gain, time constant and dead time with confidence bounds, and a fourth-order model.
 
-    Square waves and binary sequences of current excite each joint in open loop around the rest posture; a run stops
-    when a joint comes close to its limits. On your own arm, set the executor parameter `trajectory` to
-    joint_excitation_<number>, record, and pass the bags to this command. Exit code 1, and no controller.yaml, if a
-    result is unreliable.
+    Square waves and binary sequences of current excite each joint in open loop around the rest posture. An excitation
+    stops when the joint comes close to its limits. On your own arm, set the executor parameter `trajectory` to
+    joint_excitation_<number>, record, and pass the bags to this command. If a result is unreliable, the exit code is 1,
+    and no controller.yaml is written.
     """
     from dynid.control.controller import load_controller
     from dynid.identification.joint_level.excitation import write_controller
@@ -201,7 +222,10 @@ def _excitation_words(robot: "Robot", joints: Sequence[int]) -> str:
 
 
 def _excite_live(robot: "Robot", jobs: Sequence[_Job], folder: Path, port: str | None, consented: bool) -> None:
-    """Excite joints one after the other through the running nodes, with one bag each."""
+    """Start all nodes, excite the joints of the jobs one after the other, and record one bag for each.
+
+    `port` is the serial port of a real arm, None for the simulated arm; `folder` is where logs are written.
+    """
     from dynid.control.open_loop import PREFIX, PROFILE
     from dynid.nodes.chain import Chain, ChainOptions
     from dynid.nodes.supervisor import lower_arm

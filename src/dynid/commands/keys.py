@@ -1,4 +1,4 @@
-"""Keys that end a command while it runs."""
+"""Keys that the user presses while a command runs, for example to end it."""
 
 import os
 import select
@@ -12,7 +12,7 @@ STOP_KEY_NAMES = "Enter, space, q or Esc"
 
 @contextmanager
 def typed_keys() -> Iterator[Callable[[], bytes]]:
-    """Yield a function that returns the keys typed since its last call; without a terminal there are none."""
+    """Yield a function that returns the keys pressed since its last call; without a terminal it returns b""."""
     if not sys.stdin.isatty():
         yield lambda: b""
         return

@@ -1,4 +1,4 @@
-"""`dynid logs`: list of the recordings in a folder, with their rates and their defects."""
+"""`dynid logs`: list of the recordings in a folder, with their sampling rates and defects."""
 
 import shlex
 from pathlib import Path
@@ -26,7 +26,7 @@ def logs(
     keep: Moved = None,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """List recordings that were not made for identification: rates, signals, gaps, and what each lacks.
+    """List the recordings in a folder, also those not made for identification: rates, signals, gaps, missing data.
 
     dynid identify takes the same folder and options.
     """
@@ -51,7 +51,7 @@ def logs(
 
 
 def _instead(folder: Path, options: dict[str, Any]) -> str:
-    """Return the command that identifies from the same folder with the same options."""
+    """Return the `dynid identify` command for this folder with these options, as text for a message."""
     arguments = ["dynid", "identify", str(folder)]
     for name, value in (options | {"--out": options["--out"] or "NEW_FOLDER"}).items():
         arguments += [] if value is None else [name, str(value)]
@@ -59,7 +59,7 @@ def _instead(folder: Path, options: dict[str, Any]) -> str:
 
 
 def _show(rows: list[dict[str, Any]], folder: Path) -> None:
-    """Print the logs as a table, with the defects of each."""
+    """Print the recordings as a table, and below it the defects of each."""
     listed = table("logs", "", "log", "rows", "seconds", "rows per second", "torques", "goals", words=2)
     for number, row in enumerate(rows, 1):
         rate = "" if row["rate_hz"] is None else f"{row['rate_hz']:.1f}"
@@ -77,10 +77,10 @@ def _show(rows: list[dict[str, Any]], folder: Path) -> None:
 
 
 def _short(name: str, folder: Path) -> str:
-    """Return a log's name relative to the requested folder."""
+    """Return the name of a recording relative to the requested folder."""
     return name.removeprefix(f"{folder}/")
 
 
 def _lack(row: dict[str, Any]) -> str:
-    """Return what a log lacks, or why it is not a usable recording."""
+    """Return a phrase on what a recording lacks, or why it cannot be used."""
     return f"{'lacks' if row['rows'] else 'cannot be used:'} {row['missing']}"

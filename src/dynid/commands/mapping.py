@@ -1,4 +1,4 @@
-"""`dynid robot mapping`: draft of the mapping of a CSV recording, from its header and values."""
+"""`dynid robot mapping`: draft a mapping file, which states joint, quantity and unit of each column of a CSV file."""
 
 import sys
 from collections.abc import Sequence
@@ -29,7 +29,10 @@ def mapping(
     rate_hz: Annotated[float | None, typer.Option(min=1e-3, help="Rows per second, without a column of time.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Draft the mapping of a CSV recording from its header; the recording is read with it once."""
+    """Draft the mapping of a CSV recording from its header: the joint, quantity and unit of each column.
+
+    To test the draft, the recording is read with it before the file is written.
+    """
     from dynid.robot import load_robot
 
     loaded = load_robot(robot)
@@ -45,11 +48,20 @@ def mapping(
 
 
 def write_draft(csv: Path, robot: "Robot", out: Path, rate_hz: float | None = None) -> "tuple[Draft, Log]":
-    """Write the draft of a mapping, and read the recording with it once.
+    """Draft the mapping of a CSV recording, test it by reading the recording, and write it.
+
+    Args:
+        csv: the recording.
+        robot: the robot whose joints the columns describe.
+        out: new YAML file.
+        rate_hz: rows per second if the recording has no column of time.
+
+    Returns:
+        The draft, and the recording as read with it.
 
     Raises:
         OutputExistsError: `out` exists.
-        DataError: the columns do not determine a mapping, or cannot be read with it; names them and the fix.
+        DataError: the columns do not determine a mapping, or cannot be read with the draft; names columns and fix.
     """
     from dynid.recording.csv_draft import draft_mapping
     from dynid.recording.csv_mapping import CsvMapping
@@ -65,7 +77,7 @@ def write_draft(csv: Path, robot: "Robot", out: Path, rate_hz: float | None = No
 
 
 def words_of_draft(draft: "Draft", robot: "Robot") -> list[str]:
-    """Return lines that state the column and unit chosen for each joint, and every assumption."""
+    """Return lines of text that state the column and unit that a draft assigns to each joint, and its assumptions."""
     lines = []
     for kind in ("position", "velocity", "torque"):
         if kind in draft.content:
@@ -83,10 +95,10 @@ def is_interactive() -> bool:
 def mapping_or_draft(
     columns: "Mappings | None", recordings: Sequence[Path], robot: "Robot", out: Path
 ) -> "Mappings | None":
-    """Return the mappings; for a CSV file without one, draft it and return the draft if the user confirms it.
+    """Return the mappings of recordings; if CSV files have none, draft one and return it after the user's consent.
 
     Args:
-        columns: mappings that were given; None if there are none.
+        columns: mappings that the user gave; None without any.
         recordings: recordings that are read with the mappings.
         robot: robot whose joints the columns describe.
         out: output of the command; the draft is written next to it, as OUT.mapping.yaml.
@@ -94,7 +106,7 @@ def mapping_or_draft(
     Raises:
         ConfigurationError: there is no terminal at which the draft could be confirmed, or the user did not confirm it;
             names the file.
-        DataError: see `write_draft`.
+        DataError: the columns do not determine a mapping, or cannot be read with the draft.
     """
     from dynid.commands.options import read_mapping
     from dynid.recording.csv_reader import is_csv

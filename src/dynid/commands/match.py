@@ -1,4 +1,4 @@
-"""`dynid robot match`: which servo moves which joint, with sign and zero, from motions by hand."""
+"""`dynid robot match`: assignment of servos to joints, with signs and zeros, from motions of the arm by hand."""
 
 import sys
 from collections.abc import Callable
@@ -45,10 +45,11 @@ def match(
     out: Annotated[Path | None, typer.Option(help="New YAML file for the blocks servos, joints and bus.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find which servo moves which joint, its sign and its zero, while you move an arm without torque by hand.
+    """Find which servo moves which joint, and its sign and zero, while you move the arm by hand without torque.
 
-    Move each joint in its positive direction when asked, then bring the arm to the pose. Nothing is written to the
-    servos, nor to robot.yaml. Ambiguous motions are refused. Exit code 1 if something does not fit.
+    Move each joint in its positive direction when asked, then bring the arm to the zero or rest pose. Nothing is
+    written to the servos or to robot.yaml. Ambiguous motions are refused. Exit code 1 if servos, motions and robot.yaml
+    are inconsistent.
     """
     from dynid.hardware.startup.hand_motions import load_hand_motions
     from dynid.hardware.startup.joint_match import match_recording, refuse_unmatchable
@@ -84,12 +85,12 @@ def match(
 
 
 def pose_angles(robot: "Robot", pose: str, at: list[str]) -> "FloatArray":
-    """Return the joints' angles in the pose, (n,) [rad].
+    """Return the joint angles of the pose to which the user brings the arm, (n,) [rad].
 
     Args:
         robot: the robot.
         pose: "zero" or "rest".
-        at: other angles of single joints, as `JOINT:=DEG`.
+        at: angles that replace those of single joints, as `JOINT:=DEG`.
 
     Raises:
         ConfigurationError: the robot has no rest posture.
@@ -113,7 +114,7 @@ def pose_angles(robot: "Robot", pose: str, at: list[str]) -> "FloatArray":
 
 
 def _pose_words(robot: "Robot", angles: "FloatArray") -> str:
-    """Return a description of a pose, for the user, from its joint angles (n,) [rad]."""
+    """Return a description of a pose for the user; `angles` are its joint angles, (n,) [rad]."""
     import numpy as np
 
     if not angles.any():
@@ -123,7 +124,15 @@ def _pose_words(robot: "Robot", angles: "FloatArray") -> str:
 
 
 def _moved_by_hand(robot: "Robot", port: str, baudrate: int | None, seconds: float | None, pose: str) -> "HandMotions":
-    """Return hand motions of the arm on a port, recorded for a time [s], or joint by joint on request if it is None."""
+    """Record motions of an arm by hand, and return them.
+
+    Args:
+        robot: the robot.
+        port: serial port of the servos.
+        baudrate: baud rate [bit/s]; None is that of robot.yaml.
+        seconds: duration of a recording without questions [s]; None asks the user for one joint after the other.
+        pose: description of the pose to which the user brings the arm at the end.
+    """
     from dynid.hardware.bus.servo_bus import ServoBus
     from dynid.hardware.startup.hand_session import record_for, record_guided, watched_line
     from dynid.hardware.startup.joint_match import Matcher
@@ -146,17 +155,21 @@ def _moved_by_hand(robot: "Robot", port: str, baudrate: int | None, seconds: flo
 
 
 class _Terminal:
-    """The person at the terminal; texts go to standard error, so that results can be piped."""
+    """Dialogue with the user at the terminal; texts go to standard error, so that results can be piped.
+
+    Args:
+        typed: function that returns the keys pressed since its last call.
+    """
 
     def __init__(self, typed: Callable[[], bytes]) -> None:
         self._typed = typed
 
     def ask(self, text: str) -> None:
-        """Show a sentence to the user."""
+        """Show a sentence to the user, without waiting for an answer."""
         print(text, file=sys.stderr, flush=True)
 
     def confirmed(self) -> bool:
-        """Return whether Enter or space was pressed; q and Esc end the command."""
+        """Return whether Enter or space was pressed since the last call; after q or Esc, end the command."""
         keys = set(self._typed())
         if keys & ENDING:
             raise typer.Abort

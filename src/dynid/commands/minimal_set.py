@@ -1,4 +1,4 @@
-"""`dynid robot minimal-set`: minimal parameter set of a robot's links, by another method than `robot check`."""
+"""`dynid robot minimal-set`: minimal parameter set of a robot's links, by a different method than `robot check`."""
 
 from typing import Annotated
 
@@ -15,9 +15,10 @@ def minimal_set(
     ] = 10,
     as_json: JsonOption = False,
 ) -> None:
-    """Derive the links' minimal set by screws and full-rank decomposition; exit code 1 if it depends on the data.
+    """Derive the minimal parameter set of a robot's links by screws and full-rank decomposition.
 
-    Names match `robot check`, but frames differ: at the URDF's joint, z along its axis. Drives are excluded.
+    Several sets of random states must give the same result; exit code 1 if they do not. Names match `robot check`, but
+    the link frames differ: they are at the URDF's joints, with z along the joint axis. Drives are excluded.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the resolution of robot and model names."""
+"""Options that several commands share, and functions that load the robots, models and mappings that options name."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -103,10 +103,16 @@ DEFAULT_ROBOT, DEFAULT_PROFILE = "crane_x7", "limited"
 
 
 def load_arm(robot: str, mount: str | None, without: Sequence[str] | None, friction: str | None = None) -> "Robot":
-    """Return a robot that will be driven or simulated, with its options checked.
+    """Load a robot that will be driven or simulated, and check the options that belong to it.
+
+    Args:
+        robot: name or folder of the robot.
+        mount: name of a mount; None is the default mount.
+        without: names of nuisances of the simulated arm to leave out.
+        friction: name of the simulated arm's friction model; None is the choice of robot.yaml.
 
     Raises:
-        UnknownNameError: there is no such robot, mount, nuisance or friction.
+        UnknownNameError: one of these names is unknown.
     """
     from dynid.robot import load_robot
     from dynid.simulation.plant.gear_friction import check_friction
@@ -121,7 +127,10 @@ def load_arm(robot: str, mount: str | None, without: Sequence[str] | None, frict
 
 @contextmanager
 def needs_ros(command: str) -> Iterator[None]:
-    """Wrap imports of `dynid.nodes`: raise DynidError with a hint how to get ROS if it is missing."""
+    """Turn an ImportError in the block, which imports `dynid.nodes`, into a DynidError on how to install ROS.
+
+    `command` is the beginning of the message, such as "the demo".
+    """
     try:
         yield
     except ImportError as error:
@@ -139,18 +148,20 @@ def read_mapping(
     effort: str | None = None,
     otherwise: "Mappings | None" = None,
 ) -> "Mappings | None":
-    """Return the mappings that a file and options define, or None if they define no mapping.
+    """Return the mappings that a file and options define: how to read columns, topics and units of recordings.
+
+    Return None if they define no mapping.
 
     Args:
         path: mapping file for CSV files or bags.
-        skip_corrupt_rows: skip corrupt rows of CSV files, even if the mapping does not.
+        skip_corrupt_rows: whether to skip corrupt rows of CSV files, even if the mapping does not.
         position: unit of positions in bags and data sets.
         effort: unit of efforts in bags and data sets.
-        otherwise: mappings for the kind of recording that file and options do not describe.
+        otherwise: mappings that are used for CSV files or bags if file and options do not describe them.
 
     Raises:
-        InputNotFoundError: the file is missing, see `mappings_of`.
-        ConfigurationError: file or units are not valid, see `mappings_of` and `stated_units`.
+        InputNotFoundError: the file is missing.
+        ConfigurationError: file or units are not valid.
     """
     from dynid.recording.mapping import Mappings, mappings_of, stated_units
 
@@ -175,15 +186,19 @@ def refuse_unused_units(mapping: "Mappings | None", recordings: Sequence[Path]) 
 
 
 def shipped_models(robot: "Robot") -> tuple[str, ...]:
-    """Return the names of the models that ship with a robot."""
+    """Return the names of the models in the folder `models` of a robot."""
     return tuple(sorted(path.stem for path in (robot.folder / "models").glob("*.yaml")))
 
 
 def model_path(robot: "Robot", name_or_path: str) -> Path:
-    """Return the path of a model, given as a file, a result folder with a model.yaml, or a shipped model's name.
+    """Return the path of a model file.
+
+    Args:
+        robot: the robot.
+        name_or_path: the file, a result folder with a model.yaml, or the name of a model in the robot's `models`.
 
     Raises:
-        UnknownNameError: it is none of these.
+        UnknownNameError: the text is none of these.
     """
     path = Path(name_or_path)
     if path.is_file():
@@ -197,11 +212,13 @@ def model_path(robot: "Robot", name_or_path: str) -> Path:
 
 
 def read_model(robot: "Robot", path: Path, mount: str | None = None) -> "ModelFile":
-    """Return the model of a file; a file of standard parameters is accepted, and its base parameters are computed.
+    """Return the model in a model file, or the model that follows from a file of standard parameters.
+
+    For standard parameters the base parameters are computed, with the given mount; None is the default mount.
 
     Raises:
         InputNotFoundError: the file is missing.
-        ConfigurationError: the file is of neither kind.
+        ConfigurationError: the file is neither a model file nor a file of standard parameters.
         DataError: the file belongs to another robot.
     """
     from dynid.documents import read_yaml
@@ -230,10 +247,12 @@ def read_model(robot: "Robot", path: Path, mount: str | None = None) -> "ModelFi
 
 
 def parameters_for(model: "ArmModel", content: "ModelFile", robot: "Robot") -> "BaseParameters":
-    """Return a file's base parameters as phi of `model`, whose link lengths may come from another profile.
+    """Return the base parameters of a model file as the vector phi of `model`.
+
+    The link lengths of `model` may differ from those of the file.
 
     Raises:
-        DataError: the file belongs to another robot or structure.
+        DataError: the file belongs to another robot or to another model structure.
     """
     from dynid.model.dynamics import ArmModel
     from dynid.model.parameters import BaseParameters

@@ -1,4 +1,4 @@
-"""`dynid payload`: change between two runs or in one run, as payload and as changed parameters, with uncertainty."""
+"""`dynid payload`: estimate a payload, or another change of the arm, from recordings before and after it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,9 +27,10 @@ def payload(
     mapping_after: Annotated[Path | None, typer.Option(help="Mapping of the second CSV file, if it differs.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Estimate what changed at the last link, and list base parameters that changed beyond their uncertainty.
+    """Estimate the payload added to the last link, and list base parameters that changed beyond their uncertainty.
 
-    The two parts of a recording that --change-at splits are fitted together, with the change as the only difference.
+    Give recordings before and after the change, or one recording and --change-at. The two parts of one recording are
+    fitted together: only the change differs between them.
     """
     from dynid.identification.changes import beyond_chance
     from dynid.identification.data.recordings import torque_sentence

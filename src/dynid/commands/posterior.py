@@ -1,4 +1,4 @@
-"""`dynid posterior`: arms drawn from the posterior of a result, as files for domain randomisation."""
+"""`dynid posterior`: arms drawn from the posterior distribution of a model, as files for domain randomisation."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,10 @@ def posterior(
     robot: Annotated[str | None, typer.Option(help="Name or folder of the robot; else the one of model.yaml.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Draw arms from the posterior of a result: each physically consistent, with the spread of the posterior."""
+    """Draw arms from the posterior distribution of an identified model's parameters, for domain randomisation.
+
+    Each arm is physically consistent and is written as an MJCF or URDF file.
+    """
     from dynid.export.arms import SUFFIX, write_arms, write_table
     from dynid.identification.feasibility.belief import Belief
     from dynid.identification.feasibility.posterior import possible_arms

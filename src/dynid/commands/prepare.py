@@ -7,7 +7,7 @@ from dynid.commands.terminal import print_json, say
 def prepare(
     robot: opt.RobotOption = opt.DEFAULT_ROBOT, mount: opt.MountOption = None, as_json: opt.JsonOption = False
 ) -> None:
-    """Compile the programs that commands and nodes run; a command that finds a program missing compiles it as well."""
+    """Compile the programs that commands and nodes run; otherwise the first command that needs one compiles it."""
     from dynid.rehearsal.compiling import ensure_compiled
     from dynid.robot import load_robot
 

@@ -23,7 +23,10 @@ def regressor(
     standard: Annotated[bool, typer.Option("--standard", help="Write columns for all standard parameters.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compute the regressor W (tau = W phi); without states, only list names, units and groupings."""
+    """Compute the regressor W of tau = W phi; without states, only list the parameters phi.
+
+    The list has the name and unit of each base parameter, and the standard parameters that it combines.
+    """
     from dynid.model.base_regressor import base_regressor
     from dynid.resources import refuse_existing, write_whole
     from dynid.robot import load_robot
@@ -68,7 +71,7 @@ def regressor(
 
 
 def _states(path: Path, size: int) -> np.ndarray:
-    """Return q, dq, ddq from a CSV file, (3, N, size) in SI.
+    """Return positions q, velocities dq and accelerations ddq of N states from a CSV file, (3, N, size) in SI.
 
     Raises:
         DataError: a row is corrupt, or the number of columns is wrong.

@@ -1,4 +1,4 @@
-"""`dynid report`: one self-contained HTML file about a result, alone or compared with others."""
+"""`dynid report`: one self-contained HTML file about an identified model, alone or compared with others."""
 
 from pathlib import Path
 from typing import Annotated
@@ -25,7 +25,7 @@ def report(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
-    """Write a report that says whether to trust a model, and why; it opens in any browser, without a network."""
+    """Write an HTML report on whether a model can be trusted, and why; any browser opens it, without a network."""
     from dynid.reporting.report import FILE_NAME, write_report
     from dynid.reporting.result_folder import open_result
     from dynid.reporting.verdict_words import in_words

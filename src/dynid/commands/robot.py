@@ -1,4 +1,4 @@
-"""`dynid robot`: a folder for your own robot, drafted from its URDF and checked."""
+"""`dynid robot`: draft a folder for your own robot from its URDF, and check it."""
 
 import tempfile
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def new(
     xacro_arg: Annotated[list[str] | None, typer.Option(help="NAME:=VALUE for a .xacro; repeatable.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Draft a robot's folder from its URDF; open questions are yours to decide.
+    """Draft a robot's folder from its URDF, with questions that you must answer in robot.yaml.
 
     Servos, port and baud rate are read from the URDF's <ros2_control> block, or from --servos.
     """
@@ -89,7 +89,7 @@ def _written_draft(
     servos: Path | None,
     servo_model: list[str],
 ) -> "Draft":
-    """Draft a robot from a plain URDF, write its folder and return the draft."""
+    """Draft a robot from a URDF, write its folder and return the draft; arguments are the options of the command."""
     from dynid.robot.draft import draft_robot, write_draft
 
     pairs = (text.rpartition(":=") for text in servo_model)
@@ -101,7 +101,10 @@ def _written_draft(
 
 @contextmanager
 def _plain_urdf(urdf: Path, arguments: list[str]) -> Iterator[Path]:
-    """Yield the URDF itself, or a temporary file with the URDF that a .xacro expands to."""
+    """Yield the path of the URDF, or of a temporary URDF to which a .xacro file was expanded.
+
+    `arguments` are xacro arguments of the form NAME:=VALUE.
+    """
     from dynid.robot.xacro_file import SUFFIX, expanded
 
     pairs = [text.partition(":=") for text in arguments]
@@ -119,9 +122,9 @@ def _plain_urdf(urdf: Path, arguments: list[str]) -> Iterator[Path]:
 
 
 def _drafted_motions(folder: Path, nominal: "StandardFile | str") -> str:
-    """Write motions and gains beside a new robot.yaml; return why this failed, '' if it did not.
+    """Write files of motions and gains into a robot's new folder; return why this failed, '' if it succeeded.
 
-    `nominal` holds standard parameters, or the reason why there are none.
+    `nominal` are the standard parameters from the URDF, or the reason why they are not usable.
     """
     from dynid.control.motion_draft import write_motions
     from dynid.robot import load_robot
@@ -141,7 +144,7 @@ def motions(
     out: Annotated[Path | None, typer.Option(help="Folder for the files; default: the robot's own.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Draft motions, gains and the driver's hold from a robot's limits.
+    """Draft a robot's motions, controller gains and safety settings from its limits.
 
     Writes excitation.yaml and controller.yaml, and safety.yaml unless it exists.
     """
@@ -168,7 +171,7 @@ def check(
 ) -> None:
     """Report what a robot is ready for and what is missing, and list its base parameters.
 
-    Exit code 1 if it cannot be identified yet; questions that matter only for driving the arm do not count.
+    Exit code 1 if the robot cannot be identified yet. Open questions that concern only driving the arm do not count.
     """
     from dynid.robot import load_robot
     from dynid.robot.check import check_robot
@@ -194,7 +197,7 @@ def poses(
     out: Annotated[Path, typer.Option(help="New file for the figure: .png, .svg or .pdf.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Draw the zero pose, the rest posture, and every joint moved in its positive direction, for the sign test."""
+    """Draw the arm at zero angles, at rest, and with each joint moved in its positive direction, to compare signs."""
     from dynid.reporting.pose_figure import write_pose_figure
     from dynid.robot import load_robot
 

@@ -1,4 +1,4 @@
-"""`dynid robot scan`: list of the servos on a line, with the entries that robot.yaml needs."""
+"""`dynid robot scan`: list of the servos on a serial line, with the entries that robot.yaml needs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -22,10 +22,11 @@ def scan(
     out: Annotated[Path | None, typer.Option(help="New YAML file for the blocks `servos` and `bus`.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the servos on a line with model, firmware, mode, secondary ID, limits and state, and what does not fit.
+    """List the servos on a serial line with model, firmware, mode, secondary ID, limits and state, and their conflicts.
 
-    It writes nothing to the servos. Prints the blocks `servos` and `bus` of robot.yaml; torque constants in them are
-    proposals. Exit code 1 if no servo answers, or something does not fit.
+    The command writes nothing to the servos. It prints the blocks `servos` and `bus` of robot.yaml; torque constants in
+    them are proposals. Exit code 1 if no servo answers, if a servo cannot be driven, or if servos are inconsistent with
+    each other or with robot.yaml.
     """
     from dynid.hardware.startup.line_scan import blocks, oddities, scan_port
     from dynid.hardware.startup.servo_snapshot import OTHER_BAUD_RATES

@@ -61,7 +61,10 @@ def simulate(
 
 
 def _report(done: "dict[str, BagMade]", out: Path, seconds: float, as_json: bool) -> None:
-    """Print the bags, and the ratio of motion time to wall-clock time and to processor time."""
+    """Print the bags that were made, and the ratio of simulated time to wall-clock time.
+
+    `seconds` is the wall-clock time of the whole command [s].
+    """
     motion = sum(one.motion_s for one in done.values())
     factor = motion / sum(one.seconds for one in done.values())
     if as_json:

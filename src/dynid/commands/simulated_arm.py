@@ -1,4 +1,4 @@
-"""`dynid simulated-arm`: the simulated servo bus as a process."""
+"""`dynid simulated-arm`: process that serves a simulated arm with emulated servos behind a serial port."""
 
 from pathlib import Path
 from typing import Annotated

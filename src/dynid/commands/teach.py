@@ -1,4 +1,4 @@
-"""`dynid teach`: hand guiding of the arm while it is recorded."""
+"""`dynid teach`: record the arm while a person guides it by hand."""
 
 from pathlib import Path
 from typing import Annotated
@@ -31,11 +31,11 @@ def teach(
     seed: opt.SeedOption = 0,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Guide the arm by hand and record it: it carries its own weight, and stays where you leave it.
+    """Record the arm while you guide it by hand; it carries its own weight and stays where you leave it.
 
-    A real arm first shows that every joint carries the torque that the model predicts, see `dynid hold`.
-    The recording ends when the arm has been left alone for some seconds; the arm is then lowered. The motion that you
-    have shown becomes motion.yaml, smoothed, and slower where it exceeds limits; `dynid replay` runs it.
+    First the torques of a real arm are compared with the model, as by `dynid hold`. The recording ends when the arm has
+    rested for some seconds; the arm is then lowered. The motion is written to motion.yaml, smoothed, and slowed where
+    it exceeds limits. `dynid replay` runs it.
     """
     loaded = opt.load_arm(robot, mount, without, friction)
     path = opt.model_path(loaded, model).absolute()

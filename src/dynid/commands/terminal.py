@@ -1,6 +1,7 @@
 """Output of commands: results on standard output, progress on standard error, colour on terminals only.
 
-The level quiet prints only errors and requested JSON objects; verbose reports every stage with its duration.
+At the level "quiet" only errors and requested JSON objects are printed. At the level "verbose" every stage is printed
+with its duration.
 """
 
 import json
@@ -39,7 +40,7 @@ class SafeConsole(Console):
     """A console that prints names from files and topics safely: control characters in them have no effect."""
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Return a text without control characters; text that is not valid markup is shown literally."""
+        """Return a rich text without control characters; text that is not valid markup is shown literally."""
         plain = "".join(one if one.isprintable() or one in "\n\t" else " " for one in text)
         try:
             return super().render_str(plain, **options)
@@ -47,7 +48,10 @@ class SafeConsole(Console):
             return super().render_str(plain, **options | {"markup": False})
 
     def on_broken_pipe(self) -> None:
-        """Continue silently if the reader of messages is gone: a motion must not end because of its progress."""
+        """Become silent if the reader of standard error is gone, so that lost progress messages do not end a motion.
+
+        On standard output, the default reaction follows.
+        """
         if not self.stderr:
             super().on_broken_pipe()
         self.quiet = True
@@ -59,16 +63,21 @@ def stdout() -> Console:
 
 
 def say(*lines: str, markup: bool = True) -> None:
-    """Print results, one line each, without line breaks, so that paths and figures can be copied."""
+    """Print each text as one line on standard output; long lines are not wrapped, so that paths can be copied.
+
+    `markup` is whether rich's markup in the text is applied.
+    """
     console = stdout()
     for line in lines:
         console.print(line, soft_wrap=True, highlight=False, markup=markup)
 
 
 def print_json(content: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, by_name: bool = False) -> None:
-    """Print JSON for programs: an object that begins with its schema version, or several such rows.
+    """Print JSON for programs on standard output; every object begins with its schema version.
 
-    Rows are printed as a list, or `by_name` as fields of an object.
+    Args:
+        content: one object, or a sequence of objects, which is printed as a list.
+        by_name: whether `content` is a mapping of names to objects; then each of these objects has a schema version.
     """
 
     def versioned(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,7 +90,7 @@ def print_json(content: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, by_n
 
 
 def with_deviation(value: float, deviation: float) -> str:
-    """Return a value with its standard deviation to two digits: `34 +- 19`, `0.123 +- 0.032`."""
+    """Return a text such as `0.123 +- 0.032`: a value and its standard deviation, the latter with two digits."""
     if not (math.isfinite(value) and math.isfinite(deviation) and deviation > 0.0):
         return f"{value:.3g} +- {deviation:.2g}"
     places = 1 - math.floor(math.log10(float(f"{deviation:.1e}")))
@@ -89,7 +98,7 @@ def with_deviation(value: float, deviation: float) -> str:
 
 
 def table(title: str | None, *headings: str, words: int = 1) -> Table:
-    """Return a table whose first `words` columns hold left-aligned text and the others right-aligned figures."""
+    """Return an empty table with these headings; the first `words` columns are left-aligned, the rest right-aligned."""
     made = Table(title=title, title_justify="left")
     for place, heading in enumerate(headings):
         made.add_column(heading, justify="left" if place < words else "right")
@@ -97,12 +106,15 @@ def table(title: str | None, *headings: str, words: int = 1) -> Table:
 
 
 def stderr() -> Console:
-    """Return the console for progress, on standard error, so that a pipe holds only results."""
+    """Return the console for progress, on standard error, so that a pipe contains only results."""
     return SafeConsole(stderr=True, quiet=is_quiet())
 
 
 def flags_first(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with quiet and verbose flags moved to the front, except for arguments after '--'."""
+    """Return command-line arguments with the quiet and verbose flags moved to the front.
+
+    Arguments after '--' are left where they are.
+    """
     remaining = list(arguments)
     end = remaining.index("--") if "--" in remaining else len(remaining)
     flags = [word for word in remaining[:end] if word in FLAGS]
@@ -111,7 +123,10 @@ def flags_first(arguments: Sequence[str]) -> list[str]:
 
 @contextmanager
 def progress_bar(text: str, total: int) -> Iterator[Advance]:
-    """Yield a function that advances a bar by one and names the finished step; the bar shows the remaining time."""
+    """Show a progress bar of `total` steps, and yield a function that advances it by one step.
+
+    The function's argument names the finished step. The bar shows the remaining time.
+    """
     columns = (
         progress.TextColumn("{task.description}", markup=False),
         progress.BarColumn(),
@@ -130,9 +145,10 @@ def progress_bar(text: str, total: int) -> Iterator[Advance]:
 
 @contextmanager
 def stages(text: str, total: int) -> Iterator[Advance]:
-    """Yield a function that starts a stage by its name; `total` is the approximate number of stages.
+    """Show a progress bar of about `total` stages, and yield a function that begins a stage with a given name.
 
-    Stages differ in length, so the remaining time is a rough estimate; verbose prints each stage with its duration.
+    Stages differ in length, so the remaining time is a rough estimate. At the level "verbose" each stage is printed
+    with its duration.
     """
     columns = (
         progress.TextColumn("{task.description}", markup=False),
@@ -156,14 +172,18 @@ def stages(text: str, total: int) -> Iterator[Advance]:
 
 
 def _bar(columns: tuple[progress.ProgressColumn, ...]) -> progress.Progress:
-    """Return a bar with the remaining time; it is disabled if standard error is not a terminal."""
+    """Return a progress bar with these columns and the remaining time, disabled if standard error is not a terminal."""
     console = stderr()
     remaining = (progress.TextColumn("[dim]remaining[/dim]"), progress.TimeRemainingColumn(compact=True))
     return progress.Progress(*columns, *remaining, console=console, transient=True, disable=not console.is_terminal)
 
 
 class _Stages:
-    """Reporter of stages without a bar: late stages as they begin, and with verbose the duration of each stage."""
+    """Reporter that prints stages as text, on standard error.
+
+    At the level "verbose" it prints the duration of each finished stage. At the level "normal" without a terminal, it
+    prints each stage that begins later than `SILENT_S` after the start.
+    """
 
     def __init__(self) -> None:
         self._console, self._began = stderr(), time.monotonic()

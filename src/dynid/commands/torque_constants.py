@@ -26,7 +26,7 @@ def torque_constants(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check torque constants against a body of known mass; exit code 1 if any is doubtful."""
+    """Check the torque constants of all joints with a body of known mass; exit code 1 if one of them is doubtful."""
     from dynid.identification.data.recordings import torque_sentence
     from dynid.identification.payload.known_mass import check_torque_constants, pooled
     from dynid.identification.payload.mass_alone import FAR_M, check_with_mass_alone

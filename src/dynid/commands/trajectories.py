@@ -34,7 +34,7 @@ def motions(
 def list_motions(
     robot: RobotOption = DEFAULT_ROBOT, profile: ProfileOption = DEFAULT_PROFILE, as_json: JsonOption = False
 ) -> None:
-    """List the motions with durations and peak velocities."""
+    """List a robot's motions with durations and peak velocities."""
     _list(robot, profile, as_json)
 
 
@@ -63,7 +63,7 @@ def plot(
     profile: ProfileOption = DEFAULT_PROFILE,
     as_json: JsonOption = False,
 ) -> None:
-    """Plot position, velocity and acceleration of every joint with their limits."""
+    """Plot position, velocity and acceleration of every joint during a motion, with their limits."""
     from dynid.reporting.trajectory_figure import check_output, write_trajectory_figure
     from dynid.robot import load_robot
     from dynid.trajectory.families import load_excitation

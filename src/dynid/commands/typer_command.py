@@ -1,4 +1,4 @@
-"""Conversion of a function or a group into a typer command when it is requested."""
+"""Import of a command's function or group, and its conversion into a typer command."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -11,13 +11,16 @@ from dynid.commands.options import DEFAULT_ROBOT
 
 
 def imported(package: str, name: str) -> Any:
-    """Return the function or group of a command from the package's module of the same name, with underscores."""
+    """Return the function or group of a command from its module in a package.
+
+    Module and function have the command's name, with underscores in place of hyphens.
+    """
     file = name.replace("-", "_")
     return getattr(import_module(f"{package}.{file}"), file)
 
 
 def compiled_first(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the command with a preceding step that compiles its programs for the robot and mount."""
+    """Return a command function that first compiles the programs for its robot and mount, then calls `command`."""
 
     @wraps(command)
     def run(**given: Any) -> Any:
@@ -34,7 +37,10 @@ def compiled_first(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def typer_command(name: str, found: Any, panel: str | None = None) -> Any:
-    """Return a function as a typer command, or a typer app as a group, for a panel of the parent's help."""
+    """Return a typer command made from a function, or a command group made from a typer app.
+
+    `panel` is the heading under which the help of the parent command lists it.
+    """
     parent = typer.Typer(add_completion=False, callback=lambda: None, rich_markup_mode="markdown")
     if isinstance(found, typer.Typer):
         parent.add_typer(found, name=name, rich_help_panel=panel)

@@ -1,4 +1,4 @@
-"""`dynid validate`: prediction error of a model for the torques of recorded motions."""
+"""`dynid validate`: errors of the joint torques that a model predicts for recorded motions."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +33,7 @@ def validate(
     position: opt.PositionOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Predict the torques of recorded motions; exit code 1 if a check fails."""
+    """Predict the torques of recorded motions and compare them with the measured ones; exit code 1 if a check fails."""
     from dynid.identification.data.recordings import simulated_sentence
     from dynid.identification.held_out import validate as run
     from dynid.reporting.tables import print_verdict
@@ -71,7 +71,10 @@ def validate(
 
 
 def _predictor(robot: "Robot", named: str) -> "tuple[Model, set[str]]":
-    """Return the model of a name, folder or file, and the SHA-256 of the recordings to which it was fitted."""
+    """Return a model, and the SHA-256 of the recordings to which it was fitted.
+
+    `named` is a model file, a result folder, the name of a shipped model, or an MJCF or URDF file.
+    """
     from dynid.model.dynamics import ArmModel
     from dynid.runtime.model import Model
     from dynid.runtime.simulator_file import is_simulator_file, read_simulator_file
