@@ -1,4 +1,7 @@
-"""Report section on an adaptive run: decrease of the uncertainty over time, and the reason why the run ended."""
+"""Report section on an adaptive run: decrease of the uncertainty over time, and the reason why the run ended.
+
+In an adaptive run the model is identified while the arm moves, and each segment of the motion is planned accordingly.
+"""
 
 from math import log
 from typing import Any
@@ -8,13 +11,21 @@ AXIS_MINIMUM = 0.25  # lower end of the vertical axis, as a multiple of the limi
 
 
 def adaptive_section(history: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the report's data on an adaptive run from `AdaptiveRun.as_dict()`; None if there was no such run.
+    """Return the report's data on an adaptive run; None if there was no such run.
+
+    Args:
+        history: the result of `AdaptiveRun.as_dict()`.
 
     Returns:
-        A dictionary: `end`, reason why the run ended; `rows`, the evaluations in words; `points`, curve of the widest
-            confidence interval over its limit, on a logarithmic axis; `expected`, the curve that the planner expected
-            after each segment; `dots`, the points of the curve one by one; `limit`, height of the limit in the drawing;
-            `last_s`, right end of the time axis [s]; `most`, largest value of the vertical axis.
+        A dictionary of these entries, with coordinates of an SVG drawing:
+            end: reason why the run ended.
+            rows: one row of text for each evaluation of the model during the run.
+            points: curve of the widest confidence interval, divided by its limit, on a logarithmic axis.
+            expected: curve of the values that the planner expected after each segment.
+            dots: coordinates of each point of `points`.
+            limit: height of the limit.
+            last_s: right end of the time axis [s].
+            most: upper end of the vertical axis.
     """
     if not history:
         return None

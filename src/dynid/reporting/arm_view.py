@@ -1,4 +1,7 @@
-"""Data for the report's view of the arm: link positions in the worst pose, and margins of the links' inertias."""
+"""Data for the report's view of the arm: its worst pose, and margins of the links' masses and inertias.
+
+The worst pose is the one in which the smallest eigenvalue of the inertia matrix M(q) is lowest.
+"""
 
 from dataclasses import dataclass
 
@@ -21,10 +24,11 @@ class WorstPose:
     Attributes:
         lambda_min: smallest eigenvalue of M(q) at this pose [kg m^2].
         q: positions of all axes, (n,) [rad or m].
-        direction: unit eigenvector, the joint acceleration that needs the least torque, (n,).
-        points: origins of base and joints, then the last link's centre of mass if it is known, (k, 3) [m].
-        centres: centres of mass, (c, 3) [m]; (0, 3) without standard parameters.
-        masses: masses of the links, (c,) [kg].
+        direction: unit eigenvector to this eigenvalue, the joint acceleration that needs the least torque, (n,).
+        points: origins of base and joints in the base frame, then the last link's centre of mass if it is known,
+            (k, 3) [m].
+        centres: centres of mass of the c links in the base frame, (c, 3) [m]; (0, 3) without standard parameters.
+        masses: masses of the c links, (c,) [kg].
         gravity: unit vector of gravity in the base frame, (3,); zeros without gravity.
     """
 
@@ -38,7 +42,12 @@ class WorstPose:
 
 
 def worst_pose(robot: Robot, content: ModelFile, poses: int = POSES) -> WorstPose:
-    """Return the pose with the lowest inertia eigenvalue, from the result's audit or else from `poses` samples.
+    """Return the pose at which the smallest eigenvalue of the inertia matrix is lowest.
+
+    Args:
+        robot: robot of the model.
+        content: model file. If it states the worst pose, that pose is returned.
+        poses: number of random poses that are otherwise searched.
 
     Raises:
         DataError: the model is of another robot or structure.
@@ -64,7 +73,16 @@ def worst_pose(robot: Robot, content: ModelFile, poses: int = POSES) -> WorstPos
 
 @dataclass(frozen=True)
 class LinkMargin:
-    """Mass of one link with its bounds [kg], and the smallest eigenvalue of its pseudo-inertia with its lower bound."""
+    """Mass and pseudo-inertia of one link with their bounds.
+
+    Attributes:
+        joint: name of the link's joint.
+        mass: mass [kg].
+        lowest: lower bound of the mass [kg].
+        highest: upper bound of the mass [kg].
+        eigenvalue: smallest eigenvalue of the pseudo-inertia matrix.
+        required: lower bound of this eigenvalue.
+    """
 
     joint: str
     mass: float
@@ -80,7 +98,7 @@ class LinkMargin:
 
 
 def link_margins(robot: Robot, content: ModelFile) -> list[LinkMargin]:
-    """Return the margins of every link; [] for a model without standard parameters."""
+    """Return masses and pseudo-inertia eigenvalues of all links with their bounds; [] without standard parameters."""
     if content.standard is None:
         return []
     model = ArmModel.of(robot, mount=content.mount, lengths_m=content.geometry_overrides_m)

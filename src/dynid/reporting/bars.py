@@ -14,7 +14,14 @@ ROW_IN, WIDTH_IN = 0.2, 9.0
 
 
 def bars(title: str, axis: str, names: Sequence[str], series: Series) -> Figure:
-    """Draw one group of horizontal bars per name, with one bar per series; a value of None leaves its bar out."""
+    """Draw a chart with one group of horizontal bars per name, and in each group one bar per series.
+
+    Args:
+        title: title of the figure.
+        axis: label of the horizontal axis.
+        names: names of the groups.
+        series: values by name of the series, one per group; None leaves the bar out.
+    """
     height = ROW_IN * len(names) * (len(series) + 1) + 1.2
     figure = Figure(figsize=(WIDTH_IN, height), dpi=DOTS_PER_INCH, layout="constrained")
     axes, places = figure.subplots(), np.arange(len(names))
@@ -32,12 +39,25 @@ def bars(title: str, axis: str, names: Sequence[str], series: Series) -> Figure:
 
 
 def write_bars(path: Path, title: str, axis: str, names: Sequence[str], series: Series) -> None:
-    """Write a bar chart to a file; raises errors as `write_figure` does."""
+    """Write a bar chart to a new file; the arguments after `path` are those of `bars`.
+
+    Raises:
+        UnknownNameError: the suffix is not a figure format.
+        OutputExistsError: the file exists.
+    """
     write_figure(path, lambda: bars(title, axis, names, series))
 
 
 def write_campaign_figures(folder: Path, summary: Mapping[str, Any]) -> None:
-    """Write spread.svg, the spread of the models by stage, and held_out.svg, the errors of every parameter set."""
+    """Write two bar charts of a campaign, the identification of one model per bag and sampling interval.
+
+    spread.svg shows the covariance trace of the models after each stage. held_out.svg shows the errors of several
+    parameter sets on held-out motions.
+
+    Args:
+        folder: folder for the files.
+        summary: content of campaign.json.
+    """
     spread = {(one["stage"], one["sampling_ms"]): one["trace"] for one in summary["spread"]}
     stages, intervals = (list(dict.fromkeys(key[k] for key in spread)) for k in (0, 1))
     names = ["all" if one is None else f"{one:g} ms" for one in intervals]

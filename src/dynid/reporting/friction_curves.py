@@ -24,7 +24,7 @@ class FrictionCurves:
         speed: speeds, (K, n) [rad/s].
         load: largest gravity torques at the joints, (n,) [N m].
         free: friction torques without load, (K, n) [N m].
-        loaded: friction torques under that load, which the motor carries, (K, n) [N m].
+        loaded: friction torques while the motor carries `load`, (K, n) [N m].
     """
 
     speed: FloatArray
@@ -34,7 +34,10 @@ class FrictionCurves:
 
 
 def friction_curves(result: Result) -> FrictionCurves | None:
-    """Return curves of the complete friction law up to half of the speed limits; None if friction is unknown."""
+    """Return the friction torques of a model's complete friction law, at speeds up to half of the speed limits.
+
+    Return None if the model has no friction law. The largest gravity torques are those at random poses.
+    """
     content, robot = result.content, result.robot
     separate = content.friction()
     if separate is None:
@@ -52,7 +55,12 @@ def friction_curves(result: Result) -> FrictionCurves | None:
 
 
 def drawings(result: Result, labels: Sequence[str]) -> list[dict[str, str]]:
-    """Return for each joint its label, a description in words, and the points of both friction curves."""
+    """Return for each joint its label, the ranges in words, and SVG points of the friction curves.
+
+    Curves are without load, and under the largest gravity torque.
+
+    Return [] if the model has no friction law. `labels` are the labels of the joints.
+    """
     curves = friction_curves(result)
     if curves is None:
         return []

@@ -1,4 +1,7 @@
-"""Figure of joint-level models: frequency responses of eq. 1 and of the fourth-order model, one row per joint."""
+"""Figure of joint-level models: frequency responses of two models from torque to velocity, one row per joint.
+
+The models are the first-order lag with dead time (arXiv:2605.15949, eq. 1) and a fourth-order ARX model.
+"""
 
 from collections.abc import Sequence
 from io import BytesIO
@@ -20,7 +23,7 @@ FIRST_ORDER, FOURTH_ORDER = "#1f5fa8", "#c77700"
 
 
 def joint_figure(results: Sequence[JointLevel]) -> Figure:
-    """Draw the frequency responses of joint-level models, in columns of magnitude [dB] and phase [deg]."""
+    """Draw the frequency responses of all joints' models: one row per joint, columns magnitude [dB] and phase [deg]."""
     figure = Figure(figsize=(WIDTH_IN, ROW_IN * len(results) + 0.9), dpi=DOTS_PER_INCH, layout="constrained")
     grid = figure.subplots(len(results), 2, sharex=True, squeeze=False)
     for row, one in zip(grid, results, strict=True):
@@ -43,7 +46,12 @@ def joint_figure(results: Sequence[JointLevel]) -> Figure:
 
 
 def write_joint_figure(results: Sequence[JointLevel], path: Path) -> None:
-    """Write the figure of joint-level models atomically, in the format of the suffix; raises as `check_output`."""
+    """Write the frequency responses of all joints' models to a new figure file, in the format of its suffix.
+
+    Raises:
+        UnknownNameError: the suffix is not a figure format.
+        OutputExistsError: the file exists.
+    """
     check_output(path)
     suffix, content = path.suffix.lower(), BytesIO()
     with matplotlib.rc_context(STYLE):

@@ -4,7 +4,7 @@ from itertools import takewhile
 
 
 def short_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return joint names without the words that all of them share at the start and at the end."""
+    """Return joint names without the words, separated by "_", that all names share at the start and at the end."""
     words = [name.split("_") for name in names]
     first = _shared(words)
     last = _shared([row[first:][::-1] for row in words])
@@ -13,5 +13,5 @@ def short_names(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _shared(words: list[list[str]]) -> int:
-    """Return the number of words with which all rows begin."""
+    """Return the number of first words that all rows have in common."""
     return sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, zip(*words, strict=False)))

@@ -19,7 +19,11 @@ FRAME = ("#b3261e", "#2e7d32", "#1f5fa8")  # colours of the last link's x, y and
 
 
 def sign_test_poses(robot: Robot) -> dict[str, FloatArray]:
-    """Return poses (n,) [rad or m] by title: zero, rest if robot.yaml has one, then each chain joint moved."""
+    """Return the poses of the figure, (n,) each [rad or m], by title.
+
+    They are the zero pose, the rest posture if robot.yaml has one, and for each chain joint the zero pose with this
+    joint moved in its positive direction.
+    """
     poses = {"zero pose: all angles 0": np.zeros(robot.size)}
     try:
         poses["rest posture"] = np.array(robot.rest_posture)
@@ -39,7 +43,10 @@ def skeleton(chain: SerialChain, q: FloatArray) -> FloatArray:
 
 
 def pose_figure(robot: Robot) -> Figure:
-    """Draw one panel per pose; a panel with a moved joint also shows the zero pose and the joint's axis."""
+    """Draw one panel for each pose of `sign_test_poses`.
+
+    A panel with a moved joint also shows the zero pose and the joint's axis.
+    """
     chain, poses = SerialChain.from_robot(robot), sign_test_poses(robot)
     size = robot.chain_size
     zero = skeleton(chain, np.zeros(size))
@@ -65,7 +72,10 @@ def pose_figure(robot: Robot) -> Figure:
 
 
 def _draw(axes: Any, chain: SerialChain, q: FloatArray, colour: str, reach: float) -> None:
-    """Draw links as lines, joints as dots, and the last link's frame, which shows its rotation about its own axis."""
+    """Draw the chain at a pose q (chain,): links as lines, joints as dots, and the axes of the last link's frame.
+
+    `reach` is the length of the arm [m], which scales the frame.
+    """
     points, last = skeleton(chain, q), chain.placements(q)[-1]
     axes.plot(*points.T, color=colour, linewidth=2.4, marker="o", markersize=3.5)
     for direction, own in zip(last[:3, :3].T, FRAME, strict=True):
@@ -74,13 +84,19 @@ def _draw(axes: Any, chain: SerialChain, q: FloatArray, colour: str, reach: floa
 
 
 def _axis(axes: Any, chain: SerialChain, joint: int, reach: float) -> None:
-    """Draw a joint's axis in the zero pose as an arrow in its positive direction."""
+    """Draw the axis of joint `joint` in the zero pose as an arrow in its positive direction.
+
+    `reach` is the length of the arm [m], which scales the arrow.
+    """
     origin, direction = chain.joint_placements[joint][:3, 3], chain.axes[joint]
     axes.quiver(*origin, *(0.3 * reach * direction), color=AXIS, linewidth=1.6, arrow_length_ratio=0.3)
 
 
 def _frame(axes: Any, zero: FloatArray, reach: float) -> None:
-    """Set axis limits with equal scales around the arm."""
+    """Set axis limits with equal scales around the arm.
+
+    `zero` are the origins of base and joints in the zero pose, (chain + 1, 3) [m], and `reach` is the arm's length [m].
+    """
     centre = 0.5 * (zero.min(axis=0) + zero.max(axis=0))
     for limits, middle in zip((axes.set_xlim, axes.set_ylim, axes.set_zlim), centre, strict=True):
         limits(middle - 0.6 * reach, middle + 0.6 * reach)

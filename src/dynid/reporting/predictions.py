@@ -26,7 +26,11 @@ _ARRAYS = ("time", "dq", "measured", "predicted")
 
 
 def save_predictions(folder: Path, motions: Sequence[Motion]) -> None:
-    """Write motions into a result folder as `predictions.npz`; raise an error if the file exists."""
+    """Write measured and predicted torques of motions into a result folder, as `predictions.npz`.
+
+    Raises:
+        OutputExistsError: the file exists.
+    """
     arrays: dict[str, np.ndarray] = {}
     for k, one in enumerate(motions):
         arrays |= {f"{k}_{name}": np.asarray(getattr(one, name), dtype=np.float32) for name in _ARRAYS[1:]}
@@ -40,7 +44,7 @@ def save_predictions(folder: Path, motions: Sequence[Motion]) -> None:
 
 
 def load_predictions(folder: Path) -> tuple[Motion, ...]:
-    """Read the motions that a result folder holds; () if it holds none.
+    """Read measured and predicted torques of motions from a result folder; () if it has no `predictions.npz`.
 
     Raises:
         DataError: the file is damaged.
@@ -71,12 +75,15 @@ def _stored_motion(path: Path, stored: np.lib.npyio.NpzFile, k: int) -> Motion:
 
 
 def recorded_bags(content: ModelFile) -> list[tuple[Path, Kind, Mapping]]:
-    """Return the bags named in the provenance that still exist at their path, with their use and their mapping.
+    """Return the bags from which a model was identified, as far as they still exist at their path.
 
-    Model files of older versions do not name their bags, which gives [].
+    Model files of older versions do not name their bags; then the list is empty.
+
+    Returns:
+        For each bag its path, its use ("fitted" or "held out", for example) and its mapping.
 
     Raises:
-        DataError: a bag has an unknown use.
+        DataError: the model file states an unknown use of a bag.
     """
     rows = [(Path(row["path"]), row["used"]) for row in content.provenance.get("bags", []) if "used" in row]
     if unknown := [used for _, used in rows if used not in get_args(Kind)]:
@@ -90,17 +97,18 @@ def recorded_bags(content: ModelFile) -> list[tuple[Path, Kind, Mapping]]:
 
 
 def predicted_with(robot: Robot, content: ModelFile, recordings: Sequence[tuple[Path, Kind, Mapping]]) -> list[Motion]:
-    """Predict the torques of recordings with a stored model, sampled as in its identification.
+    """Return measured torques of recordings and those that a stored model predicts, sampled as in its identification.
 
     Args:
         robot: robot of the model.
-        content: model file; its provenance holds the sampling settings.
+        content: model file; its provenance contains the settings of the identification.
         recordings: path of each bag or CSV file, its use in the identification, and its mapping.
 
     Raises:
         InputNotFoundError: a recording does not exist.
         ConfigurationError: a mapping is invalid.
-        DataError: a recording cannot be used, or has other torque constants; or the settings are of another version.
+        DataError: a recording cannot be used or has other torque constants, or the settings in the model file are of
+            another version.
     """
     stored = content.provenance.get("settings")
     if not recordings:

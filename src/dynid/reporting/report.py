@@ -1,4 +1,4 @@
-"""HTML report in one self-contained file that says whether to trust a model, and shows why.
+"""HTML report on whether an identified model can be trusted, and why, in one self-contained file.
 
 The file contains its style, scripts and data; its content policy forbids loading anything else.
 """
@@ -58,11 +58,11 @@ def render_report(result: Result, others: Sequence[Result] = (), tracked: Sequen
 
     Args:
         result: result to report.
-        others: results to compare it with.
-        tracked: bags whose tracking errors are reported.
+        others: results with which it is compared.
+        tracked: bags of motions whose tracking errors are reported.
 
     Raises:
-        DataError: the others have another structure, a bag holds no reference, or the file would be larger than 5 MB.
+        DataError: the other results have different parameters, a bag has no reference, or the text would exceed 5 MB.
     """
     context = _context(result, others) | {"tracking": tracking_rows(result.robot, tracked)}
     environment = jinja2.Environment(
@@ -83,11 +83,18 @@ def render_report(result: Result, others: Sequence[Result] = (), tracked: Sequen
 
 
 def write_report(result: Result, path: Path, others: Sequence[Result] = (), tracked: Sequence[Path] = ()) -> None:
-    """Write the report of a result atomically; raises errors as `render_report` does.
+    """Write the report of a result to a new file, completely or not at all.
+
+    Args:
+        result: result to report.
+        path: the new file.
+        others: results with which it is compared.
+        tracked: bags of motions whose tracking errors are reported.
 
     Raises:
         OutputExistsError: the file exists.
-        DataError: a result folder is damaged, or of another version.
+        DataError: a result folder is damaged or of another version, the results cannot be compared, or a bag has no
+            reference.
     """
     with guarded(result.folder, "result folder"):
         write_whole(path, render_report(result, others, tracked))

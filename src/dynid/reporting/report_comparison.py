@@ -1,4 +1,4 @@
-"""Comparison of two or more results: verdicts, key figures, errors on the same motions, and parameters."""
+"""Report section that compares identified models: verdicts, key figures, errors on the same motions, and parameters."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,10 +16,10 @@ LARGEST_Z = 1e4
 
 
 def comparison(results: Sequence[Result]) -> dict[str, Any]:
-    """Return the rows of the comparison's tables and the data of its charts; the first result is the reference.
+    """Return the table rows and chart data that compare two or more results; the first result is the reference.
 
     Raises:
-        DataError: the results have different parameters or joints, so they cannot be compared.
+        DataError: the results have different parameters, so they cannot be compared.
     """
     first = results[0]
     names = [row.name for row in first.content.parameters]
@@ -49,13 +49,16 @@ def comparison(results: Sequence[Result]) -> dict[str, Any]:
 
 
 def _titles(results: Sequence[Result]) -> list[str]:
-    """Return unique titles of results: the folder's name, with a number added if it is repeated."""
+    """Return a unique title for each result: the folder's name, with a number if several folders have this name."""
     names = [one.name for one in results]
     return [f"{name} ({k + 1})" if names.count(name) > 1 else name for k, name in enumerate(names)]
 
 
 def _curves(first: Result, other: Result) -> list[list[dict[str, Any]] | None]:
-    """Return another model's predictions for the first one's motions, by joint; None if it did not predict one."""
+    """Return the torques that the model of `other` predicts for the motions of `first`, packed for charts.
+
+    For each motion there is a list with one curve per joint, or None if `other` does not contain this motion.
+    """
     found: list[list[dict[str, Any]] | None] = []
     for motion in first.motions[:MOST_MOTIONS]:
         same = [one for one in other.motions if (one.sha256, one.name) == (motion.sha256, motion.name)]
@@ -68,7 +71,7 @@ def _curves(first: Result, other: Result) -> list[list[dict[str, Any]] | None]:
 
 
 def _figures(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Return the key figures, one row each, in the order of the first result."""
+    """Return one row for each key figure, with its name and its values in all results."""
     found: dict[str, list[str]] = {}
     for k, one in enumerate(results):
         for tile in tiles(one):
@@ -78,7 +81,7 @@ def _figures(results: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def _motions(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Return the relative torque error of every motion that was held out for at least one result."""
+    """Return one row for each motion that was held out for at least one result, with relative torque errors as text."""
     found: dict[str, list[str]] = {}
     for k, one in enumerate(results):
         for row in one.motion_errors():
@@ -88,7 +91,10 @@ def _motions(results: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def _joint_errors(results: Sequence[Result]) -> list[list[float]]:
-    """Return the RMS of the relative error over held-out motions, per result and joint; [] if there are none."""
+    """Return for each result the relative torque error of each joint, as RMS over its held-out motions.
+
+    The list of a result without held-out motions is empty.
+    """
     found = []
     for one in results:
         rows = [row["joints"] for row in one.motion_errors() if row["kind"] == "held out"]
@@ -97,7 +103,10 @@ def _joint_errors(results: Sequence[Result]) -> list[list[float]]:
 
 
 def _z(a: float, b: float, sd_a: float | None, sd_b: float | None) -> float | None:
-    """Return the difference b - a in units of its standard deviation; None if the deviation is unknown."""
+    """Return the difference b - a in units of its standard deviation; None if the deviation is unknown.
+
+    `sd_a` and `sd_b` are the standard deviations of a and b.
+    """
     if sd_a is None or sd_b is None or not (sd_a or sd_b):
         return None
     return float(np.clip((b - a) / np.hypot(sd_a, sd_b), -LARGEST_Z, LARGEST_Z))
@@ -109,7 +118,10 @@ def _differences(first: Result, other: Result) -> list[float | None]:
 
 
 def _parameters(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Return each parameter's values, with differences from the first result in standard deviations."""
+    """Return one row for each base parameter: its values in all results, and the differences from the first result.
+
+    Differences are in standard deviations.
+    """
     rows = []
     for k, row in enumerate(results[0].content.parameters):
         ones = [result.content.parameters[k] for result in results]
@@ -127,7 +139,7 @@ def _parameters(results: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def _settings(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Return the settings and origins in which the results differ."""
+    """Return one row for each setting, or fact on the origin of a model, in which the results differ."""
     flat = [_flat(one.content.provenance.get("settings", {})) for one in results]
     for values, one in zip(flat, results, strict=True):
         values |= {

@@ -1,4 +1,4 @@
-"""Data of a report's charts as plain values: curves as 16-bit numbers in base64, all other data as lists."""
+"""Data of a report's charts as plain values for JSON: curves as 16-bit numbers in base64, all other data as lists."""
 
 import base64
 from typing import Any
@@ -19,7 +19,7 @@ CLOUD_STAGES = ("OLS", "SDP", "CLIE")
 
 
 def packed(values: FloatArray) -> dict[str, Any]:
-    """Pack values (N,), any unit, as 16-bit numbers: value = low + step * number, with a step of range / 65534."""
+    """Pack values (N,), any unit, as 16-bit numbers in base64, so that value = low + step * number."""
     low, high = float(np.min(values)), float(np.max(values))
     step = (high - low) / STEPS or 1.0
     numbers = np.rint((np.asarray(values) - low) / step).astype("<u2")
@@ -27,17 +27,17 @@ def packed(values: FloatArray) -> dict[str, Any]:
 
 
 def rounded(values: Any, digits: int = 5) -> list[float]:
-    """Return numbers rounded to a few significant digits, which suffice for a chart."""
+    """Return values, flattened, as numbers with `digits` significant digits, which suffice for a chart."""
     return [float(f"{value:.{digits}g}") for value in np.asarray(values, dtype=float).ravel()]
 
 
 def thinning(motion: Motion) -> int:
-    """Return the decimation factor at which the samples of a motion are drawn."""
+    """Return the factor by which the samples of a motion are decimated, so that at most `MOST_SAMPLES` are drawn."""
     return -(-len(motion.time) // MOST_SAMPLES)
 
 
 def motion_data(motion: Motion) -> dict[str, Any]:
-    """Return the chart data of one motion."""
+    """Return the chart data of one motion: velocities, measured and predicted torques, and residuals of all joints."""
     every = thinning(motion)
     n = motion.measured.shape[1]
     return {
@@ -68,7 +68,10 @@ def motion_data(motion: Motion) -> dict[str, Any]:
 
 
 def _band(motion: Motion, every: int) -> list[list[dict[str, Any]]] | None:
-    """Return the bounds of every joint's 90 % prediction interval; None if the deviations are unknown."""
+    """Return lower and upper bounds of each joint's 90 % prediction interval, packed; None if they are unknown.
+
+    `every` is the decimation factor.
+    """
     if motion.deviations is None:
         return None
     reach = NINETY_PERCENT * motion.deviations
@@ -77,7 +80,7 @@ def _band(motion: Motion, every: int) -> list[list[dict[str, Any]]] | None:
 
 
 def pose_data(pose: WorstPose) -> dict[str, Any]:
-    """Return the chart data of the arm in its worst pose."""
+    """Return the chart data of the arm in the pose at which the smallest eigenvalue of M(q) is lowest."""
     return {
         "points": [rounded(point) for point in pose.points],
         "centres": [rounded(point) for point in pose.centres],
@@ -87,7 +90,11 @@ def pose_data(pose: WorstPose) -> dict[str, Any]:
 
 
 def cloud_data(result: Result) -> dict[str, Any] | None:
-    """Return a campaign's models in principal components, a point per run and stage; None without a campaign."""
+    """Return the models of a campaign as points in their first two principal components, by stage.
+
+    A campaign identifies one model per bag and sampling interval, in several stages. Return None if the result is not
+    of a campaign.
+    """
     rows = result.tables.get("cloud_scores")
     if not rows or "pc2" not in rows[0]:
         return None
@@ -104,7 +111,10 @@ def cloud_data(result: Result) -> dict[str, Any] | None:
 
 
 def conditioning_data(result: Result) -> dict[str, Any] | None:
-    """Return the condition number of every trajectory at every sampling interval; None without a campaign."""
+    """Return the condition number of the regressor for each bag at each sampling interval of a campaign.
+
+    Return None if the result is not of a campaign.
+    """
     rows = [row for row in result.tables.get("runs", []) if row["kappa"]]
     if not rows:
         return None
@@ -119,7 +129,10 @@ def conditioning_data(result: Result) -> dict[str, Any] | None:
 
 
 def chart_data(result: Result, pose: WorstPose, labels: tuple[str, ...]) -> dict[str, Any]:
-    """Return the data of all charts of one result."""
+    """Return the data of all charts of one result.
+
+    `pose` is the pose at which the smallest eigenvalue of M(q) is lowest, and `labels` are the labels of the joints.
+    """
     prismatic = np.array(result.robot.prismatic)
     return {
         "joints": list(labels),

@@ -25,7 +25,10 @@ def digits(value: float | None, count: int) -> str:
 
 
 def check_rows(result: Result) -> list[dict[str, Any]]:
-    """Return all checks with value, limit, used share of the limit, outcome and detail."""
+    """Return one row for each check of a result, failed checks first.
+
+    A row has group, name, value, limit, the used fraction of the limit, outcome and detail.
+    """
     rows = []
     for check in (*result.content.verdict, *result.processing):
         share = min(used(check), 0.99 if check.passed else 1.0)  # only a failed check fills its bar
@@ -46,7 +49,7 @@ def check_rows(result: Result) -> list[dict[str, Any]]:
 
 
 def tiles(result: Result) -> list[dict[str, str]]:
-    """Return the key figures of a result, each with its value and name."""
+    """Return the key figures of a result for the head of the report, each with its value and name as text."""
     labels, found = joint_labels(result.robot.joint_names), []
     judged = "torque error on held-out motions, joints in motion"
     pooled = result.pooled()
@@ -79,9 +82,10 @@ def tiles(result: Result) -> list[dict[str, str]]:
 
 
 def parameter_rows(result: Result) -> list[dict[str, Any]]:
-    """Return a row per parameter: unit, value, standard deviation, and its value after each stage of the method.
+    """Return a row for each base parameter: unit, value, standard deviation, and the value after each stage.
 
-    The values after the stages are also given as their difference from the final value in standard deviations.
+    Stages are the steps of the identification method. `moved` in a row is the difference between the value after a
+    stage and the final value, in standard deviations.
     """
     path = {row["parameter"]: row for row in result.tables.get("parameters", [])}
     before = result.content.provenance.get("unconstrained", {})
@@ -105,7 +109,10 @@ def parameter_rows(result: Result) -> list[dict[str, Any]]:
 
 
 def method_stages(result: Result, names: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the key figures of every stage of the method, the result last; [] for results of older versions."""
+    """Return a row of key figures for each stage of the identification method, the final model last.
+
+    The list is empty for results of older versions. `names` are the printed names of the stages.
+    """
     return [
         {
             "name": names.get(one["name"], "consistent model (the result)"),
@@ -119,12 +126,12 @@ def method_stages(result: Result, names: Mapping[str, str]) -> list[dict[str, st
 
 
 def used_stages(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the stages for which at least one parameter has a value."""
+    """Return the stages of the method for which at least one row of `parameter_rows` has a value."""
     return [stage for stage in STAGES if any(row["stages"][stage] is not None for row in rows)]
 
 
 def friction_rows(result: Result) -> list[dict[str, str]]:
-    """Return a row for every non-zero term, by axis, of the friction law that supplements the base parameters."""
+    """Return a row for each axis and non-zero term of the friction law that supplements the base parameters."""
     law = result.content.friction()
     if law is None:
         return []
@@ -145,7 +152,7 @@ def friction_rows(result: Result) -> list[dict[str, str]]:
 
 
 def ladder_rows(result: Result) -> list[dict[str, Any]]:
-    """Return the friction structures that were compared on held-out blocks of time, with their errors."""
+    """Return a row for each friction structure that was compared on held-out blocks of time, with its error."""
     block = result.content.friction_law
     return [
         {
@@ -160,7 +167,10 @@ def ladder_rows(result: Result) -> list[dict[str, Any]]:
 
 
 def set_rows(result: Result) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the held-out motions' names, and the relative errors of every parameter set of a campaign on them."""
+    """Return the names of a campaign's held-out motions, and a row for each parameter set with its errors on them.
+
+    Parameter sets are those of the method's stages and of comparison fits. Errors are relative torque errors.
+    """
     stored = result.campaign.get("held_out", {})
     motions = list(next(iter(stored.values()), {}))
     names = {
@@ -180,7 +190,10 @@ def set_rows(result: Result) -> tuple[list[str], list[dict[str, Any]]]:
 
 
 def spread_rows(result: Result) -> dict[str, Any]:
-    """Return the spread of a campaign's models: the stages, and each one's covariance trace by sampling interval."""
+    """Return the spread of a campaign's models as a table: a row per sampling interval, a column per stage.
+
+    The values are traces of the covariance matrix of the parameters.
+    """
     table = result.tables.get("cloud_spread", [])
     stages = list(dict.fromkeys(row["stage"] for row in table))
     traces = {(row["sampling_ms"], row["stage"]): f"{float(row['trace_of_covariance']):.4g}" for row in table}
@@ -197,7 +210,10 @@ def spread_rows(result: Result) -> dict[str, Any]:
 
 
 def projection_sentence(result: Result) -> str:
-    """Return a sentence on the change of torques by the projection to physically consistent parameters."""
+    """Return a sentence on how the projection to physically consistent parameters changed the predicted torques.
+
+    The sentence is empty if the change is unknown.
+    """
     stored = result.campaign.get("held_out", {})
     if stored.get("CLIE") and stored.get("result"):
         changes = [stored["result"][name]["relative"] - errors["relative"] for name, errors in stored["CLIE"].items()]

@@ -1,4 +1,4 @@
-"""Residuals of a model: distribution, autocorrelation, and dependence on the direction of motion."""
+"""Torque residuals of a model: distribution, autocorrelation, and dependence on velocity."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,21 +15,20 @@ MOVING_SPEED = 0.05  # minimum speed of a moving joint [rad/s or m/s]; slower jo
 
 @dataclass(frozen=True, eq=False)
 class JointResidual:
-    """Residual of one joint, measured minus predicted torque.
+    """Statistics of one joint's residual, the measured minus the predicted torque, in one motion.
 
     Attributes:
         mean: mean of the residual [N m].
         deviation: standard deviation of the residual [N m].
         edges: edges of the histogram, (BINS + 1,) [N m].
         density: density of the histogram, (BINS,) [1 / N m].
-        autocorrelation: values at lags 0, 1, ... samples, (at most LAGS + 1,); for white noise they stay within `band`,
-            except at lag 0.
-        band: 1.96 / sqrt(N), the bound of 95 % of the values for white noise.
-        interval_s: duration of one lag [s].
-        friction: half the difference between the means in forward and backward motion [N m]. It is Coulomb friction
-            that the model lacks (positive) or overestimates (negative); NaN if the joint hardly moved.
-        slope: slope of the residual over velocity during motion, viscous friction that the model lacks [N m s/rad]; NaN
-            if the joint hardly moved.
+        autocorrelation: autocorrelation at lags of 0, 1, ... samples, (at most LAGS + 1,).
+        band: 1.96 / sqrt(N) for N samples; for white noise, 95 % of the autocorrelation after lag 0 is within +- band.
+        interval_s: sampling interval, the duration of one lag [s].
+        friction: Coulomb friction that the model lacks (positive) or overestimates (negative) [N m]. It is fitted to
+            the residual together with `slope`; NaN if the joint hardly moved.
+        slope: viscous friction that the model lacks, the slope of the residual over velocity during motion
+            [N m s/rad]; NaN if the joint hardly moved.
     """
 
     mean: float
@@ -44,7 +43,7 @@ class JointResidual:
 
     @property
     def outside(self) -> float:
-        """Share of lags at which the autocorrelation exceeds that of white noise."""
+        """Fraction of lags above 0 at which the autocorrelation is outside `band` [-]; about 0.05 for white noise."""
         return float(np.mean(np.abs(self.autocorrelation[1:]) > self.band)) if len(self.autocorrelation) > 1 else 0.0
 
 
@@ -60,12 +59,12 @@ def autocorrelation(values: FloatArray, lags: int = LAGS) -> FloatArray:
 
 @lru_cache(maxsize=16)
 def residuals(motion: Motion) -> tuple[JointResidual, ...]:
-    """Return the residuals of all joints in one motion."""
+    """Return the statistics of the torque residuals of all joints in one motion."""
     return tuple(joint_residual(motion, j) for j in range(motion.measured.shape[1]))
 
 
 def joint_residual(motion: Motion, joint: int) -> JointResidual:
-    """Return the residual of one joint in one motion; `joint` counts from 0."""
+    """Return the statistics of the torque residual of one joint in one motion; `joint` counts from 0."""
     left, dq = motion.residual[:, joint], motion.dq[:, joint]
     mean, deviation = float(left.mean()), float(left.std())
     reach = max(4.0 * deviation, 1e-9)
@@ -87,7 +86,14 @@ def joint_residual(motion: Motion, joint: int) -> JointResidual:
 
 
 def _with_velocity(left: FloatArray, dq: FloatArray) -> tuple[float, float]:
-    """Fit left = a + friction sign(dq) + slope dq to the moving samples; NaN if they do not move both ways."""
+    """Fit residual = a + friction sign(dq) + slope dq to the samples in motion; return friction and slope.
+
+    Both are NaN if the joint did not move enough in both directions.
+
+    Args:
+        left: residual, (N,) [N m].
+        dq: velocity, (N,) [rad/s].
+    """
     moving = np.abs(dq) > MOVING_SPEED
     if min(np.sum(dq > MOVING_SPEED), np.sum(dq < -MOVING_SPEED)) < 10:
         return float("nan"), float("nan")

@@ -1,4 +1,7 @@
-"""Result folder as read by a report: the model, a campaign's summary and tables, and predicted motions."""
+"""Reading of a result folder for a report: the model, a campaign's summary and tables, and predicted motions.
+
+A campaign identifies one model per bag and sampling interval, and chooses one of them.
+"""
 
 import csv
 from collections.abc import Sequence
@@ -30,8 +33,8 @@ class Result:
         robot: robot of the model.
         content: content of model.yaml.
         campaign: content of campaign.json; {} for a single identification.
-        tables: a campaign's tables by name, with rows as text by column.
-        motions: measured and predicted torques, fitted motions last; () if no recording is available.
+        tables: a campaign's tables by name; a row is a dictionary of texts by column.
+        motions: measured and predicted torques of motions, fitted motions last; () if no recording is available.
     """
 
     folder: Path
@@ -43,7 +46,7 @@ class Result:
 
     @property
     def name(self) -> str:
-        """Short name: that of the folder, or of its parent if the folder is a demo's `model` next to `logs`."""
+        """Short name of the result: the folder's name, or for a demo, whose result is in `model`, its parent's name."""
         own = self.folder.resolve()
         return own.parent.name if (own.parent / "logs").is_dir() else own.name
 
@@ -54,19 +57,19 @@ class Result:
 
     @property
     def processing(self) -> list[Check]:
-        """Checks of a campaign as a whole."""
+        """Checks of a campaign as a whole; [] for a single identification."""
         rows = self.campaign.get("processing", [])
         return [Check.model_validate({k: v for k, v in row.items() if k != "passed"}) for row in rows]
 
     def check(self, key: str) -> Check | None:
-        """Return the model's check with this ID; None if it is missing, or if the file is of an older version."""
+        """Return the check of the model with the ID `key`; None if it was not made, or has no ID in an old file."""
         return next((one for one in self.content.verdict if one.id == key), None)
 
     def motion_errors(self) -> list[dict[str, Any]]:
-        """Return name, kind, RMSE [N m] and relative errors of every motion, in total and per joint.
+        """Return a row for each motion: name, use, RMS torque error [N m], and relative errors in total and per joint.
 
-        Each relative error is given for all samples and for samples in motion. An error in motion is None if a joint
-        never moves, or if a campaign of an older version did not store it.
+        Relative errors are given for all samples, and for samples in motion. The latter is None if the joint never
+        moves, or if a campaign of an older version did not store it.
         """
         rows = [
             {
@@ -100,14 +103,14 @@ class Result:
 
     @property
     def cross_validated(self) -> tuple[Motion, ...]:
-        """Fitted motions, predicted block by block without the block itself."""
+        """Fitted motions with cross-validated predictions: each block of time is predicted by a fit to the others."""
         return tuple(one for one in self.motions if one.kind == "cross-validated")
 
     def pooled(self, motions: Sequence[Motion] | None = None) -> dict[str, Any] | None:
-        """Return the relative torque error over motions, in total and per joint; None without any.
+        """Return the relative torque error over several motions, in total and per joint; None if there are no motions.
 
         Args:
-            motions: the motions; None is all held-out motions.
+            motions: the motions; None selects all held-out motions.
         """
         chosen = self.held_out if motions is None else motions
         return relative_errors(pooled_errors(chosen), self.robot.joint_names) if chosen else None
@@ -119,13 +122,13 @@ def open_result(
     """Read a result folder.
 
     Args:
-        folder: folder of an identification or a campaign, or the demo's folder that holds `model`.
-        robot: name, folder or robot; None is the robot that model.yaml names.
+        folder: folder of an identification or a campaign, or a demo's folder with the subfolder `model`.
+        robot: the robot, its name or its folder; None is the robot that model.yaml names.
         recordings: held-out recordings to predict, in addition to those in the folder.
         mapping: mapping of CSV files.
 
     Raises:
-        InputNotFoundError: there is no model.yaml.
+        InputNotFoundError: the folder has no model.yaml, or a recording does not exist.
         ConfigurationError: a file in the folder is invalid.
         DataError: a file in the folder cannot be read, or a recording cannot be used.
     """

@@ -1,4 +1,4 @@
-"""Writer of a result folder: model, exports, predictions, and the report that says whether to trust the model."""
+"""Writer of a result folder: model, exports, predictions, and the report on whether the model can be trusted."""
 
 import json
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ from dynid.threads import on_one_thread
 
 @on_one_thread
 def write_result(result: Identification, folder: Path | str) -> Path:
-    """Write model.yaml, MJCF, URDF with its side file, predictions.npz and report.html into a new folder.
+    """Write the result of an identification into a new folder.
 
-    A campaign adds campaign.json, its tables, figures and runs; its stored runs are removed once the folder is
-    complete.
+    The folder has model.yaml, MJCF, URDF with rotor_inertias.yaml, predictions.npz and report.html. A campaign adds
+    campaign.json, its tables, figures and runs; its temporary store of finished runs is then removed.
 
     Returns:
         Path of the report.
@@ -52,10 +52,16 @@ def _write_campaign(files: CampaignFiles, work: Path) -> None:
 
 
 def add_report(robot: Robot, folder: Path, motions: Sequence[Motion], named: Path) -> None:
-    """Write predicted motions and the report into a result folder; the report names the result after `named`.
+    """Write predictions.npz and report.html into a folder that already has the other files of a result.
+
+    Args:
+        robot: robot of the model.
+        folder: the folder.
+        motions: measured and predicted torques of motions.
+        named: final path of the folder, from which the report takes the name of the result.
 
     Raises:
-        OutputExistsError: the folder has a report already.
+        OutputExistsError: one of the files exists.
     """
     save_predictions(folder, motions)
     write_report(replace(open_result(folder, robot), folder=named), folder / FILE_NAME)

@@ -1,4 +1,4 @@
-"""Tables of results for the terminal."""
+"""Tables of checks and torque errors for the terminal."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ _LIMIT_SIGNS = {"at most": "<=", "at least": ">=", "equals": "=="}
 
 
 def number(value: float) -> str:
-    """Return a number with few digits, and whole numbers without decimals."""
+    """Return a number as text with four significant digits; a whole number has all digits and thousands separators."""
     if np.isfinite(value) and value == round(value) and abs(value) < 1e9:
         return f"{int(value):,}"
     return f"{value:.4g}"
@@ -38,7 +38,10 @@ def verdict_table(verdict: Verdict, title: str) -> Table:
 
 
 def joint_table(motions: Sequence[Motion], joints: tuple[str, ...]) -> Table:
-    """Return a table of each joint's relative torque error on every motion: in motion, and with samples at rest."""
+    """Return a table of relative torque errors, with a row per joint and a column per motion.
+
+    Each cell states the error over samples in motion, and in brackets the error over all samples.
+    """
     table = Table("joint", title="relative torque error in motion (with samples at rest)", title_justify="left")
     for one in motions:
         table.add_column(escape(f"{one.name}, {one.kind}"), justify="right")
@@ -53,7 +56,7 @@ def _percent(value: float) -> str:
 
 
 def print_verdict(console: Console, verdict: Verdict, title: str) -> None:
-    """Print the table of checks, then a sentence for each check that failed or could not be made."""
+    """Print the table of a verdict's checks, then a sentence for each check that failed or could not be made."""
     console.print(verdict_table(verdict, title))
     for check in verdict.failed:
         mark = "[bold red]x[/bold red]" if check.made else "[yellow]-[/yellow]"

@@ -1,4 +1,4 @@
-"""Table of tracking errors of recorded motions, which show the benefit of a model to its controller."""
+"""Table of the tracking errors of recorded motions, which compare controllers with and without a model."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,9 @@ WORDS = {"ff_pd": "feed-forward and PD", "computed_torque": "computed torque", "
 
 
 def tracking_rows(robot: Robot, bags: Sequence[Path]) -> list[dict[str, Any]]:
-    """Return the RMS tracking errors of every bag: over all revolute joints [deg], and per joint [deg or mm].
+    """Return a row for each bag: controller, and RMS tracking errors over all revolute joints and per joint.
+
+    Errors are in deg, of prismatic joints in mm, as text.
 
     Raises:
         InputNotFoundError: a bag does not exist.

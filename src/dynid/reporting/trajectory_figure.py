@@ -32,7 +32,7 @@ STYLE = {"svg.hashsalt": "dynid", "font.size": 9, "axes.spines.top": False, "axe
 
 
 def check_output(path: Path) -> None:
-    """Raise an error if an output file exists or its suffix is not a figure format.
+    """Check that a figure can be written to a path.
 
     Raises:
         UnknownNameError: the suffix is not a figure format.
@@ -44,7 +44,10 @@ def check_output(path: Path) -> None:
 
 
 def trajectory_figure(robot: Robot, excitation: Excitation, trajectory: Trajectory, profile: str) -> Figure:
-    """Draw a trajectory in one row per joint, with columns q, dq and ddq."""
+    """Draw a trajectory in one row per joint, with columns for position q, velocity dq and acceleration ddq.
+
+    The limits of the arm and of the excitation profile `profile` are drawn, too.
+    """
     times = np.linspace(0.0, trajectory.duration, SAMPLES)
     samples = trajectory.sample_all(times)
     turning = ~np.array(robot.prismatic)
@@ -95,7 +98,10 @@ def _curve(axes: Axes, times: FloatArray, values: FloatArray, label: str, note: 
 
 
 def _limits(axes: Axes, arm: Span | None, profile: Span | None) -> None:
-    """Draw limits as lines within the picture, and shade the range beyond the arm's own limits."""
+    """Draw the limits of the arm and of the profile as lines, and shade the range beyond the arm's limits.
+
+    A limit is a pair of lower and upper value, or None. The vertical axis is extended so that all limits are visible.
+    """
     bottom, top = axes.get_ylim()
     given = [value for span in (arm, profile) if span for value in span]
     bottom, top = min(bottom, *given), max(top, *given)
@@ -123,12 +129,22 @@ def _legend(figure: Figure, profile: str) -> None:
 def write_trajectory_figure(
     robot: Robot, excitation: Excitation, trajectory: Trajectory, profile: str, path: Path
 ) -> None:
-    """Write the figure of a trajectory to a file; raises errors as `write_figure` does."""
+    """Write the figure of a trajectory to a new file; the arguments before `path` are those of `trajectory_figure`.
+
+    Raises:
+        UnknownNameError: the suffix is not a figure format.
+        OutputExistsError: the file exists.
+    """
     write_figure(path, lambda: trajectory_figure(robot, excitation, trajectory, profile))
 
 
 def write_figure(path: Path, draw: Callable[[], Figure]) -> None:
-    """Write a figure atomically, in the format of the suffix; raises errors as `check_output` does."""
+    """Write the figure that `draw` returns to a new file, completely or not at all, in the format of the suffix.
+
+    Raises:
+        UnknownNameError: the suffix is not a figure format.
+        OutputExistsError: the file exists.
+    """
     check_output(path)
     suffix, content = path.suffix.lower(), BytesIO()
     with matplotlib.rc_context(STYLE):

@@ -25,10 +25,10 @@ GEOMETRY = (
 
 @dataclass(frozen=True)
 class Words:
-    """Text at the top of a report.
+    """Sentences at the top of a report.
 
     Attributes:
-        accepted: the verdict; None if the model has none.
+        accepted: whether the model is accepted; None if the model has no verdict.
         headline: one short sentence.
         sentences: reasons for the verdict.
         advice: remedies for failed checks.
@@ -43,7 +43,10 @@ class Words:
 
 
 def used(check: Check) -> float:
-    """Return the share of its limit that a check uses: up to 1 if passed, 0 is perfect; NaN if it is undefined."""
+    """Return the fraction of its limit that a check uses: value / limit, or limit / value for "at least".
+
+    It is at most 1 if the check passed, 0 is the best value, and NaN means that the fraction is undefined.
+    """
     if check.sense == "equals" or not check.limit > 0:
         return float("nan")
     if check.sense == "at most":
@@ -52,7 +55,7 @@ def used(check: Check) -> float:
 
 
 def failure(check: Check, detailed: bool = True) -> str:
-    """Return a sentence on a check that did not pass, or could not be made."""
+    """Return a sentence on a check that failed or could not be made; `detailed` adds the check's detail in brackets."""
     if not check.made:
         return f"{check.name} was not checked" + (f" ({check.detail})" if check.detail and detailed else "")
     unit = f" {check.unit}" if check.unit else ""
@@ -62,14 +65,17 @@ def failure(check: Check, detailed: bool = True) -> str:
 
 
 def outcome(checks: Sequence[Check]) -> str:
-    """Return one line that says whether a model is accepted or refused, and why."""
+    """Return one line on whether a model with these checks is accepted or refused, and why."""
     if failed := [failure(check, detailed=False) for check in checks if not check.passed]:
         return f"refused, because {'; '.join(failed)}"
     return f"accepted: all {len(checks)} checks passed" if checks else "refused, because nothing was checked"
 
 
 def advice(checks: Sequence[Check], recordings: Iterable[str]) -> tuple[str, ...]:
-    """Return the advice for each failed check that fits the kind of the recordings (paths), without repetitions."""
+    """Return advice for each failed check, without repetitions.
+
+    Advice may differ between bags and CSV files; `recordings` are the paths of the recordings.
+    """
     table = read_yaml(ADVICE)
     kinds = dict.fromkeys("csv" if is_csv(Path(one)) else "bag" for one in recordings)
     found: list[str] = []
@@ -81,12 +87,15 @@ def advice(checks: Sequence[Check], recordings: Iterable[str]) -> tuple[str, ...
 
 
 def percent(value: float | None) -> str:
-    """Return a share as per cent with at most three digits; a dash for None."""
+    """Return a fraction as text in per cent with at most three digits; a dash for None."""
     return "–" if value is None else f"{100 * value:.3g} %"
 
 
 def joint_labels(joint_names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return short joint names with numbers, such as '2 shoulder tilt'; names that hold the number stay unchanged."""
+    """Return short joint names with the joint's number from 1, such as '2 shoulder tilt'.
+
+    A name that already ends with its number gets no second number.
+    """
     names = short_names(joint_names)
     if any(name.isdecimal() for name in names):
         return joint_names
@@ -95,7 +104,7 @@ def joint_labels(joint_names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def in_words(result: Result) -> Words:
-    """Return the verdict of a result in plain words."""
+    """Return the verdict of a result as sentences for the top of the report."""
     checks = result.content.verdict
     failed = [check for check in checks if not check.passed]
     if not checks:
@@ -144,7 +153,10 @@ def _prediction(result: Result) -> str:
 
 
 def worst_moving(errors: dict[str, Any]) -> tuple[int, float | None]:
-    """Return the joint with the largest error in motion, and the error; None as error if no joint moves."""
+    """Return the index of the joint with the largest relative torque error in motion, and this error.
+
+    The error is None if no joint moves. `errors` is the result of `Result.pooled`.
+    """
     joints = list(errors["joints_moving"].values())
     worst = max(range(len(joints)), key=lambda j: -1.0 if joints[j] is None else joints[j])
     return worst, joints[worst]
@@ -155,7 +167,7 @@ def _counted(names: list[str], what: str) -> str:
 
 
 def _physics(result: Result) -> str:
-    """Return a sentence on the audit of the inertia matrix; "" if it was not made."""
+    """Return a sentence on the smallest eigenvalue of the inertia matrix M(q); "" if this check was not made."""
     check = result.check("inertia_eigenvalue")
     if check is None:
         return ""
@@ -181,7 +193,7 @@ def _origin(result: Result) -> str:
 
 
 def _cautions(result: Result) -> list[str]:
-    """Return the facts that a user should check first, one sentence each."""
+    """Return sentences on facts that a user should check before using the model."""
     content, found = result.content, []
     kinds = {row["kind"] for row in result.motion_errors()}
     if kinds.isdisjoint(("held out", "cross-validated")) and result.check("torque_error_held_out") is None:
