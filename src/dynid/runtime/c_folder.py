@@ -47,7 +47,10 @@ def _filled(template: str, source: CSource, **words: str) -> str:
 
 
 def _values(source: CSource) -> dict[str, str]:
-    """Return random states within the limits, and the model's results for them, as C initialisers."""
+    """Return words for the template of the C test: random states, and the model's results for them, as C text.
+
+    States are within the limits. With `float` numbers, states with ambiguous friction are omitted.
+    """
     model, rng = source.model, np.random.default_rng(SEED)
     robot = model.robot
     shape = (STATES, robot.size)
@@ -66,9 +69,16 @@ def _values(source: CSource) -> dict[str, str]:
 
 
 def ambiguous_torques(model: Model, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> BoolArray:
-    """Return a mask (N, n) of the torques at states (N, n) for which two solutions satisfy the friction law.
+    """Return a Boolean mask (N, n) of the motor torques that are not unique, because friction depends on them.
 
-    Rounding decides which solution is found, so `float` may give the other one.
+    For these, two motor torques satisfy the friction law. Rounding decides which one is found, so `float` numbers may
+    give the other one.
+
+    Args:
+        model: the model.
+        q: positions, (N, n) [rad].
+        dq: velocities, (N, n) [rad/s].
+        ddq: accelerations, (N, n) [rad/s^2].
     """
     if model.friction_law is None:
         return np.zeros(q.shape, dtype=bool)
@@ -78,7 +88,13 @@ def ambiguous_torques(model: Model, q: FloatArray, dq: FloatArray, ddq: FloatArr
 
 
 def ambiguous_friction(model: Model, dq: FloatArray, load: FloatArray) -> BoolArray:
-    """Return a mask (N, n) of friction torques at states (N, n) for which two solutions satisfy the friction law."""
+    """Return a Boolean mask (N, n) of friction torques that are not unique: two values satisfy the friction law.
+
+    Args:
+        model: the model.
+        dq: velocities, (N, n) [rad/s].
+        load: torques at the links that the motors carry besides friction, (N, n) [N m].
+    """
     if model.friction_law is None:
         return np.zeros(dq.shape, dtype=bool)
     own = replace(model, friction_law=None).friction(dq, load)
@@ -86,7 +102,16 @@ def ambiguous_friction(model: Model, dq: FloatArray, load: FloatArray) -> BoolAr
 
 
 def _with_a_double(law: FrictionLaw, dq: FloatArray, wanted: FloatArray, te: FloatArray) -> BoolArray:
-    """Return a mask (N, n) of motor torques with a solution on each side of friction's step at tm = -te."""
+    """Return a Boolean mask (N, n) of states with a solution on each side of the step of friction at tm = -te.
+
+    tm is the motor torque that solves tm = wanted + friction(dq, tm, te).
+
+    Args:
+        law: the friction law.
+        dq: velocities, (N, n) [rad/s].
+        wanted: motor torques without friction of this law, (N, n) [N m].
+        te: external torques that load the gears, (N, n) [N m].
+    """
     sides = np.sort([-te * (1.0 - STEP_MARGIN), -te * (1.0 + STEP_MARGIN)], axis=0)
     low, high = (tm - wanted - law.torque(dq, tm, te) for tm in sides)
     near = STEP_MARGIN * np.abs(te)

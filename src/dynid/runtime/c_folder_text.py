@@ -1,4 +1,7 @@
-"""Templates of the files that accompany the C source; `dynid.runtime.c_folder` replaces the words between @."""
+"""Templates of the CMake, test and example files beside the C source.
+
+The module `dynid.runtime.c_folder` replaces the words between @.
+"""
 
 CMAKE = """cmake_minimum_required(VERSION 3.10)
 project(@NAME@ C)

@@ -1,7 +1,7 @@
 """Translation of small Python functions of floats to C99.
 
-Supported are arithmetic, comparisons, `if`, a counted `for`, and results of several values. The friction law is written
-once, in `dynid.model.friction`; this module translates the functions that also run in Python.
+Supported are arithmetic, comparisons, `if`, a counted `for`, and results of several values. So the friction law is
+written only once, in `dynid.model.friction`: the same functions run in Python and, translated, in C.
 """
 
 import ast
@@ -31,7 +31,7 @@ HELPERS = {
 
 
 def python_function(function: Callable[..., Any]) -> ast.FunctionDef:
-    """Return the syntax tree of a function, compiled by numba or not."""
+    """Return the Python syntax tree of a function, which may be compiled by numba."""
     plain = getattr(function, "py_func", function)
     tree = ast.parse(textwrap.dedent(inspect.getsource(plain))).body[0]
     assert isinstance(tree, ast.FunctionDef)
@@ -39,13 +39,16 @@ def python_function(function: Callable[..., Any]) -> ast.FunctionDef:
 
 
 def called(function: Callable[..., Any]) -> set[str]:
-    """Return the names of the functions that a function calls."""
+    """Return the names of the functions that a Python function calls."""
     tree = python_function(function)
     return {one.func.id for one in ast.walk(tree) if isinstance(one, ast.Call) and isinstance(one.func, ast.Name)}
 
 
 def needed(roots: Iterable[Callable[..., Any]], known: Mapping[str, Callable[..., Any]]) -> list[Callable[..., Any]]:
-    """Return the roots and all functions among `known` that they call, each after the functions that it calls."""
+    """Return the functions `roots` and all functions that they call, directly or not, in the order of C definitions.
+
+    Only functions in `known`, by name, are considered. Each function comes after those that it calls.
+    """
     found: dict[str, Callable[..., Any]] = {}
 
     def add(name: str) -> None:
@@ -60,15 +63,15 @@ def needed(roots: Iterable[Callable[..., Any]], known: Mapping[str, Callable[...
 
 
 class CFunction:
-    """Python function that is translated to C.
+    """Translation of a Python function to C.
 
     Args:
         function: function whose arguments are floats, except those in `types`.
-        types: C declarations of arguments by name, with % in place of the name.
-        constants: values of the module's constants, by name.
-        number: function that formats a float.
-        result_type: C type of a result with several values, whose member is `value[]`.
-        results: names of functions that return this type.
+        types: C declarations of other arguments by name, with % in place of the name.
+        constants: values of the constants that the function uses, by name.
+        number: function that formats a float as a C number.
+        result_type: C struct for results of several values, with the array member `value`.
+        results: names of the functions that return this struct.
     """
 
     def __init__(
@@ -161,7 +164,7 @@ class CFunction:
             self._kinds[name] = kind
 
     def _condition(self, node: ast.expr) -> str:
-        """Return an expression in one pair of parentheses: clang warns about `if ((a == b))`."""
+        """Return an expression as C text in exactly one pair of parentheses, since clang warns of `if ((a == b))`."""
         text = self._value(node)
         return text if isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp) else f"({text})"
 
@@ -197,7 +200,7 @@ class CFunction:
         return f"({left} {_BINARY[type(node.op)]} {right})"
 
     def _selected(self, node: ast.expr) -> str:
-        """Translate an array element, a member of a result, or a call."""
+        """Return the C text of an array element, a member of a result, or a call."""
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
             if isinstance(node.slice, ast.Tuple):
                 return node.value.id + "".join(f"[{self._value(one)}]" for one in node.slice.elts)

@@ -1,4 +1,4 @@
-"""Translation of straight-line programs of `dynid.codegen` to C99 functions."""
+"""Translation of the straight-line programs that `dynid.codegen` generates to C99 functions."""
 
 from collections.abc import Callable
 
@@ -8,18 +8,21 @@ Number = Callable[[float], str]
 
 
 def double_number(value: float) -> str:
-    """Format a float as a C double."""
+    """Return the text of a float as a C number of type double."""
     return repr(float(value))
 
 
 def float_number(value: float) -> str:
-    """Format a float as a C float, with the nine digits that distinguish all floats."""
+    """Return the text of a float as a C number of type float, with the nine digits that distinguish all floats."""
     text = f"{float(value):.9g}"
     return f"{text if set(text) & set('.en') else text + '.0'}f"
 
 
 def c_function(name: str, program: Program, number: Number) -> str:
-    """Return the text of a static C function whose arguments are the program's arrays; the last is the result."""
+    """Return the text of a static C function that computes a program.
+
+    Its arguments are the program's arrays, of which the last is the result. `number` formats constants.
+    """
     arrays = [f"const real *{one}" for one in program.names[:-1]] + [f"real *{program.names[-1]}"]
     lines = [f"static void {name}({', '.join(arrays)})", "{", *(f"    (void){one};" for one in program.names)]
     for target, tokens in _live_assignments(program.text):
@@ -30,12 +33,15 @@ def c_function(name: str, program: Program, number: Number) -> str:
 
 
 def _is_name(token: str) -> bool:
-    """Return whether a token is a value or an array element; otherwise it is a number, which is never inf or nan."""
+    """Return whether a token of a program is a variable or an array element, and not a number or an operator."""
     return token[0].isalpha()
 
 
 def _live_assignments(text: str) -> list[tuple[str, list[str]]]:
-    """Return the assignments that a result depends on, in their order, since compilers reject unused values."""
+    """Return the assignments of a program's text on which its result depends, in order: target and tokens.
+
+    All others are omitted, because C compilers reject unused values.
+    """
     found, used = [], set[str]()
     for line in reversed(text.strip().splitlines()):
         target, expression = line.split(" = ")

@@ -24,18 +24,18 @@ LAW = (
 
 
 def identifier(text: str) -> str:
-    """Return a name as a valid C identifier."""
+    """Return a name as a valid C identifier; characters that are not allowed become `_`."""
     found = "".join(one if one.isascii() and one.isalnum() else "_" for one in text)
     return found if found[:1].isalpha() else f"arm_{found}"
 
 
 @dataclass(frozen=True)
 class CSource:
-    """Model as C source code.
+    """Identified model as C source code.
 
     Attributes:
         model: the model.
-        sha256: hash of the file that holds the model.
+        sha256: SHA-256 of the model file, which the source states.
         single: whether numbers are `float`, for microcontrollers, instead of `double`.
     """
 
@@ -45,12 +45,12 @@ class CSource:
 
     @cached_property
     def name(self) -> str:
-        """Prefix of all C names; that of a rejected model ends with "_rejected"."""
+        """Prefix of all C names; for a model that was not accepted it ends with "_rejected"."""
         return identifier(self.model.robot.name) + ("" if self.model.accepted else "_rejected")
 
     @cached_property
     def limits(self) -> FloatArray | None:
-        """Torque limits, (n,) [N m]; None if robot.yaml has none."""
+        """Torque limits of the joints, (n,) [N m]; None if robot.yaml has none."""
         try:
             return self.model.robot.torque_limits
         except ConfigurationError:
@@ -104,7 +104,7 @@ class CSource:
 
     @cached_property
     def constants(self) -> Constants:
-        """Constants of the model, in the form that the compiled kernels take."""
+        """Parameters of the model as the arrays that the compiled functions take."""
         return Constants.of(self.model.arm(), self.model.base, self.model.friction_law)
 
     def _row(self, values: FloatArray) -> str:
@@ -126,7 +126,7 @@ class CSource:
         return "\n".join([*lines, ""])
 
     def _law(self) -> str:
-        """Return the C text of the friction functions that this model needs."""
+        """Return the C text of the functions of the friction law that this model needs; "" if it needs none."""
         one = self.constants
         roots = [friction.motor_torque_of] if one.law.size else []
         roots += [friction.torque_of] if one.dry.size else []

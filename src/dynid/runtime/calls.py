@@ -1,4 +1,4 @@
-"""Compiled calls of one arm with one set of parameters, for one state or many."""
+"""Compiled functions of one arm with one set of parameters, for many states at once."""
 
 from dataclasses import dataclass
 from typing import NoReturn
@@ -17,20 +17,20 @@ from dynid.runtime.programs import load_coriolis, load_jacobian, load_state_prog
 
 @dataclass(frozen=True, eq=False)
 class Constants:
-    """Constants of an arm and its parameters in the form that the compiled kernels take; SI units.
+    """Parameters of an arm as the arrays that the compiled functions take, in SI units.
 
     Attributes:
         turns: 1 for revolute axes, whose pose repeats after a turn, 0 for prismatic ones, (n,).
         springs: joint, power, zero position and coefficient of every spring term, (k, 4).
-        phi: base parameters with springs set to zero, (p,).
-        links: base parameters of links only, with those of drives set to zero, (p,).
-        drag: base parameters of viscous friction only, (p,).
-        dry: sign-dependent friction among the base parameters, as values of a law, (terms, n); (terms, 0) if there is
-            none.
-        motors: Coulomb friction of coupled motors, (m,).
+        phi: base parameters with those of springs set to zero, (p,).
+        links: base parameters of links, with those of drives and springs set to zero, (p,).
+        drag: base parameters of viscous friction, all others set to zero, (p,).
+        dry: sign-dependent friction of joints among the base parameters, as values of a friction law, (terms, n);
+            (terms, 0) without such friction.
+        motors: Coulomb friction of motors that move several joints, (m,).
         coupling: rotation of these motors per rotation of the joints, (m, n).
-        law: values of the additional friction law, (terms, n); (terms, 0) if there is none.
-        transition: transition velocity of that law [rad/s].
+        law: values of the friction law that supplements the base parameters, (terms, n); (terms, 0) without one.
+        transition: transition velocity of this law, below which the sign of a velocity is smoothed [rad/s].
     """
 
     turns: FloatArray
@@ -46,10 +46,10 @@ class Constants:
 
     @classmethod
     def of(cls, arm: ArmModel, base: BaseParameters, law: FrictionLaw | None) -> "Constants":
-        """Return the constants of an arm with base parameters and an additional friction law.
+        """Return the arrays of an arm with base parameters `base` and a supplementing friction law, None without one.
 
         Raises:
-            DataError: the parameters belong to another model.
+            DataError: the parameters belong to another model structure.
         """
         phi = np.array(arm.values_of(base))
         about = {term.name: term for term in arm.drive.springs}
@@ -74,12 +74,18 @@ class Constants:
 
     @property
     def loaded(self) -> bool:
-        """Whether friction depends on motor torque or load."""
+        """Whether the supplementing friction law depends on motor torque or load."""
         return bool(self.law.size) and FrictionLaw(self.law).depends_on_load
 
 
 def _dry(arm: ArmModel, base: BaseParameters) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the dry friction among base parameters of joints (terms, n), of motors (m,), and their coupling (m, n)."""
+    """Return the sign-dependent friction among base parameters as three arrays.
+
+    Returns:
+        The friction of joints as values of a friction law, (terms, n), or (terms, 0) without any.
+        The Coulomb friction of m motors that move several joints, (m,).
+        The rotation of these motors per rotation of the joints, (m, n).
+    """
     own, motors, rows = np.zeros((len(TERMS), arm.axes)), [], []
     for place in arm.dry_places:
         kind, number = kind_and_number(arm.names[place])
@@ -97,12 +103,14 @@ def _dry(arm: ArmModel, base: BaseParameters) -> tuple[FloatArray, FloatArray, F
 
 
 class Calls:
-    """Compiled calls of one arm; arguments are C-contiguous, writable float64 arrays, results are new arrays.
+    """Compiled functions of one arm.
+
+    Arguments of the methods must be C-contiguous, writable float64 arrays; results are new arrays.
 
     Args:
-        arm: the arm as it is mounted.
+        arm: the arm as mounted.
         base: base parameters of the arm.
-        law: friction law in addition to the base parameters; None if there is none.
+        law: friction law that supplements the base parameters; None without one.
         tool: point in the URDF frame of the last chain joint, (3,) [m].
     """
 
@@ -122,7 +130,10 @@ class Calls:
         )
 
     def torques(self, states: FloatArray) -> FloatArray:
-        """Return motor torques (N, n) of states (q, dq, ddq) (3, N, n), in SI units."""
+        """Return the motor torques of N states, friction included, (N, n), in SI units.
+
+        `states` (3, N, n) are positions, velocities and accelerations.
+        """
         out, law = np.empty(states.shape[1:]), self.constants.law
         kernels.torques_of_states(
             self.programs["torques"], self._loaded, self._transition, states, *self._geometry, *self._friction, law, out
@@ -130,34 +141,37 @@ class Calls:
         return out
 
     def gravity(self, q: FloatArray) -> FloatArray:
-        """Return torques (N, n) that hold the arm at rest at positions q (N, n), in SI units."""
+        """Return the torques (N, n) that hold the arm at rest at positions q (N, n), in SI units."""
         out = np.empty(q.shape)
         turns, springs, phi, _ = self._geometry
         kernels.gravity_of_states(self.programs["gravity"], q, turns, springs, phi, *self._friction, out)
         return out
 
     def inertia(self, q: FloatArray) -> FloatArray:
-        """Return inertia matrices (N, n, n) at positions q (N, n), in SI units."""
+        """Return the inertia matrices (N, n, n) at positions q (N, n), in SI units."""
         out = np.empty((*q.shape, q.shape[1]))
         kernels.inertia_of_states(self.programs["inertia"], q, self.constants.turns, self.constants.phi, out)
         return out
 
     def coriolis(self, q: FloatArray, dq: FloatArray) -> FloatArray:
-        """Return Coriolis matrices (N, n, n) of states q and dq, (N, n) each, in SI units."""
+        """Return the Coriolis matrices (N, n, n) at positions q and velocities dq, (N, n) each, in SI units."""
         self._coriolis = self._coriolis or load_coriolis(self.arm).addresses["coriolis"]
         out = np.empty((*q.shape, q.shape[1]))
         kernels.coriolis_of_states(self._coriolis, q, dq, self.constants.turns, self.constants.phi, out)
         return out
 
     def jacobian(self, q: FloatArray) -> FloatArray:
-        """Return Jacobians (N, 6, n) of the tool at positions q (N, n), in SI units."""
+        """Return the tool's Jacobians (N, 6, n), linear rows first, at positions q (N, n), in SI units."""
         self._jacobian = self._jacobian or load_jacobian(self.arm, self.tool).addresses["jacobian"]
         out = np.empty((len(q), 6, q.shape[1]))
         kernels.jacobian_of_states(self._jacobian, q, self.constants.turns, out)
         return out
 
     def friction(self, states: FloatArray) -> FloatArray:
-        """Return friction torques (N, n) for velocities and link-side torques (2, N, n), in SI units."""
+        """Return the friction torques of N states, (N, n), in SI units.
+
+        `states` (2, N, n) are joint velocities, and the torques at the links that the motors carry besides friction.
+        """
         out, one = np.empty(states.shape[1:]), self.constants
         kernels.friction_of_states(
             self.programs["torques"], self._transition, states, one.drag, *self._friction, one.law, out
@@ -165,7 +179,10 @@ class Calls:
         return out
 
     def accelerations(self, states: FloatArray) -> FloatArray:
-        """Return accelerations (N, n) of states (q, dq, motor torques) (3, N, n), in SI units."""
+        """Return the accelerations of N states under motor torques, (N, n), in SI units.
+
+        `states` (3, N, n) are positions, velocities and motor torques.
+        """
         out, programs = np.empty(states.shape[1:]), self.programs
         both = programs["torques"], programs["inertia"]
         law = self.constants.law

@@ -1,13 +1,13 @@
-"""Computed-torque controller for a user's own loop: one compiled step without allocation or locks.
+"""Computed-torque controller for a user's own control loop; one compiled step needs no allocation and no locks.
 
     controller = model.controller(500.0)          # 500 Hz, gains of the robot's controller.yaml
     controller.reset(q)
     while True:
         tau = controller.step(q, q_ref, dq_ref, ddq_ref)
 
-The law is that of `dynid.control.model_laws.ComputedTorque`: friction and Coriolis torques use the reference velocity.
-A measured velocity is quantised by the encoder. Friction feed-forward from it would chatter, or would never start a
-joint in stiction.
+The control law is that of `dynid.control.model_laws.ComputedTorque`: friction and Coriolis torques are computed from
+the reference velocity. The measured velocity is quantised by the encoder. Friction feed-forward from it would chatter,
+or would never start a joint in stiction.
 """
 
 import math
@@ -38,7 +38,16 @@ PerJoint = FloatArray | float  # one value for all joints, or (n,)
 
 @dataclass(frozen=True, eq=False)
 class ControlledModel:
-    """Input of a controller: the arm as it is mounted, its parameters, and whether they passed their checks."""
+    """Model of an arm as input of a controller.
+
+    Attributes:
+        robot: the robot.
+        arm: geometry, model structure and gravity of the arm as mounted.
+        base: base parameters.
+        law: friction law that supplements the base parameters; None without one.
+        accepted: whether the model passed its checks.
+        torque_constants: torque constants by which currents became torques in the identification, (n,) [N m/A].
+    """
 
     robot: Robot
     arm: ArmModel
@@ -48,7 +57,7 @@ class ControlledModel:
     torque_constants: tuple[float, ...] = ()
 
     def refuse_unfit(self) -> None:
-        """Raise SafetyError if the model must not move the arm: it was not accepted, or `ModelGate` rejects it."""
+        """Raise SafetyError if the model was not accepted, or if `ModelGate` rejects it for this arm."""
         if not self.accepted:
             raise SafetyError(
                 f"the model of {self.robot.name} did not pass its checks: identify again, or give rejected=True to "
@@ -60,7 +69,10 @@ class ControlledModel:
         ModelGate(self.robot, self.arm).check(candidate)
 
     def constants(self, share: float) -> Constants:
-        """Return the kernels' constants with all resisting friction scaled by `share`; offsets stay unscaled."""
+        """Return the constants for the compiled functions, with friction that opposes motion scaled by `share`.
+
+        Constant friction offsets are not scaled.
+        """
         resisting = np.array([kind_and_number(name)[0] in RESISTING for name in self.base.names])
         base = self.base.with_values(np.where(resisting, share, 1.0) * self.base.values)
         law = None if self.law is None else self.law.scaled(share).with_values({"of": self.law["of"]})
@@ -68,7 +80,9 @@ class ControlledModel:
 
 
 class LoopController:
-    """Controller of one loop, created by `Model.controller`; it keeps state, so it belongs to one thread.
+    """Computed-torque controller of one control loop, created by `Model.controller`.
+
+    It has state, so only one thread may use it.
 
     Attributes:
         tau: torques of the last step, (n,) [N m]; the same array at every step.
@@ -79,7 +93,7 @@ class LoopController:
     """
 
     def __init__(self, fed: ControlledModel, settings: "LoopSettings") -> None:
-        """Compile the step of an arm in advance, so that the first cycle is not delayed."""
+        """Create the controller of an arm, and compile its step in advance, so that the first cycle is not delayed."""
         self._n = n = fed.arm.axes
         self.rate_hz, self.limits, self._names = settings.rate_hz, settings.gains[2], fed.robot.joint_names
         addresses, one = load_state_programs(fed.arm).addresses, fed.constants(settings.friction_share)
@@ -97,10 +111,10 @@ class LoopController:
         self.tau[:], self._started = 0.0, False
 
     def reset(self, q: FloatArray) -> None:
-        """Reset the controller to rest at measured positions q, (n,) [rad]; the velocity estimate starts at 0.
+        """Reset the controller at measured positions q, (n,) [rad]; the velocity estimate starts at 0.
 
         Raises:
-            DataError: q is not (n,).
+            DataError: q is not an array (n,) of numbers.
         """
         self._fill(q, q, q, q, q)
         self._memory[0], self._memory[1] = self._inputs[0], 0.0
@@ -109,17 +123,17 @@ class LoopController:
     def step(
         self, q: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray, dq: FloatArray | None = None
     ) -> FloatArray:
-        """Return the torques of this cycle, (n,) [N m], as the array `tau`, which the next step overwrites.
+        """Return the motor torques of this cycle, (n,) [N m], as the array `tau`, which the next step overwrites.
 
         Args:
             q: measured positions, (n,) [rad].
             q_ref: reference positions, (n,) [rad].
             dq_ref: reference velocities, (n,) [rad/s].
             ddq_ref: reference accelerations, (n,) [rad/s^2].
-            dq: measured velocities, (n,) [rad/s]; None: estimated from q at `rate_hz`.
+            dq: measured velocities, (n,) [rad/s]; None estimates them from q at `rate_hz`.
 
         Raises:
-            DataError: an input is not (n,), or velocities are to be estimated and `reset` was never called.
+            DataError: an input is not an array (n,) of numbers, or `dq` is None and `reset` was never called.
             SafetyError: an input or a torque is not finite; `tau` keeps the torques of the last step.
         """
         estimated = dq is None
@@ -153,7 +167,15 @@ class LoopController:
 
 @dataclass(frozen=True, eq=False)
 class LoopSettings:
-    """Settings of a loop: gains K_P, K_V and torque limits, (3, n); `filter_s` filters the velocity estimate [s]."""
+    """Settings of a control loop.
+
+    Attributes:
+        rate_hz: steps per second [Hz].
+        gains: rows of proportional gains K_P [1/s^2], velocity gains K_V [1/s] and torque limits [N m], (3, n).
+        filter_s: time constant of the velocity estimate [s].
+        gravity_share: fraction of the gravity torque that is fed forward, 0 to 1.
+        friction_share: fraction of friction that is fed forward, 0 to 1.
+    """
 
     rate_hz: float
     gains: FloatArray
@@ -165,16 +187,16 @@ class LoopSettings:
     def of(
         cls, robot: Robot, rate_hz: float, stated: Mapping[str, PerJoint | None], shares: Mapping[str, float]
     ) -> "LoopSettings":
-        """Return the settings of a robot's loop; values that are None in `stated` come from the robot's folder.
+        """Return the settings of a robot's control loop.
 
         Args:
             robot: the robot.
-            rate_hz: steps per second.
-            stated: values by name, for the names in `SETTING_NAMES`.
-            shares: values of gravity_share and friction_share.
+            rate_hz: steps per second [Hz].
+            stated: value of each name in `SETTING_NAMES`; None selects the value in the robot's folder.
+            shares: values of `gravity_share` and `friction_share` by name.
 
         Raises:
-            ConfigurationError: a value is out of range, or neither stated nor in the robot's folder.
+            ConfigurationError: a value is out of range, or is neither stated nor in the robot's folder.
         """
         if not (math.isfinite(rate_hz) and rate_hz > 0.0):
             raise ConfigurationError(f"rate_hz is {rate_hz}; expected the steps per second of your loop, such as 500")
@@ -194,7 +216,11 @@ class LoopSettings:
 
 
 def _defaults(robot: Robot, stated: Mapping[str, PerJoint | None]) -> dict[str, PerJoint | None]:
-    """Return the robot folder's values for the settings that are not stated; None for the others."""
+    """Return for each name in `SETTING_NAMES` the value in the robot's folder; it may be None if `stated` has a value.
+
+    Raises:
+        ConfigurationError: a value is not stated, and the folder has none.
+    """
     usual: dict[str, PerJoint | None] = dict.fromkeys(SETTING_NAMES)
     if stated["torque_limits_nm"] is None:
         usual["torque_limits_nm"] = robot.torque_limits
@@ -212,7 +238,11 @@ def _defaults(robot: Robot, stated: Mapping[str, PerJoint | None]) -> dict[str, 
 
 
 def _per_joint(name: str, value: PerJoint | None, size: int) -> FloatArray:
-    """Return one value per joint, (size,), from one for all or one each; raise ConfigurationError if invalid."""
+    """Return a setting as one value per joint, (size,), from one number for all joints or one number each.
+
+    Raises:
+        ConfigurationError: the setting `name` has another size, or a value that is not finite or too small.
+    """
     least = SHORTEST_FILTER_S if name == "velocity_filter_s" else 0.0
     try:
         found = np.broadcast_to(np.asarray(value, dtype=np.float64), (size,))

@@ -1,4 +1,4 @@
-"""Compiled step of the controller in `dynid.runtime.controller`."""
+"""Compiled step of the computed-torque controller in `dynid.runtime.controller`."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def controller_step(
     turns: Any, springs: Any, phi: Any, links: Any, dry: Any, motors: Any, coupling: Any, law: Any,
     work: Any, tau: Any, limited: Any,
 ) -> int:  # fmt: skip
-    """Compute the torques of one cycle into `tau` (n,) [N m]; `limited` (n,) becomes 1 for limited torques.
+    """Compute the torques of the computed-torque law in one cycle into `tau` (n,) [N m], within the torque limits.
 
     Args:
         torques: address of the torque program.
@@ -34,19 +34,20 @@ def controller_step(
         estimated: whether the velocity is estimated instead of taken from `inputs`.
         inputs: q, dq, q_ref, dq_ref, ddq_ref, (5, n), SI units.
         memory: last position and velocity estimate, (2, n); updated.
-        gains: K_P, K_V and torque limits, (3, n).
-        scalars: decay and gain of the velocity estimate, share of gravity, transition velocity of signs.
+        gains: proportional gains K_P, velocity gains K_V and torque limits, (3, n).
+        scalars: four numbers: decay and gain of the velocity estimate, the fraction of gravity that is fed forward, and
+            the velocity below which the sign of a velocity is smoothed.
         turns: 1 for revolute axes, 0 for prismatic ones, (n,).
         springs: joint, power, zero position and coefficient of every spring term, (k, 4).
-        phi: base parameters with springs set to zero, (p,).
-        links: base parameters of links only, (p,).
-        dry: sign-dependent friction among the base parameters, (terms, n).
-        motors: Coulomb friction of coupled motors, (m,).
+        phi: base parameters with those of springs set to zero, (p,).
+        links: base parameters of links, with those of drives set to zero, (p,).
+        dry: sign-dependent friction of joints among the base parameters, as values of a friction law, (terms, n).
+        motors: Coulomb friction of motors that move several joints, (m,).
         coupling: rotation of these motors per rotation of the joints, (m, n).
         law: values of the additional friction law, (terms, n).
         work: scratch array, (4, n).
         tau: torques, (n,) [N m]; overwritten.
-        limited: marks of limited joints, (n,); overwritten.
+        limited: 1 for joints whose torque was limited, else 0, (n,); overwritten.
 
     Returns:
         0, or the number from 1 of a joint whose input or torque is not finite; `tau` is then unchanged.

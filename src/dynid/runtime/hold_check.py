@@ -1,9 +1,9 @@
 """Check of an arm's joint torques against a model, at two postures, before gravity compensation starts.
 
-The arm moves to and fro about a posture under a control law that needs no model. Friction cancels in the mean of the
-lifting and the lowering torque, so that mean is the torque that the joint carries there. It is compared with the model,
-joint by joint. A difference is then explained if possible: by another mount, by one joint with a wrong sign or scale,
-by another scale of all torques, or by a payload.
+The arm moves to and fro about a posture under a control law that needs no model. Friction cancels in the mean of a
+joint's torques in both directions. So this mean is the holding torque, which balances gravity and springs. It is
+compared with the model, joint by joint. A difference is explained if possible: by another mount, by one joint with a
+wrong sign or scale, by another scale of all torques, or by a payload.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +33,10 @@ Allows = Callable[[Trajectory], None]  # raises DynidError if the arm must not e
 
 
 def sway_motion(robot: Robot, posture: FloatArray, name: str) -> Trajectory:
-    """Return a motion of all joints to and fro about a posture (n,) [rad], inside the joint limits."""
+    """Return a motion of all joints to and fro about a posture (n,) [rad], within the joint limits.
+
+    `name` is the name of the motion.
+    """
     half = np.minimum(SWAY_RAD, 0.4 * (robot.upper - robot.lower))
     centre = np.clip(posture, robot.lower + 1.2 * half, robot.upper - 1.2 * half)
     swing = half * np.where(np.arange(robot.size) % 2, -1.0, 1.0)
@@ -44,7 +47,13 @@ def sway_motion(robot: Robot, posture: FloatArray, name: str) -> Trajectory:
 
 
 def allowed_error(model: Model, q: FloatArray, friction: FloatArray | float = FRICTION_SHARE) -> FloatArray:
-    """Return the allowed difference [N m] between holding torque and model at q [rad], (n,) or (N, n) like q."""
+    """Return the allowed difference between measured and predicted holding torque, (n,) or (N, n) [N m].
+
+    Args:
+        model: model of the arm as mounted.
+        q: postures, (n,) or (N, n) [rad].
+        friction: fraction of the friction torque by which the holding torque may differ.
+    """
     gravity = model.gravity(q)
     slow = np.full_like(gravity, MOVING_RAD_S)
     rubbing = 0.5 * np.abs(model.friction(slow, gravity) - model.friction(-slow, gravity))
@@ -53,17 +62,18 @@ def allowed_error(model: Model, q: FloatArray, friction: FloatArray | float = FR
 
 @dataclass(frozen=True, eq=False)
 class HeldTorques:
-    """Torques with which the joints held the arm at one posture; each (n,).
+    """Measured and predicted holding torques of all joints at one posture; each array is (n,).
 
     Attributes:
         place: mean position [rad].
-        measured: mean of lifting and lowering torque [N m]; for a joint that hardly moved, its mean torque.
-        expected: torque of the model there [N m].
-        allowed: allowed difference [N m]; for a joint that hardly moved it includes all of the friction.
-        drives: half the difference between both directions [N m]; positive if the motor drives in the direction of
-            motion.
+        measured: mean of the joint's torques in both directions of motion, without friction [N m]. For a joint that
+            hardly moved, it is the mean torque.
+        expected: holding torque that the model predicts there [N m].
+        allowed: allowed difference [N m]; for a joint that hardly moved it includes all friction.
+        drives: half the difference of the torques in both directions [N m]; positive if the torque acts in the
+            direction of motion, as it must.
         moved: whether the joint moved long enough in both directions.
-        stopped: whether the samples are those after a stop, in which no joint has to move.
+        stopped: whether the samples were taken after a stop, so that joints need not have moved.
     """
 
     place: FloatArray
@@ -78,8 +88,8 @@ class HeldTorques:
     def of(cls, model: Model, time: FloatArray, q: FloatArray, dq: FloatArray, tau: FloatArray) -> "HeldTorques":
         """Return the holding torques from samples of a `sway_motion`.
 
-        Velocities and torques are averaged over `AVERAGED_S` first. Samples chosen by an oscillating velocity would
-        have a torque that is not the mean one.
+        Velocities and torques are first averaged over `AVERAGED_S`, because samples selected by an oscillating velocity
+        would have a biased torque.
 
         Args:
             model: model of the arm as mounted.
@@ -89,7 +99,7 @@ class HeldTorques:
             tau: torques, (N, n) [N m].
 
         Raises:
-            DataError: there are no samples with torques.
+            DataError: too few samples have torques.
         """
         finite = np.isfinite(tau).all(axis=1)
         time, q, dq, tau = time[finite], q[finite], dq[finite], tau[finite]
@@ -118,12 +128,12 @@ class HeldTorques:
 
     @property
     def excess(self) -> FloatArray:
-        """Ratio of the deviation from the model to the allowed deviation, (n,); at most 1 passes."""
+        """Ratio of the difference between measured and predicted torque to the allowed difference, (n,); 1 passes."""
         return np.asarray(np.abs(self.measured - self.expected) / self.allowed)
 
 
 def _averaged(rows: FloatArray, width: int) -> FloatArray:
-    """Return the centred moving average of each column over up to `width` rows, (N, n)."""
+    """Return the centred moving average of each column of `rows` (N, n) over up to `width` rows, (N, n)."""
     sums = np.vstack([np.zeros(rows.shape[1]), np.cumsum(rows, axis=0)])
     at = np.arange(len(rows))
     first, last = np.maximum(at - width // 2, 0), np.minimum(at + (width + 1) // 2, len(rows))
@@ -131,12 +141,15 @@ def _averaged(rows: FloatArray, width: int) -> FloatArray:
 
 
 def _mean(rows: FloatArray, chosen: BoolArray) -> FloatArray:
-    """Return the mean of each column over its chosen rows, (n,); 0 if none is chosen."""
+    """Return the mean of each column of `rows` (N, n) over the rows that the mask `chosen` (N, n) selects in it, (n,).
+
+    The mean of a column without selected rows is 0.
+    """
     return np.asarray(np.where(chosen, rows, 0.0).sum(axis=0) / np.maximum(chosen.sum(axis=0), 1))
 
 
 def holding_verdict(model: Model, shown: Sequence[HeldTorques]) -> Verdict:
-    """Return a verdict with one check of the holding torque per joint, over all postures so far."""
+    """Return a verdict with one check per joint: its largest deviation from the model over the postures in `shown`."""
     return Verdict(tuple(_check(k, name, shown) for k, name in enumerate(model.robot.joint_names)))
 
 
@@ -154,7 +167,10 @@ def _check(k: int, name: str, shown: Sequence[HeldTorques]) -> Check:
 
 
 def refuse_deviation(model: Model, shown: Sequence[HeldTorques]) -> None:
-    """Raise SafetyError if the torques that hold the arm differ from the model; name joints and the likely reason."""
+    """Raise SafetyError if measured holding torques differ too much from the model.
+
+    The message names the joints and the likely reason. `shown` are the torques at all postures so far.
+    """
     failed = holding_verdict(model, shown).failed
     if not failed:
         return
@@ -164,12 +180,14 @@ def refuse_deviation(model: Model, shown: Sequence[HeldTorques]) -> None:
 
 
 def second_posture(model: Model, first: FloatArray, allows: Allows) -> FloatArray:
-    """Return a posture (n,) [rad] that, together with the first one, reveals most errors of sign, scale and mount.
+    """Return a posture (n,) [rad] at which, together with the first one, most faults would be detected.
+
+    The faults are a wrong scale of all torques, and a wrong sign of one joint.
 
     Args:
         model: model of the arm as mounted.
         first: first posture of the check, (n,) [rad].
-        allows: function that refuses motions that the arm must not execute, see `Allows`.
+        allows: function that raises a DynidError for a motion that the arm must not execute.
 
     Raises:
         SafetyError: no posture near the first one is allowed.
@@ -192,7 +210,11 @@ def second_posture(model: Model, first: FloatArray, allows: Allows) -> FloatArra
 
 
 def _fault_effects(model: Model, q: FloatArray) -> FloatArray:
-    """Return the ratio of each fault's effect to the allowed difference at q (N, n) [rad], (N, faults)."""
+    """Return the effect of each possible fault on the holding torques at q (N, n) [rad], (N, faults).
+
+    Faults are a wrong scale of each joint's torque and a wrong sign of each chain joint. The effect is divided by the
+    allowed difference; above 1 the fault is detected.
+    """
     gravity, allowed = model.gravity(q), allowed_error(model, q)
     found = [SCALE_FAULT * np.abs(gravity) / allowed]
     for k in range(model.robot.chain_size):
@@ -205,7 +227,10 @@ def _largest_ratio(apart: FloatArray, allowed: FloatArray) -> FloatArray:
 
 
 def flipped_gravity(model: Model, q: FloatArray, joint: int) -> FloatArray:
-    """Return the holding torques at readings q (N, n) [rad] if one joint had the opposite sign."""
+    """Return the holding torques (N, n) [N m] at encoder readings q (N, n) [rad] if one joint had the opposite sign.
+
+    `joint` is the index of this joint.
+    """
     sign = np.ones(q.shape[-1])
     sign[joint] = -1.0
     return np.asarray(sign * model.gravity(sign * q))

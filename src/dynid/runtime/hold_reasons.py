@@ -1,4 +1,4 @@
-"""Reasons why the torques that hold an arm differ from those that its model predicts."""
+"""Likely reasons why measured holding torques of an arm differ from those that its model predicts."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +14,10 @@ REQUIRED_GAIN = 1.2  # required improvement by a later explanation [factor]
 
 
 def reason_of(model: Model, shown: Sequence[Shown]) -> str:
-    """Return the most likely reason for a deviation as one sentence, from holding torques at some postures."""
+    """Return a sentence with the most likely reason why measured holding torques differ from a model.
+
+    `shown` has for each posture the positions [rad], and the measured, predicted and allowed torques [N m], (n,) each.
+    """
     q, measured, expected, allowed = (np.array(rows) for rows in zip(*shown, strict=True))
 
     def squared_error(explained: FloatArray) -> float:
@@ -33,7 +36,17 @@ def reason_of(model: Model, shown: Sequence[Shown]) -> str:
 def _explanations(
     model: Model, q: FloatArray, measured: FloatArray, expected: FloatArray, allowed: FloatArray
 ) -> Iterator[tuple[str, FloatArray]]:
-    """Yield explanations in words with the torques that each predicts, (N, n), the most certain kind first."""
+    """Yield possible explanations in words, with the holding torques that each predicts, (N, n) [N m].
+
+    The most certain kind comes first.
+
+    Args:
+        model: model of the arm.
+        q: N postures, (N, n) [rad].
+        measured: measured holding torques, (N, n) [N m].
+        expected: torques that the model predicts, (N, n) [N m].
+        allowed: allowed differences, (N, n) [N m].
+    """
     still, names, gravity = np.zeros_like(q), model.robot.joint_names, model.gravity(q)
     own = model.mount or model.robot.file.default_mount
     for mount in model.robot.file.mounts_gravity_m_s2:
@@ -62,6 +75,9 @@ def _explanations(
 
 
 def _fit(column: FloatArray, values: FloatArray) -> float:
-    """Return the factor by which a column must be scaled to fit some values best; 0 for a column of zeros."""
+    """Return the factor by which `column` must be scaled to fit `values` best; 0 if the column is zero.
+
+    Both arrays have the same shape, such as (N, n).
+    """
     size = float((column * column).sum())
     return float((column * values).sum()) / size if size else 0.0

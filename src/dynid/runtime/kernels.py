@@ -1,8 +1,8 @@
-"""Compiled loops around the programs of one state, which add wrapped angles, springs and friction.
+"""Compiled loops over states, which call an arm's compiled programs and add wrapped angles, springs and friction.
 
-The loops are the same for all arms and serve one state or many. A program is an address, see
-`dynid.codegen.kernels.load_programs`. An arm's constants are arrays, see `dynid.runtime.calls.Constants`, and a
-friction law is an array of its values (terms, n).
+The loops are the same for all arms. A program computes one state; it is given by the address of its machine code, see
+`dynid.codegen.kernels.load_programs`. An arm's constants are arrays, see `dynid.runtime.calls.Constants`. A friction
+law is an array of its values (terms, n).
 """
 
 import math
@@ -19,14 +19,20 @@ JOINT, POWER, ABOUT, COEFFICIENT = range(4)  # columns of the array of springs
 
 @compiled
 def wrap(turns: Any, q: Any, out: Any) -> None:
-    """Copy positions q (n,) to `out`, with those of revolute axes (`turns` is 1) wrapped into +-pi [rad]."""
+    """Copy positions q (n,) to `out` (n,), with those of revolute axes wrapped into +-pi [rad].
+
+    `turns` (n,) is 1 for revolute axes and 0 for prismatic ones.
+    """
     for j in range(len(q)):
         out[j] = q[j] - turns[j] * TURN * np.floor(q[j] / TURN + 0.5)
 
 
 @compiled
 def add_springs(springs: Any, q: Any, out: Any) -> None:
-    """Add the torques of springs (k, 4) at positions q (n,) [rad] to `out` (n,) [N m]."""
+    """Add the torques of springs at positions q (n,) [rad] to `out` (n,) [N m].
+
+    `springs` (k, 4) has the columns joint, power, zero position and coefficient, one row for each spring term.
+    """
     for k in range(len(springs)):
         joint = int(springs[k, JOINT])
         out[joint] += springs[k, COEFFICIENT] * (q[joint] - springs[k, ABOUT]) ** int(springs[k, POWER])
@@ -36,7 +42,16 @@ def add_springs(springs: Any, q: Any, out: Any) -> None:
 def rigid(program: int, turns: Any, springs: Any, q: Any, dq: Any, ddq: Any, phi: Any, at: Any, out: Any) -> None:
     """Compute the torques of links, rotors, viscous friction and springs in one state into `out` (n,) [N m].
 
-    `at` (n,) is a scratch array.
+    Args:
+        program: address of the torque program.
+        turns: 1 for revolute axes, 0 for prismatic ones, (n,).
+        springs: joint, power, zero position and coefficient of each spring term, (k, 4).
+        q: positions, (n,) [rad].
+        dq: velocities, (n,) [rad/s].
+        ddq: accelerations, (n,) [rad/s^2].
+        phi: base parameters with those of springs set to zero, (p,).
+        at: scratch array, (n,).
+        out: result, (n,) [N m].
     """
     wrap(turns, q, at)
     run_program(program, (at, dq, ddq, phi, out))
@@ -45,7 +60,17 @@ def rigid(program: int, turns: Any, springs: Any, q: Any, dq: Any, ddq: Any, phi
 
 @compiled
 def resting(program: int, turns: Any, springs: Any, q: Any, phi: Any, at: Any, out: Any) -> None:
-    """Compute the torques of links and springs at rest at q (n,) [rad] into `out` (n,) [N m]; `at` (n,) is scratch."""
+    """Compute the torques of gravity and springs on an arm at rest into `out` (n,) [N m].
+
+    Args:
+        program: address of the gravity program.
+        turns: 1 for revolute axes, 0 for prismatic ones, (n,).
+        springs: joint, power, zero position and coefficient of each spring term, (k, 4).
+        q: positions, (n,) [rad].
+        phi: base parameters with those of springs set to zero, (p,).
+        at: scratch array, (n,).
+        out: result, (n,) [N m].
+    """
     wrap(turns, q, at)
     run_program(program, (at, phi, out))
     add_springs(springs, q, out)
@@ -53,7 +78,16 @@ def resting(program: int, turns: Any, springs: Any, q: Any, phi: Any, at: Any, o
 
 @compiled
 def add_dry(dry: Any, motors: Any, coupling: Any, transition: float, dq: Any, out: Any) -> None:
-    """Add the sign-dependent friction among the base parameters, of joints (`dry`) and coupled motors (`motors`)."""
+    """Add the sign-dependent friction among the base parameters to the torques `out` (n,) [N m].
+
+    Args:
+        dry: friction of joints, as values of a friction law, (terms, n).
+        motors: Coulomb friction of motors that move several joints, (m,) [N m].
+        coupling: rotation of these motors per rotation of the joints, (m, n).
+        transition: velocity below which the sign of the velocity is smoothed [rad/s]; 0 for an exact sign.
+        dq: joint velocities, (n,) [rad/s].
+        out: torques to which friction is added, (n,) [N m].
+    """
     for i in range(dry.shape[1]):
         out[i] += torque_of(dry, i, transition, dq[i], 0.0, 0.0)
     for k in range(len(motors)):
@@ -70,9 +104,11 @@ def torques_of_states(
     program: int, loaded: bool, transition: float, states: Any, turns: Any, springs: Any, phi: Any, links: Any,
     dry: Any, motors: Any, coupling: Any, law: Any, out: Any,
 ) -> None:  # fmt: skip
-    """Compute motor torques of states (q, dq, ddq) (3, N, n) into `out` (N, n), in SI units.
+    """Compute the motor torques of N states into `out` (N, n), all friction included, in SI units.
 
-    `loaded` says whether friction depends on the load.
+    `states` (3, N, n) are positions, velocities and accelerations. `program` is the address of the torque program, and
+    `loaded` is whether friction depends on motor torque or load. All other arguments are constants of the arm, see
+    `dynid.runtime.calls.Constants`.
     """
     n = states.shape[2]
     at, still, load = np.empty(n), np.zeros(n), np.zeros(n)
@@ -90,7 +126,11 @@ def torques_of_states(
 def gravity_of_states(
     program: int, q: Any, turns: Any, springs: Any, phi: Any, dry: Any, motors: Any, coupling: Any, out: Any
 ) -> None:
-    """Compute torques that hold the arm at rest at positions (N, n) into `out` (N, n), in SI units."""
+    """Compute the torques that hold the arm at rest at positions q (N, n) into `out` (N, n), in SI units.
+
+    `program` is the address of the gravity program. All other arguments are constants of the arm, see
+    `dynid.runtime.calls.Constants`.
+    """
     n = q.shape[1]
     at, still = np.empty(n), np.zeros(n)
     for k in range(len(q)):
@@ -100,7 +140,15 @@ def gravity_of_states(
 
 @compiled
 def inertia_of_states(program: int, q: Any, turns: Any, phi: Any, out: Any) -> None:
-    """Compute inertia matrices at positions (N, n) into `out` (N, n, n), in SI units."""
+    """Compute the inertia matrices at positions q (N, n) into `out` (N, n, n), in SI units.
+
+    Args:
+        program: address of the program of the inertia matrix.
+        q: positions, (N, n).
+        turns: 1 for revolute axes, 0 for prismatic ones, (n,).
+        phi: base parameters with those of springs set to zero, (p,).
+        out: result, (N, n, n).
+    """
     at = np.empty(q.shape[1])
     for k in range(len(q)):
         wrap(turns, q[k], at)
@@ -109,7 +157,16 @@ def inertia_of_states(program: int, q: Any, turns: Any, phi: Any, out: Any) -> N
 
 @compiled
 def coriolis_of_states(program: int, q: Any, dq: Any, turns: Any, phi: Any, out: Any) -> None:
-    """Compute Coriolis matrices of states q and dq, (N, n) each, into `out` (N, n, n), in SI units."""
+    """Compute the Coriolis matrices of N states into `out` (N, n, n), in SI units.
+
+    Args:
+        program: address of the program of the Coriolis matrix.
+        q: positions, (N, n).
+        dq: velocities, (N, n).
+        turns: 1 for revolute axes, 0 for prismatic ones, (n,).
+        phi: base parameters with those of springs set to zero, (p,).
+        out: result, (N, n, n).
+    """
     at = np.empty(q.shape[1])
     for k in range(len(q)):
         wrap(turns, q[k], at)
@@ -118,7 +175,10 @@ def coriolis_of_states(program: int, q: Any, dq: Any, turns: Any, phi: Any, out:
 
 @compiled
 def jacobian_of_states(program: int, q: Any, turns: Any, out: Any) -> None:
-    """Compute Jacobians at positions (N, n) into `out` (N, 6, n), in SI units."""
+    """Compute the tool's Jacobians at positions q (N, n) into `out` (N, 6, n), in SI units.
+
+    `program` is the address of the Jacobian program; `turns` (n,) is 1 for revolute axes and 0 for prismatic ones.
+    """
     at = np.empty(q.shape[1])
     for k in range(len(q)):
         wrap(turns, q[k], at)
@@ -129,7 +189,12 @@ def jacobian_of_states(program: int, q: Any, turns: Any, out: Any) -> None:
 def friction_of_states(
     program: int, transition: float, states: Any, drag: Any, dry: Any, motors: Any, coupling: Any, law: Any, out: Any
 ) -> None:
-    """Compute friction torques into `out` (N, n) in SI units; states (2, N, n) are velocities and link torques."""
+    """Compute the friction torques of N states into `out` (N, n), in SI units.
+
+    `states` (2, N, n) are joint velocities, and the torques at the links that the motors carry besides friction.
+    `program` is the address of the torque program. All other arguments are constants of the arm, see
+    `dynid.runtime.calls.Constants`.
+    """
     n = states.shape[2]
     still = np.zeros(n)
     for k in range(states.shape[1]):
@@ -143,7 +208,7 @@ def friction_of_states(
 
 @compiled
 def eliminate(A: Any, b: Any) -> None:
-    """Solve A x = b for A (n, n) and b (n,) by elimination with pivoting; x replaces b, and A is overwritten."""
+    """Solve A x = b for A (n, n) and b (n,) by Gaussian elimination with pivoting; x replaces b, A is overwritten."""
     n = len(b)
     for k in range(n):
         best = k
@@ -170,7 +235,12 @@ def accelerations_of_states(
     program: int, inertia: int, transition: float, states: Any, turns: Any, springs: Any, phi: Any, links: Any,
     dry: Any, motors: Any, coupling: Any, law: Any, out: Any,
 ) -> None:  # fmt: skip
-    """Compute accelerations of states (q, dq, motor torques) (3, N, n) into `out` (N, n), in SI units."""
+    """Compute the accelerations of N states under given motor torques into `out` (N, n), in SI units.
+
+    `states` (3, N, n) are positions, velocities and motor torques. `program` is the address of the torque program, and
+    `inertia` that of the program of the inertia matrix. All other arguments are constants of the arm, see
+    `dynid.runtime.calls.Constants`.
+    """
     n = states.shape[2]
     at, still, bias, load, M = np.empty(n), np.zeros(n), np.empty(n), np.zeros(n), np.empty((n, n))
     for k in range(states.shape[1]):

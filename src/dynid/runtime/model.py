@@ -1,4 +1,4 @@
-"""Identified model: an arm's base parameters and friction, with compiled calls for one state or many."""
+"""Identified model: an arm's base parameters and friction, with compiled functions for one state or many."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -30,24 +30,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """Arm with the parameters that were identified for it.
+    """Arm with identified parameters, and methods that compute torques, accelerations and matrices.
 
-    Every method takes one state (n,) or many (N, n), in SI units, and returns arrays of the same kind. The first call
-    compiles, which takes some seconds once per arm; later processes load the result from the cache.
+    The methods take one state (n,) or many (N, n), in SI units, and return arrays of the same kind. The first call
+    compiles the functions, which takes some seconds once per arm; later processes load them from the cache.
 
     Attributes:
         robot: the arm.
         base: base parameters.
-        friction_law: friction law in addition to them; None if there is none. `friction` computes all friction.
-        mount: mount of the arm; None is the robot's default.
-        torque_constants: torque constants that the parameters are based on [N m/A], (n,); () if they are not known or
-            torques were measured.
-        lengths_m: modified DH lengths that replace the robot's own.
-        unconstrained: base parameters before the consistent projection, (p,); None if they are not known.
+        friction_law: friction law that supplements the base parameters; None without one. The method `friction`
+            computes the sum of both.
+        mount: name of the arm's mount; None is the robot's default.
+        torque_constants: torque constants by which currents became torques in the identification, (n,) [N m/A]; ()
+            if they are not known or torques were measured.
+        lengths_m: modified DH lengths that replace those of the robot [m], by name.
+        unconstrained: base parameters before the projection to physically consistent ones, (p,); None if unknown.
         accepted: whether the model passed its checks.
         verdict: the checks.
-        arms: geometry by mount, for the mounts used so far.
-        standard: consistent standard parameters of the links; None if they are not known.
+        arms: geometry and structure by mount, for the mounts used so far.
+        standard: physically consistent standard parameters of the links; None if they are not known.
     """
 
     robot: Robot
@@ -64,10 +65,10 @@ class Model:
 
     @classmethod
     def of_file(cls, robot: Robot, content: ModelFile) -> "Model":
-        """Return the model that a model.yaml holds.
+        """Return the model of a robot from the content of its model.yaml.
 
         Raises:
-            DataError: it is of another robot or structure.
+            DataError: the content belongs to another robot or model structure.
         """
         arm = ArmModel.of(robot, mount=content.mount, lengths_m=content.geometry_overrides_m)
         before = content.provenance.get("unconstrained", {})
@@ -97,43 +98,52 @@ class Model:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for a pickle without compiled calls, which are addresses in this process."""
+        """Return the attributes to pickle: all except `calls`, which contains addresses of compiled code."""
         return {key: value for key, value in vars(self).items() if key != "calls"}
 
     def arm(self, mount: str | None = None) -> ArmModel:
-        """Return geometry, structure and gravity at a mount; None is the model's own mount."""
+        """Return the arm's geometry, model structure and gravity at a mount; None is the model's own mount."""
         chosen = mount or self.mount
         if chosen not in self.arms:
             self.arms[chosen] = ArmModel.of(self.robot, mount=chosen, lengths_m=dict(self.lengths_m))
         return self.arms[chosen]
 
     def mounted(self, mount: str) -> "Model":
-        """Return the model of the same arm at another mount."""
+        """Return this model with another mount, whose gravity direction differs."""
         self.arm(mount)
         return replace(self, mount=mount, arms=dict(self.arms))
 
     @cached_property
     def calls(self) -> Calls:
-        """Compiled calls that the methods use."""
+        """Compiled functions of this model, which the methods call."""
         return Calls(self.arm(), self.base, self.friction_law, np.array(self.robot.file.tool_m))
 
     def torques(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """Return motor torques (n,) or (N, n) [N m] for a motion [rad, rad/s, rad/s^2], friction included."""
+        """Return the motor torques of a motion, friction included, (n,) or (N, n) [N m].
+
+        Args:
+            q: positions, (n,) or (N, n) [rad].
+            dq: velocities, of the same shape [rad/s].
+            ddq: accelerations, of the same shape [rad/s^2].
+        """
         states, shape = self._states(q, dq, ddq)
         return self.calls.torques(states).reshape(shape)
 
     def gravity(self, q: FloatArray) -> FloatArray:
-        """Return torques (n,) or (N, n) [N m] that hold the arm at positions [rad]."""
+        """Return the torques of gravity and springs, which hold the arm at rest at q [rad], (n,) or (N, n) [N m]."""
         states, shape = self._states(q)
         return self.calls.gravity(states[0]).reshape(shape)
 
     def inertia_matrix(self, q: FloatArray) -> FloatArray:
-        """Return M(q), (n, n) or (N, n, n) [kg m^2], at positions [rad]."""
+        """Return the inertia matrix M(q), rotors included, (n, n) or (N, n, n) [kg m^2], at q (n,) or (N, n) [rad]."""
         states, shape = self._states(q)
         return self.calls.inertia(states[0]).reshape(*shape, shape[-1])
 
     def coriolis(self, q: FloatArray, dq: FloatArray) -> FloatArray:
-        """Return C(q, dq), (n, n) or (N, n, n) [N m s/rad]: C dq is a torque, and dM/dt - 2 C is skew-symmetric."""
+        """Return the Coriolis matrix C(q, dq), (n, n) or (N, n, n) [N m s/rad], at q [rad] and dq [rad/s].
+
+        C dq is the Coriolis and centrifugal torque, and dM/dt - 2 C is skew-symmetric.
+        """
         states, shape = self._states(q, dq)
         return self.calls.coriolis(states[0], states[1]).reshape(*shape, shape[-1])
 
@@ -148,10 +158,15 @@ class Model:
         return self.calls.friction(states).reshape(shape)
 
     def forward_dynamics(self, q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
-        """Return accelerations, (n,) or (N, n) [rad/s^2], under motor torques `tau` [N m]: the inverse of `torques`.
+        """Return the accelerations under motor torques, (n,) or (N, n) [rad/s^2]; the inverse of `torques`.
 
-        A joint at rest has no direction of friction, so there is no stiction here. A quadratic friction term jumps if
-        the motor's torque equals the load; torques within this jump have no unique acceleration.
+        Stiction is not modelled: sign-dependent friction is 0 at zero velocity. A quadratic friction term jumps where
+        the motor's torque equals the load, and torques within this jump have no unique acceleration.
+
+        Args:
+            q: positions, (n,) or (N, n) [rad].
+            dq: velocities, of the same shape [rad/s].
+            tau: motor torques, of the same shape [N m].
         """
         states, shape = self._states(q, dq, tau)
         return self.calls.accelerations(states).reshape(shape)
@@ -165,10 +180,10 @@ class Model:
         return self.calls.jacobian(states[0]).reshape(*shape[:-1], 6, shape[-1])
 
     def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
-        """Return the interval that contains each parameter with probability `level`, by name, in SI units.
+        """Return the confidence interval of each parameter at probability `level`, lower and upper end by name, in SI.
 
-        Additional friction is named by term and axis, such as FC3. Parameters without a standard deviation are left
-        out.
+        Parameters of the friction law are named by term and axis, such as FC3. Parameters without a standard deviation
+        are omitted.
 
         Raises:
             DataError: no parameter has a standard deviation, or `level` is not between 0 and 1.
@@ -202,19 +217,22 @@ class Model:
     ) -> LoopController:
         """Return a computed-torque controller for your own loop; see `dynid.runtime.controller`.
 
+        A value per joint is one number for all joints, or (n,). None selects the value in the robot's folder.
+
         Args:
-            rate_hz: steps per second.
-            proportional_gain_1_s2: K_P, one for all joints or (n,) [1/s^2]; None: from the robot's controller.yaml.
-            velocity_gain_1_s: K_V, one for all joints or (n,) [1/s]; None: from the robot's controller.yaml.
-            torque_limits_nm: torque limits, one for all joints or (n,) [N m]; None: those of the drives in robot.yaml.
-            velocity_filter_s: time constant of the velocity estimate [s]; None: from the robot's controller.yaml.
-            gravity_share: share of gravity that is fed forward, 0 to 1; below 1 if something else carries the arm.
-            friction_share: share of friction that is fed forward, 0 to 1.
-            rejected: accept a model that did not pass its checks, for study without an arm.
+            rate_hz: steps of your loop per second [Hz].
+            proportional_gain_1_s2: proportional gain K_P per joint [1/s^2]; None: from controller.yaml.
+            velocity_gain_1_s: velocity gain K_V per joint [1/s]; None: from controller.yaml.
+            torque_limits_nm: torque limit per joint [N m]; None: those of the drives in robot.yaml.
+            velocity_filter_s: time constant of the velocity estimate [s]; None: from controller.yaml.
+            gravity_share: fraction of the gravity torque that is fed forward, 0 to 1; below 1 if something else
+                carries the arm.
+            friction_share: fraction of friction that is fed forward, 0 to 1.
+            rejected: whether to accept a model that did not pass its checks, for study without an arm.
 
         Raises:
-            SafetyError: the model did not pass its checks, or would move the arm wrongly, see `ModelGate`.
-            ConfigurationError: a value is out of range, or neither given nor in the robot's folder.
+            SafetyError: the model did not pass its checks, or `ModelGate` rejects it for this arm.
+            ConfigurationError: a value is out of range, or is neither given nor in the robot's folder.
         """
         stated = (proportional_gain_1_s2, velocity_gain_1_s, torque_limits_nm, velocity_filter_s)
         shares = {"gravity_share": gravity_share, "friction_share": friction_share}
@@ -228,23 +246,24 @@ class Model:
     def pinocchio(self) -> "pinocchio.Model":
         """Return the chain joints as a pinocchio model with rotor inertias as armature, without friction.
 
-        The method `friction` computes the friction.
+        Use the method `friction` for friction torques.
 
         Raises:
-            DataError: the links are not known, lengths were replaced, or rotors couple joints.
+            DataError: the model has no standard parameters, replaces lengths of the URDF, or has rotors that couple
+                joints.
         """
         from dynid.runtime.to_pinocchio import pinocchio_model
 
         return pinocchio_model(self.robot, self.arm(), self.standard, self.lengths_m)
 
     def mujoco_friction(self, plant: "mujoco.MjModel") -> "MujocoFriction":
-        """Return an object that writes the friction into a MuJoCo model before each step.
+        """Return an object that writes this model's friction into the MuJoCo model `plant` before each step.
 
-        The MuJoCo model may be the result's model.xml.
+        `plant` may be loaded from the model.xml of the result folder.
 
         Raises:
             UnknownNameError: `plant` lacks a joint of the robot.
-            DataError: a joint has both a spring and an offset, or springs are disabled in the plant.
+            DataError: a joint has both a spring and a friction offset, or springs are disabled in `plant`.
         """
         from dynid.export.mujoco_friction import MujocoFriction
         from dynid.export.simple_friction import whole_friction
@@ -253,17 +272,17 @@ class Model:
         return MujocoFriction(plant, law, self.robot.joint_names)
 
     def friction_arrays(self, xp: ModuleType) -> "ArrayFriction":
-        """Return the complete friction as functions of arrays of the module `xp`, such as numpy or jax.numpy."""
+        """Return functions for all friction of the model, on arrays of the module `xp`, such as numpy or jax.numpy."""
         from dynid.export.simple_friction import whole_friction
         from dynid.model.friction_arrays import ArrayFriction
 
         return ArrayFriction.of(whole_friction(self.robot, self.base, self.friction_law), xp)
 
     def _states(self, *given: FloatArray) -> tuple[FloatArray, tuple[int, ...]]:
-        """Return k quantities, such as q and dq, as one new array (k, N, n), and their common original shape.
+        """Return k given arrays, such as q and dq, as one new array (k, N, n), and their common original shape.
 
         Raises:
-            DataError: they are not numbers, or not all of one shape (n,) or (N, n).
+            DataError: the arrays are not numbers, or their shapes are not all (n,) or all (N, n).
         """
         try:
             arrays = [np.asarray(one, dtype=np.float64) for one in given]
@@ -280,16 +299,16 @@ class Model:
 
 
 def load_model(path: Path | str, robot: Robot | None = None) -> Model:
-    """Read a model.yaml, or the one in a result folder.
+    """Read an identified model from a model.yaml.
 
     Args:
-        path: the file or the folder.
-        robot: robot of the model; None loads the one that the file names.
+        path: the file, or a result folder that contains it.
+        robot: robot of the model; None loads the robot that the file names.
 
     Raises:
         InputNotFoundError: the file does not exist.
         ConfigurationError: the file is not a valid model.yaml.
-        DataError: it is of another robot or structure.
+        DataError: the model belongs to another robot or model structure.
     """
     path = Path(path)
     content = read_model_file(path / "model.yaml" if path.is_dir() else path)

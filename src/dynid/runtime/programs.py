@@ -1,7 +1,8 @@
-"""Straight-line programs for one state: torques, gravity, inertia matrix, Coriolis matrix and tool Jacobian.
+"""Generated programs of an arm for one state: torques, gravity, inertia matrix, Coriolis matrix and tool Jacobian.
 
-They are scalar code for one state at a time, so that a control loop can call them. Springs are left out, because they
-need the unwrapped position, while all other terms repeat after a turn; `dynid.runtime.kernels` adds them.
+They are straight-line scalar code for one state at a time, so that a control loop can call them. Springs are excluded:
+their torque depends on the unwrapped position, while all other terms repeat after a turn. The loops in
+`dynid.runtime.kernels` add them.
 """
 
 from dataclasses import replace
@@ -19,10 +20,12 @@ STATE = ("torques", "gravity", "inertia")
 
 
 def state_programs(model: ArmModel) -> dict[str, Program]:
-    """Return the programs for torques, gravity and inertia matrix.
+    """Return the programs of an arm for torques, gravity and inertia matrix, by name.
 
-    Their arrays, in this order, in SI units: torques (q, dq, ddq, phi, tau), gravity (q, phi, tau), inertia (q, phi,
-    M (n, n)).
+    A program takes its inputs and its result as arrays in SI units, in this order:
+        torques: q, dq, ddq, phi, result tau (n,).
+        gravity: q, phi, result tau (n,).
+        inertia: q, phi, result M (n, n).
     """
     arm = SymbolicArm(model)
     still = ca.SX.zeros(model.axes)
@@ -37,8 +40,9 @@ def state_programs(model: ArmModel) -> dict[str, Program]:
 
 
 def coriolis_program(model: ArmModel) -> Program:
-    """Return the program (q, dq, phi, C) of the Coriolis matrix (n, n) [N m s/rad] by Christoffel symbols.
+    """Return the program of the Coriolis matrix C (n, n) [N m s/rad], by Christoffel symbols.
 
+    It takes the arrays q, dq, phi and the result C.
     With the momentum p = M dq, C = (dM/dt + dp/dq - (dp/dq)') / 2, so that dM/dt - 2 C is skew-symmetric.
     """
     arm, n, c = SymbolicArm(model), model.axes, model.chain_size
@@ -52,7 +56,9 @@ def coriolis_program(model: ArmModel) -> Program:
 
 
 def jacobian_program(model: ArmModel, tool: FloatArray) -> Program:
-    """Return the program (q, J) of the tool's Jacobian (6, n), linear part first, in the base link's frame.
+    """Return the program of the tool's Jacobian J (6, n), linear part first, in the base link's frame.
+
+    It takes the arrays q and the result J.
 
     Args:
         model: the arm.
@@ -76,17 +82,20 @@ def jacobian_program(model: ArmModel, tool: FloatArray) -> Program:
 
 
 def load_state_programs(model: ArmModel) -> Programs:
-    """Return an arm's programs for torques, gravity and inertia matrix as machine code."""
+    """Return an arm's programs "torques", "gravity" and "inertia" as machine code, compiled or from the cache."""
     return load_programs("state", model, lambda: Generated(state_programs(model)))
 
 
 def load_coriolis(model: ArmModel) -> Programs:
-    """Return an arm's program "coriolis" as machine code."""
+    """Return an arm's program "coriolis", of the Coriolis matrix, as machine code, compiled or from the cache."""
     return load_programs("coriolis", model, lambda: Generated({"coriolis": coriolis_program(model)}))
 
 
 def load_jacobian(model: ArmModel, tool: FloatArray) -> Programs:
-    """Return the program "jacobian" of an arm and its tool (3,) [m] as machine code."""
+    """Return an arm's program "jacobian", of the tool's Jacobian, as machine code, compiled or from the cache.
+
+    `tool` is the tool's point in the URDF frame of the last chain joint, (3,) [m].
+    """
     where = "_".join(float(x).hex().replace(".", "p").replace("-", "m").replace("+", "") for x in tool)
     return load_programs(f"tool_{where}", model, lambda: Generated({"jacobian": jacobian_program(model, tool)}))
 

@@ -1,7 +1,7 @@
-"""Reader of an MJCF or URDF as a model that holds only the content of the file.
+"""Reader of the dynamic parameters in an MJCF or URDF file, as a model that can be compared with identified models.
 
-Inertias, armature, linear springs and the two friction values come from the file. The geometry is the robot's, and a
-file with another geometry is refused. MuJoCo reads both formats.
+Inertias, armature, linear springs, damping and friction loss come from the file. The geometry is the robot's; a file
+with another geometry is refused. MuJoCo reads both formats.
 """
 
 from pathlib import Path
@@ -30,21 +30,27 @@ def is_simulator_file(path: Path | str) -> bool:
 
 
 def read_simulator_file(path: Path, robot: Robot) -> Model:
-    """Read an MJCF or a URDF of a robot as a model; raises the errors of `model_of_text` and of unreadable files."""
+    """Read an MJCF or a URDF file of a robot as a model with the dynamic parameters of the file.
+
+    Raises:
+        InputNotFoundError: the file does not exist.
+        ConfigurationError: the file cannot be read or loaded by MuJoCo, or lacks a joint of the robot.
+        DataError: its geometry differs from the robot's, or it has terms that the robot's structure lacks.
+    """
     return model_of_text(read_urdf_text(path), robot, str(path))
 
 
 def model_of_text(text: str, robot: Robot, name: str) -> Model:
-    """Return the content of an MJCF or a URDF of a robot as a model.
+    """Return the dynamic parameters in the text of an MJCF or a URDF as a model of a robot.
 
     Args:
         text: text of the file.
         robot: robot that the file describes.
-        name: name of the file, for errors.
+        name: name of the file, for error messages.
 
     Raises:
-        ConfigurationError: MuJoCo cannot load it, or it lacks a joint.
-        DataError: its geometry differs, or it has terms that the robot's structure lacks.
+        ConfigurationError: MuJoCo cannot load the text, or it lacks a joint of the robot.
+        DataError: the geometry differs from the robot's, or the text has terms that the robot's structure lacks.
     """
     content = _SimulatorFile(text, robot, name)
     if content.has_armature() and not robot.file.structure.rotor_inertia:  # predict with it, as a simulator does
@@ -71,7 +77,10 @@ def model_of_text(text: str, robot: Robot, name: str) -> Model:
 
 
 class _SimulatorFile:
-    """MJCF or URDF loaded by MuJoCo, with all joints at zero."""
+    """MJCF or URDF of a robot, loaded by MuJoCo, with all joints at zero.
+
+    `name` is the name of the file, for error messages.
+    """
 
     def __init__(self, text: str, robot: Robot, name: str) -> None:
         self.robot, self.name = robot, name
@@ -95,13 +104,16 @@ class _SimulatorFile:
         self.bodies = [int(self.model.jnt_bodyid[k]) for k in self.joints[: robot.chain_size]]
 
     def _placement(self, body: int) -> FloatArray:
-        """Return the placement (4, 4) of a body in the world."""
+        """Return the placement of the body with this index in the world frame, a homogeneous matrix (4, 4)."""
         found = np.eye(4)
         found[:3, :3], found[:3, 3] = self.data.xmat[body].reshape(3, 3), self.data.xpos[body]
         return found
 
     def refuse_other_geometry(self, arm: ArmModel) -> None:
-        """Raise DataError if axes, or the placement of a link relative to the one before, differ from the robot's."""
+        """Raise DataError if the file's geometry differs from that of the robot's model `arm`.
+
+        Compared are the joint axes, and the placement of each link relative to the previous link.
+        """
         own = [
             frame @ np.linalg.inv(at)
             for frame, at in zip(arm.mdh.placements(np.zeros(arm.chain_size)), arm.mdh.in_link, strict=True)
@@ -123,7 +135,10 @@ class _SimulatorFile:
                 )
 
     def links(self, arm: ArmModel) -> list[FloatArray]:
-        """Return the ten standard parameters, in SI units, of every chain link including the links that it carries."""
+        """Return the ten standard parameters of each chain link, (10,) each in SI units.
+
+        Bodies that are not chain links themselves count with the chain link that carries them.
+        """
         found = [np.zeros(10) for _ in self.bodies]
         for body in range(1, self.model.nbody):
             carrier = body
@@ -135,18 +150,24 @@ class _SimulatorFile:
         return found
 
     def _inertia(self, body: int, frame: FloatArray) -> LinkInertia:
-        """Return the inertia of a body, expressed in a frame given by its placement (4, 4) in the world."""
+        """Return mass, centre of mass and inertia of the body with this index, expressed in a given frame.
+
+        `frame` (4, 4) is the placement of that frame in the world.
+        """
         axes = frame[:3, :3].T @ self.data.ximat[body].reshape(3, 3)
         centre = frame[:3, :3].T @ (self.data.xipos[body] - frame[:3, 3])
         inertia = axes @ np.diag(self.model.body_inertia[body]) @ axes.T
         return LinkInertia(float(self.model.body_mass[body]), centre, inertia)
 
     def has_armature(self) -> bool:
-        """Return whether a joint of the robot has armature."""
+        """Return whether a joint of the robot has armature (rotor inertia) in the file."""
         return any(float(self.model.dof_armature[int(self.model.jnt_dofadr[k])].max()) > 0.0 for k in self.joints)
 
     def drives(self, arm: ArmModel) -> dict[str, float]:
-        """Return armature, damping, frictionloss and linear springs by names of standard parameters, in SI units."""
+        """Return the file's armature, damping, friction loss and linear springs as standard parameters of the drives.
+
+        Values are by parameter name, in SI units.
+        """
         model, found = self.model, dict[str, float]()
         first = {
             field: np.asarray(getattr(model, field)).reshape(len(model.dof_armature), -1)[:, 0]

@@ -16,7 +16,7 @@ from dynid.runtime.model import Model, load_model
 
 
 class MujocoArm(NamedTuple):
-    """MuJoCo model, its data at the zero pose, and the friction that is written into it before each step."""
+    """MuJoCo model of an arm, its data at the zero pose, and an object that writes friction before each step."""
 
     model: mujoco.MjModel
     data: mujoco.MjData
@@ -26,21 +26,23 @@ class MujocoArm(NamedTuple):
 def mujoco_model(
     result: Path | str | Model, robot: Robot | None = None, *, mount: str | None = None, geometry: bool = False
 ) -> MujocoArm:
-    """Return a result as a MuJoCo model with its data and its friction.
+    """Return an identified model as a MuJoCo model with its data and its friction.
 
-    Call `friction.update(data)` before every `mujoco.mj_step(model, data)`. Torques go into `data.ctrl`, with one
-    actuator per joint, named as the joint, within the torque limits of robot.yaml; or into `data.qfrc_applied`.
+    Call `friction.update(data)` before every `mujoco.mj_step(model, data)`. Write torques into `data.ctrl` or into
+    `data.qfrc_applied`. `data.ctrl` has one actuator per joint, named as the joint, within the limits of robot.yaml.
 
     Args:
         result: folder that identify wrote, its model.yaml, or a loaded model.
-        robot: robot of the result; None loads the one that model.yaml names.
-        mount: mount that determines gravity; None is the model's own.
-        geometry: keep the shapes for a viewer, and fingers that only follow; then use `friction.dofs`.
+        robot: robot of the model; None loads the robot that model.yaml names.
+        mount: name of the mount, which determines gravity; None is the model's own.
+        geometry: whether to keep shapes for a viewer, and fingers that follow other joints. Then the MuJoCo model may
+            have more joints than the robot; `friction.dofs` are the indices of the robot's degrees of freedom.
 
     Raises:
         InputNotFoundError: the file does not exist.
         ConfigurationError: the file is not a valid model.yaml.
-        DataError: the links are not known, lengths were replaced, or a joint has both a spring and an offset.
+        DataError: the model has no standard parameters, replaces lengths of the URDF, or has a joint with both a spring
+            and a friction offset.
     """
     model = result if isinstance(result, Model) else load_model(result, robot)
     own = model.robot

@@ -16,16 +16,16 @@ from dynid.robot import Robot
 def pinocchio_model(
     robot: Robot, arm: ArmModel, standard: StandardParameters | None, lengths_m: Mapping[str, float]
 ) -> pinocchio.Model:
-    """Return the chain joints of a model as a pinocchio model.
+    """Return the chain joints of an identified model as a pinocchio model, without friction.
 
     Args:
-        robot: robot whose URDF holds the geometry.
-        arm: the same arm as it is mounted.
-        standard: consistent standard parameters; None if they are not known.
-        lengths_m: modified DH lengths that replace the URDF's.
+        robot: robot whose URDF contains the geometry.
+        arm: model structure and gravity of this robot as mounted.
+        standard: physically consistent standard parameters; None if they are not known.
+        lengths_m: modified DH lengths of the model that replace those of the URDF, by name.
 
     Raises:
-        DataError: the links are not known, lengths were replaced, or rotors couple joints.
+        DataError: `standard` is None, `lengths_m` is not empty, or motors that move several joints have rotor inertia.
     """
     if standard is None:
         raise DataError(
