@@ -11,14 +11,14 @@
 
 | name | what |
 |---|---|
-| `load_robot` | a robot from its folder of data |
+| `load_robot` | loads a robot from its folder |
 | `load_recording`, `Recording` | a recorded motion, from a bag or from a CSV file: `time`, `q`, `dq`, `tau`, `plot()` |
-| `recording_from_arrays` | the same from numpy arrays |
-| `identify` | recordings to a judged model, by the `method` of choice: an `Identification` |
-| `validate` | what a model predicts for other recordings, with checks |
-| `write_result` | the result as a folder, with exports and report |
+| `recording_from_arrays` | makes a `Recording` from numpy arrays |
+| `identify` | identifies a model from recordings and checks it, by the chosen `method`: an `Identification` |
+| `validate` | compares the predictions of a model with other recordings, with checks |
+| `write_result` | writes an `Identification` as a folder, with exports and report |
 | `load_model`, `Model` | a written model: torques, gravity, inertia matrix, friction, and a controller |
-| `mujoco_model` | a result as a MuJoCo model that can be stepped, its friction included |
+| `mujoco_model` | an identified model as a MuJoCo model that can be stepped, its friction included |
 | `ArmModel` | geometry and equations of motion: regressor, base parameters, dynamics |
 | `Verdict`, `Check` | named checks; a verdict is accepted if every check passed |
 | `DynidError` | base class of all errors that a user can fix; its message is one sentence |
@@ -69,7 +69,7 @@ __all__ = [*_PLACES]
 
 
 def __getattr__(name: str) -> Any:
-    """Return a public name, which is imported at its first use."""
+    """Return the public object with this name, which is imported at its first use."""
     if name not in _PLACES:
         raise AttributeError(f"module 'dynid' has no attribute '{name}'")
     globals()[name] = getattr(import_module(f"dynid.{_PLACES[name]}"), name)

@@ -15,7 +15,7 @@ def main() -> None:
 
 
 def start(module: str) -> None:
-    """Run `main` of a module; an interrupt during its import ends the process as any other interrupt does."""
+    """Import the module with this name and run its function `main`; Ctrl-C exits with code 130, also during import."""
     try:
         gc.set_threshold(*COLLECT_EVERY)
         atexit.register(gc.freeze)  # skips the last collection, which takes a quarter of a second

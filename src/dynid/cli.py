@@ -55,16 +55,17 @@ app = app_of(Commands)
 
 
 def main() -> None:
-    """Run the `dynid` command; a request to end (SIGTERM, SIGHUP) leaves no half-written results behind."""
+    """Run the `dynid` command; SIGTERM and SIGHUP end it without leaving half-written results."""
     with _ending_cleanly():
         run(app)
 
 
 @contextlib.contextmanager
 def _ending_cleanly() -> Iterator[None]:
-    """Convert signals that ask this process to end to a SystemExit while the block runs, so that it cleans up.
+    """Convert SIGTERM and SIGHUP to a SystemExit while the block runs, so that the process cleans up before it ends.
 
-    A signal that is ignored, as by nohup, stays so. Commands that end in an order of their own set their own handlers.
+    A signal that is ignored, as by nohup, stays ignored. Commands that need another order of ending set their own
+    signal handlers.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -81,7 +82,10 @@ def _ending_cleanly() -> Iterator[None]:
 
 
 def _end(number: int, _: FrameType | None) -> None:
-    """Leave the program; a second SIGTERM ends it at once, and a terminal that closes may send SIGHUP twice."""
+    """Signal handler: raise SystemExit with code 128 + `number`.
+
+    A second SIGTERM ends the process at once. A second SIGHUP is ignored, because a closing terminal may send two.
+    """
     for one, after in ((signal.SIGHUP, signal.SIG_IGN), (signal.SIGTERM, signal.SIG_DFL)):
         if signal.getsignal(one) == _end:
             signal.signal(one, after)
@@ -89,7 +93,9 @@ def _end(number: int, _: FrameType | None) -> None:
 
 
 def run(app: typer.Typer, name: str | None = None) -> None:
-    """Run a command; errors that a user can fix are one sentence and exit code 1, wrong arguments exit code 2.
+    """Run a command-line application with the arguments of this process, then exit.
+
+    An error that a user can fix is printed as one sentence, with exit code 1. Wrong arguments give exit code 2.
 
     Args:
         app: the application.
@@ -116,7 +122,7 @@ def run(app: typer.Typer, name: str | None = None) -> None:
 
 
 def _refused(error: OSError) -> int:
-    """Print one sentence on what the operating system refused, such as a write to a full disk; return the exit code."""
+    """Print one sentence on an error of the operating system, such as a full disk; return the exit code."""
     about = "what it prints" if error.filename is None else str(error.filename)
     print(f"error: {one_line(f'{about}: {error.strerror or error}')}", file=sys.stderr)
     # discard buffered output, which the system would refuse again when Python exits
@@ -125,7 +131,7 @@ def _refused(error: OSError) -> int:
 
 
 def _sentence(error: Exception) -> str:
-    """Return a sentence on the fault in the arguments, and on the help to read."""
+    """Return a sentence on wrong command-line arguments, which names the help of the command."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "dynid"
     message = one_line(error.format_message())  # type: ignore[attr-defined]

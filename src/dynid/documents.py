@@ -26,10 +26,10 @@ def parse_yaml(text: str, named: object, kind: type[DynidError] = ConfigurationE
     Args:
         text: the YAML text.
         named: name of the text for messages, usually its path.
-        kind: class of the error.
+        kind: class of the error that is raised.
 
     Raises:
-        kind: the text is not valid YAML, or larger, deeper or with more aliases than any file of dynid.
+        kind: the text is not valid YAML, or is larger, more deeply nested or has more aliases than any file of dynid.
     """
     try:
         refuse_large(len(text), MOST_YAML_BYTES, named, "YAML", kind)
@@ -44,7 +44,14 @@ def parse_yaml(text: str, named: object, kind: type[DynidError] = ConfigurationE
 
 @dataclass
 class _Block:
-    """Open YAML block: its anchor, the number of values before it, the keys of a mapping, and whether a key is due."""
+    """YAML list or mapping that has begun and not yet ended.
+
+    Attributes:
+        anchor: its anchor; None without one.
+        before: number of values in the text before it.
+        keys: keys so far; None for a list.
+        key_due: whether the next value of a mapping is a key.
+    """
 
     anchor: str | None
     before: int
@@ -54,7 +61,15 @@ class _Block:
 
 @dataclass
 class _Size:
-    """Size of a YAML text with aliases expanded: values so far, values of each anchor, and open blocks."""
+    """Size of a YAML text with aliases expanded, counted from the parser's events.
+
+    Attributes:
+        values: number of values so far.
+        aliases: number of aliases so far.
+        anchors: number of values that each anchor stands for.
+        open: lists and mappings that have begun and not yet ended, outermost first.
+        twice: a key that one mapping contains twice; None if there is no such key.
+    """
 
     values: int = 0
     aliases: int = 0
@@ -82,7 +97,7 @@ class _Size:
             self.values += 1
 
     def _note_key(self, event: yaml.NodeEvent) -> None:
-        """Record a key that its block contains twice, since the loader would silently drop the first value."""
+        """Store a key that its mapping contains twice in `twice`; the loader would silently drop the first value."""
         block = self.open[-1] if self.open else None
         if block is None or block.keys is None:
             return
@@ -94,9 +109,9 @@ class _Size:
 
 
 def _refuse_yaml_bomb(text: str, named: object, kind: type[DynidError]) -> None:
-    """Raise an error of class `kind` if a YAML text is too deep, too large or repeats a key.
+    """Raise an error of class `kind` if a YAML text is nested too deep, too large, or repeats a key in a mapping.
 
-    Only the parser's events are checked, which take little memory.
+    `named` is the name of the text for messages. Only the parser's events are checked, which take little memory.
     """
     size = _Size()
     for event in yaml.parse(text, Loader=_SAFE_LOADER):
@@ -124,7 +139,7 @@ def parse_json(text: str | bytes, named: object, kind: type[DynidError] = Config
     Args:
         text: the JSON text.
         named: name of the text for messages, usually its path.
-        kind: class of the error.
+        kind: class of the error that is raised.
 
     Raises:
         kind: the text is not valid JSON, longer than `MOST_JSON_BYTES`, or nested deeper than Python's stack allows.
@@ -139,7 +154,10 @@ def parse_json(text: str | bytes, named: object, kind: type[DynidError] = Config
 
 
 def refuse_large(size: int, most: int, named: object, what: str, kind: type[DynidError]) -> None:
-    """Raise an error of class `kind` if a text has more than `most` bytes; `what` names the expected format."""
+    """Raise an error of class `kind` if the size of a text exceeds `most` [bytes].
+
+    `named` is the name of the text, and `what` the expected format, both for the message.
+    """
     if size > most:
         raise kind(f"{named} has {size} bytes, expected {what} of at most {most}")
 
@@ -165,10 +183,20 @@ def read_text(path: Path, what: str, most: int, kind: type[DynidError] = Configu
 
 
 def read_yaml(path: Path, kind: type[DynidError] = ConfigurationError) -> Any:
-    """Return the content of a YAML file; raises the errors of `read_text` and `parse_yaml`."""
+    """Return the content of a YAML file.
+
+    Raises:
+        InputNotFoundError: the file does not exist.
+        kind: the file cannot be read, or is not valid YAML.
+    """
     return parse_yaml(read_text(path, "YAML", MOST_YAML_BYTES, kind), path, kind)
 
 
 def read_json(path: Path, kind: type[DynidError] = ConfigurationError, what: str = "JSON") -> Any:
-    """Return the content of a JSON file; raises the errors of `read_text` and `parse_json`."""
+    """Return the content of a JSON file; `what` names the expected format in messages.
+
+    Raises:
+        InputNotFoundError: the file does not exist.
+        kind: the file cannot be read, or is not valid JSON.
+    """
     return parse_json(read_text(path, what, MOST_JSON_BYTES, kind), path, kind)

@@ -1,7 +1,7 @@
 """File operations that survive a loss of power, and renaming that never overwrites, on any file system.
 
-A file's content is on the disk after its own fsync, its name after an fsync of the folder. An output that is reported
-as written has had both.
+The content of a file is on the disk after an fsync of the file, and its name after an fsync of the folder. dynid does
+both before it reports an output as written.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ _UNABLE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EP
 
 
 def sync_file(path: Path) -> None:
-    """Wait until a file's content is on the disk; raises OSError."""
+    """Write a file's content from the system's cache to the disk, and wait until it is there; raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -27,7 +27,7 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Wait until the names in a folder are on the disk; raises OSError.
+    """Write the names of a folder's files to the disk, and wait until they are there; raises OSError.
 
     File systems that do not support this, such as those of Windows shares, write names at once.
     """
@@ -39,7 +39,7 @@ def sync_folder(path: Path) -> None:
 
 
 def sync_tree(path: Path) -> None:
-    """Wait until all files and folders below a folder, and its own names, are on the disk; raises OSError."""
+    """Write all files and folders below a folder to the disk, and wait until they are there; raises OSError."""
     for folder, _, files in os.walk(path, topdown=False):
         for name in files:
             sync_file(Path(folder) / name)
@@ -55,19 +55,22 @@ def make_folders(path: Path) -> None:
 
 
 def new_file(folder: Path, name: str) -> tuple[int, Path]:
-    """Create a file with a unique random name; return a descriptor for writing and its path; raises OSError.
+    """Create a hidden file with a random name that contains `name`; return a descriptor for writing and its path.
 
-    The file gets the mode of the user's umask at once, because file systems without modes refuse to change it later.
+    The file has the permissions of the user's umask from the start, because some file systems cannot change them later.
+
+    Raises:
+        OSError: the system refuses.
     """
     path = folder / f".{name}.{secrets.token_hex(4)}"
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644), path
 
 
 def take_name(made: Path, path: Path) -> None:
-    """Rename a file or folder without overwriting, and wait until the new name is on the disk.
+    """Rename the file or folder `made` to `path` without overwriting, and wait until the new name is on the disk.
 
     Raises:
-        FileExistsError: the name is taken.
+        FileExistsError: a file or folder with the new name exists.
         OSError: the system refuses.
     """
     if not _renamed_without_replacing(made, path):
@@ -85,12 +88,17 @@ def take_name(made: Path, path: Path) -> None:
 
 @cache
 def _renameat2() -> Any:
-    """Return the C function of Linux that renames without overwriting; None if the C library lacks it."""
+    """Return Linux' C function `renameat2`, which can rename without overwriting; None if the C library lacks it."""
     return getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
 
 
 def _renamed_without_replacing(made: Path, path: Path) -> bool:
-    """Rename in one step, unless the name is taken; return False if the file system cannot; raises OSError."""
+    """Rename `made` to `path` in one step without overwriting; return False if the file system cannot do this.
+
+    Raises:
+        FileExistsError: a file or folder with the new name exists.
+        OSError: the system refuses for another reason.
+    """
     rename = _renameat2()
     if rename is None:
         return False

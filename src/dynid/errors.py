@@ -1,8 +1,7 @@
 """All errors that dynid raises on purpose.
 
-Each is a `DynidError` and also the builtin kind that a caller expects, so both `except DynidError` and `except
-ValueError` work. A message names the thing, its value, what was expected and what to do. `shown` formats values from
-files, which may hold anything.
+Each error is a `DynidError` and also a fitting builtin error, such as ValueError, so that a caller can catch either. A
+message names the object, its value, what was expected and what to do. `shown` formats values from files for messages.
 """
 
 import reprlib
@@ -15,11 +14,17 @@ class DynidError(Exception):
 
 
 class ConfigurationError(DynidError, ValueError):
-    """Error for a configuration file or setting that is not usable."""
+    """Error for a configuration file or a setting that is not usable."""
 
 
 class UnknownNameError(DynidError, LookupError):
-    """Error for a name of a robot, trajectory, joint or model that does not exist."""
+    """Error for an unknown name, such as that of a robot, trajectory, joint or model.
+
+    Args:
+        kind: kind of the object, such as "robot".
+        name: the unknown name.
+        known: the known names, which the message lists.
+    """
 
     def __init__(self, kind: str, name: str, known: "list[str] | tuple[str, ...]") -> None:
         super().__init__(one_line(f"unknown {kind} '{name}'; known: {', '.join(known) or 'none'}"))
@@ -31,7 +36,7 @@ class DataError(DynidError, ValueError):
 
 
 class InputNotFoundError(DynidError, FileNotFoundError):
-    """Error for a named file or folder that does not exist."""
+    """Error for an input file or folder that does not exist."""
 
 
 class OutputExistsError(DynidError, FileExistsError):
@@ -47,11 +52,11 @@ class BagWriteError(DynidError, OSError):
 
 
 class UndeterminedError(DataError):
-    """Error for recordings that do not determine all parameters."""
+    """Error for recordings whose motion does not determine all parameters of the model."""
 
 
 class InfeasibleError(DynidError, ArithmeticError):
-    """Error for an optimisation or projection without an admissible solution."""
+    """Error for an optimisation that has no solution within its constraints."""
 
 
 class BusError(DynidError, OSError):
@@ -63,7 +68,7 @@ class BusTimeoutError(BusError, TimeoutError):
 
 
 class MuteServoError(BusTimeoutError):
-    """Error for a servo that answers pings but no reads or no writes."""
+    """Error for a servo that answers pings, but does not answer reads or writes."""
 
 
 class SilentLineError(BusTimeoutError):
@@ -83,7 +88,14 @@ class NodeError(DynidError, RuntimeError):
 
 
 def refuse_other_kind(value: object, kind: "type | tuple[type, ...]", what: str, cure: str) -> None:
-    """Raise ConfigurationError if a caller's value is of another type; the message ends with `cure`, what to do."""
+    """Raise ConfigurationError if a caller's value is not of a given type.
+
+    Args:
+        value: the value.
+        kind: the expected type, or several.
+        what: name of the value in the message.
+        cure: end of the message, which states what to do.
+    """
     if not isinstance(value, kind):
         kinds = kind if isinstance(kind, tuple) else (kind,)
         expected = " or ".join(one.__name__ for one in kinds)
@@ -93,7 +105,7 @@ def refuse_other_kind(value: object, kind: "type | tuple[type, ...]", what: str,
 
 
 class _Short(reprlib.Repr):
-    """Variant of `repr` with limited entries and levels for any value."""
+    """Variant of `repr` whose text is short for any value: it limits entries, levels of nesting and digits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -116,10 +128,10 @@ def shown(value: object, most: int = LONGEST_SHOWN) -> str:
 
 
 def cut(text: str, most: int = LONGEST_SHOWN) -> str:
-    """Return a text's first `most` characters, with an ellipsis in place of the rest."""
+    """Return a text shortened to at most `most` characters, with "..." in place of the rest."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def one_line(text: str) -> str:
-    """Return a text without line breaks and control characters, which a file may have put into it."""
+    """Return a text with spaces in place of line breaks and control characters, which may come from a file."""
     return "".join(one if one.isprintable() else " " for one in " ".join(text.split()))

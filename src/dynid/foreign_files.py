@@ -1,6 +1,6 @@
-"""Work that `limited` does in a child process: loading meshes, and expanding xacro files.
+"""Tasks on untrusted files that `limited` runs in a child process: loading meshes, and expanding xacro files.
 
-This module imports little, so that the child starts soon.
+This module imports little, so that the child process starts quickly.
 """
 
 import contextlib
@@ -21,7 +21,10 @@ UNREADABLE, TOO_LARGE = -1, -2  # codes in place of the number of vertices
 
 
 def serve(work: str, request: Any) -> None:
-    """Load "meshes" or expand "xacro" as `work` says, and write only the result to standard output."""
+    """Run a task in the child process, and write only its result to standard output.
+
+    `work` is the name of the task: "meshes" loads meshes, and "xacro" expands a xacro file. `request` is its argument.
+    """
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     if work == "meshes":
@@ -32,7 +35,7 @@ def serve(work: str, request: Any) -> None:
 
 
 def limit_memory() -> None:
-    """Limit the memory of this process to its present use plus `MEMORY_BYTES`, and disable core files."""
+    """Limit the memory of this process to its present use plus `MEMORY_BYTES`, and disable core dumps."""
     with contextlib.suppress(OSError, ValueError):
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
         own = pages * resource.getpagesize() + MEMORY_BYTES
@@ -41,13 +44,17 @@ def limit_memory() -> None:
 
 
 def limit_time(cpu_s: int, wall_s: int) -> None:
-    """Let the system end this process after a further `cpu_s` [s] of processor time or `wall_s` [s] of wall time."""
+    """Let the system end this process after `cpu_s` [s] more of processor time, or `wall_s` [s] more of wall time."""
     resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time()) + cpu_s, resource.RLIM_INFINITY))
     signal.alarm(wall_s)  # without a handler it ends the process, whatever library is at work
 
 
 def _load_meshes(paths: list[str], out: IO[bytes]) -> None:
-    """Write b"R" once ready, then for each mesh: numbers of vertices and triangles, coordinates, and vertex indices."""
+    """Load mesh files and write them to `out` in binary form.
+
+    First b"R" is written. Then follow for each mesh the numbers of vertices and triangles, the coordinates of the
+    vertices, and the vertex indices of the triangles. A negative number of vertices is an error code.
+    """
     import numpy as np
 
     try:
@@ -76,7 +83,10 @@ def _load_meshes(paths: list[str], out: IO[bytes]) -> None:
 
 
 def _expand(request: dict[str, Any], out: IO[bytes]) -> None:
-    """Write JSON with the "text" that a xacro file expands to, or the "error" of xacro."""
+    """Expand a xacro file, and write a JSON object with the "text" of the URDF, or the "error", to `out`.
+
+    `request` has the path, the xacro arguments and the limits of time.
+    """
     import xacro
 
     limit_memory()

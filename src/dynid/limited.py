@@ -1,7 +1,7 @@
-"""Work on foreign files in a child process with limits of memory and time.
+"""Reading of untrusted files in a child process with limits of memory and time.
 
-Libraries in C++ crash on some damaged files, and others let a file of some bytes run for hours. So a child process
-reads these files, and the system ends it at its limits. `foreign_files` contains the work of the child.
+C++ libraries crash on some damaged files, and a xacro file of some bytes can run for hours. So a child process reads
+these files, and the system ends it at its limits. The module `foreign_files` contains the tasks of the child process.
 """
 
 import json
@@ -16,12 +16,12 @@ _START = (
 
 
 def in_child(work: str, request: Any, wall_s: float) -> tuple[bytes, int]:
-    """Do work of `foreign_files` in a child process; return its output and its exit code.
+    """Run a task of `foreign_files` in a child process; return its output and its exit code, -9 after a timeout.
 
     Args:
-        work: name of the work, see `foreign_files.serve`.
-        request: argument of the work, made of JSON values.
-        wall_s: time after which the child is killed [s], beside the limits that the work sets itself.
+        work: name of the task, "meshes" or "xacro".
+        request: argument of the task, made of JSON values.
+        wall_s: time after which the child process is killed [s]; the task also sets limits itself.
     """
     given = json.dumps({"path": sys.path, "work": work, "request": request}).encode()
     try:

@@ -1,4 +1,4 @@
-"""Execution of independent pieces of work in several processes, one per core."""
+"""Execution of independent function calls in several processes, by default one per core."""
 
 import contextlib
 import multiprocessing
@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 
 def cores() -> int:
-    """Return the number of cores that this process may use."""
+    """Return the number of processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -31,16 +31,16 @@ def in_processes(
 ) -> Iterator[tuple[int, Result]]:
     """Call `work` on every item in several processes; yield each item's index and result as it is finished.
 
-    Items start in the given order, so long ones should come first. An error of a piece is raised here, after the pieces
-    in progress have ended. Pieces that have not started are then cancelled, as they are on KeyboardInterrupt.
+    Calls start in the order of the items, so items that take long should come first. An error in a call is raised here,
+    after the running calls have ended. Calls that have not started are then cancelled, as on KeyboardInterrupt.
 
     Args:
         work: a function at the top level of a module; it is pickled, as are the items.
         items: arguments of the calls.
-        processes: number of processes; None is one per core; 1 works in this process.
+        processes: number of processes; None is one per core; 1 makes all calls in this process.
 
     Raises:
-        DynidError: a process ended during its piece.
+        DynidError: a process ended during a call.
     """
     count = min(processes or cores(), len(items))
     if count <= 1:
@@ -58,9 +58,10 @@ Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 @contextlib.contextmanager
 def process_map(processes: int | None = None) -> Iterator[Map]:
-    """Yield a `map` function over processes that serve all of its calls; results come in the order of the items.
+    """Start processes, and yield a function like `map` that distributes calls among them, for any number of uses.
 
-    The function and the items must fulfil the conditions of `in_processes`.
+    Results come in the order of the items. The function must be at the top level of a module, and the items must be
+    picklable. `processes` is the number of processes; None is one per core, and 1 yields the builtin `map`.
     """
     count = processes or cores()
     if count <= 1:
@@ -79,10 +80,15 @@ def process_map(processes: int | None = None) -> Iterator[Map]:
 
 
 def in_order(submit: Callable[[Any], Any], items: Iterable[Any], ahead: int) -> Iterator[Any]:
-    """Yield the results of the futures that `submit` makes of items, in order, with at most `ahead` pending.
+    """Submit items one by one, and yield their results in the same order.
+
+    Args:
+        submit: function that starts the work on an item and returns a future.
+        items: the items.
+        ahead: maximum number of submitted items whose result has not been yielded yet.
 
     Raises:
-        DynidError: a worker process ended; errors of the work itself are raised, too.
+        DynidError: a worker process ended. Errors of the work itself are raised, too.
     """
     waiting: deque[Any] = deque()
     for item in items:
@@ -100,7 +106,7 @@ def _result(future: Any) -> Any:
 
 @contextlib.contextmanager
 def _named_if_broken() -> Iterator[None]:
-    """Convert the error of a broken process pool to a DynidError of one sentence."""
+    """Convert an error of a broken process pool in the block to a DynidError of one sentence."""
     try:
         yield
     except BrokenExecutor as error:
@@ -110,7 +116,10 @@ def _named_if_broken() -> Iterator[None]:
 
 
 def with_progress(spread: Map, report: Callable[[str], None]) -> Map:
-    """Return the map with a progress report, which calls `report` four times per call of the map."""
+    """Return a function like the map `spread` that also reports the progress of each use, up to four times.
+
+    `report` receives a text such as "10 of 40 pieces".
+    """
 
     def watch(work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         pieces = list(items)
@@ -125,7 +134,7 @@ def with_progress(spread: Map, report: Callable[[str], None]) -> Map:
 
 @contextlib.contextmanager
 def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
-    """Yield a pool of `count` processes; pieces that have not started are cancelled at the end."""
+    """Yield a pool of `count` processes, and shut it down at the end; calls that have not started are cancelled."""
     with _one_thread_each():
         # a new interpreter, because a fork of a process with threads may hang
         pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_begin)
@@ -141,7 +150,7 @@ def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
 
 @contextlib.contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """Limit the libraries of child processes started in the block to one thread, since every core is busy."""
+    """Limit numerical libraries in child processes that start in the block to one thread, since every core is busy."""
     before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
     try:
@@ -156,7 +165,10 @@ def _one_thread_each() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _deaf_children() -> Iterator[None]:
-    """Block SIGINT in child processes started in the block until `_begin`, to avoid tracebacks of Python's start."""
+    """Block SIGINT in child processes that start in the block, until they call `_begin`.
+
+    Otherwise Ctrl-C during the start of Python would print tracebacks.
+    """
     resource_tracker.ensure_running()  # started before, because it unblocks signals at its start
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -166,7 +178,7 @@ def _deaf_children() -> Iterator[None]:
 
 
 def _begin() -> None:
-    """Prepare a child process to end with its parent, and to end on SIGINT cleanly and without a traceback."""
+    """Prepare this child process: it will end with its parent, and on SIGINT without a traceback."""
     _watch()
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # background jobs ignore SIGINT
         if signal.SIGINT in signal.sigpending():
@@ -176,7 +188,7 @@ def _begin() -> None:
 
 
 def _watch() -> None:
-    """Start a thread that ends this process if its parent is killed and can no longer end it."""
+    """Start a thread that ends this child process when its parent has ended, even if the parent was killed."""
 
     def wait() -> None:
         sentinel = multiprocessing.parent_process()

@@ -11,16 +11,16 @@ _PR_SET_PDEATHSIG = 1
 
 
 def expected_parent() -> int | None:
-    """Return the process ID of the parent to end with, from the environment; None if it is not set."""
+    """Return the process ID of the parent with which this process must end, from `PARENT_VARIABLE`; None if not set."""
     text = os.environ.get(PARENT_VARIABLE, "")
     return int(text) if text.isdigit() else None
 
 
 def end_with_parent(parent: int) -> None:
-    """Request SIGTERM for this process when the parent's thread that started it ends.
+    """Let Linux send SIGTERM to this process when its parent ends, more exactly the parent's thread that started it.
 
     Args:
-        parent: process ID of the parent; if the parent has ended already, this process ends now.
+        parent: process ID of the parent; if the parent has ended already, this process receives SIGTERM now.
     """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:  # the parent ended before the request took effect

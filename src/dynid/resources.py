@@ -1,4 +1,4 @@
-"""Location of shipped files, and file operations that are safe and atomic."""
+"""Location of the files that are installed with dynid, and file operations that are safe and atomic."""
 
 import contextlib
 import difflib
@@ -38,13 +38,13 @@ _SAFE_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def share_folder() -> Path:
-    """Return the folder that holds config/, urdf/ and launch/.
+    """Return the folder that contains dynid's folders config/, urdf/ and launch/.
 
-    A source tree, from which editable installs run, precedes installed copies, so that an edit takes effect. Then
-    follow every ament prefix and the data path of this Python environment.
+    A source tree, from which editable installs run, has priority, so that edits take effect. Then the ament prefixes
+    and the data path of this Python environment are searched.
 
     Raises:
-        InputNotFoundError: dynid was installed without its share files.
+        InputNotFoundError: the folder is not found, because dynid was installed without these files.
     """
     source_tree = Path(__file__).resolve().parents[2]
     prefixes = [Path(p) / "share" / "dynid" for p in os.environ.get("AMENT_PREFIX_PATH", "").split(":") if p]
@@ -60,10 +60,15 @@ def share_folder() -> Path:
 
 @contextlib.contextmanager
 def guarded(path: Path | str, what: str, kind: type[DynidError] = DataError) -> Iterator[None]:
-    """Convert all errors of libraries in the block to one error that names the file.
+    """Convert each error in the block that is not a `DynidError` to an error of class `kind` that names the file.
+
+    Args:
+        path: the file.
+        what: expected kind of the file, for the message.
+        kind: class of the error.
 
     Raises:
-        kind: an error that is not a `DynidError` left the block.
+        kind: an error that is not a `DynidError` was raised in the block.
     """
     try:
         yield
@@ -82,10 +87,10 @@ def guarded(path: Path | str, what: str, kind: type[DynidError] = DataError) -> 
 
 @contextlib.contextmanager
 def stored_arrays(path: Path, most: int = MOST_ARRAY_BYTES) -> Iterator["np.lib.npyio.NpzFile"]:
-    """Open an .npz file and give its arrays to the block.
+    """Open an .npz file and yield its arrays.
 
     Raises:
-        DataError: the file is damaged, or its arrays take more than `most` bytes once unpacked.
+        DataError: the file is damaged, or its unpacked arrays take more than `most` bytes.
     """
     with guarded(path, "file of arrays"):
         with zipfile.ZipFile(path) as packed:
@@ -97,9 +102,9 @@ def stored_arrays(path: Path, most: int = MOST_ARRAY_BYTES) -> Iterator["np.lib.
 
 
 def yaml_text(content: Any, width: int = 140, rows: bool = False) -> str:
-    """Return plain values as YAML text of lines up to `width`, with keys in their original order.
+    """Return plain values as YAML text, with keys in their original order and lines of up to `width` characters.
 
-    With `rows`, lists and mappings that hold only plain values are written in one line each, in brackets.
+    With `rows`, a list or mapping that contains only single values is written in one line, in brackets.
     """
     style = None if rows else False
     return str(
@@ -110,7 +115,12 @@ def yaml_text(content: Any, width: int = 140, rows: bool = False) -> str:
 
 
 def load_validated(path: Path, schema: type[Schema]) -> Schema:
-    """Read a YAML file into a pydantic schema; errors name the file, the field, the value and what was expected."""
+    """Return the content of a YAML file as an object of a pydantic schema.
+
+    Raises:
+        InputNotFoundError: the file does not exist.
+        ConfigurationError: the content does not fit the schema; names file, field, value and what was expected.
+    """
     try:
         return schema.model_validate(read_yaml(path))
     except ValidationError as error:
@@ -122,7 +132,10 @@ _KINDS = {"dict": "a block of fields", "model": "a block of fields", "tuple": "a
 
 
 def invalid_fields(error: ValidationError, schema: type[BaseModel]) -> str:
-    """Return a sentence on the invalid fields of a file: field, value, expected value, and a similar known name."""
+    """Return a sentence on the invalid fields of a file, from pydantic's error for a schema.
+
+    It states each field, its value and the expected value, and for an unknown field a similar known name.
+    """
     parts = schema.model_json_schema()
     known = {name for part in (parts, *parts.get("$defs", {}).values()) for name in part.get("properties", {})}
     lines, errors = [], error.errors(include_url=False)
@@ -162,7 +175,7 @@ def _refuse_below_a_file(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder and its missing parents, whose names survive a loss of power.
+    """Create a folder and its missing parents so that they survive a loss of power; do nothing if it exists.
 
     Raises:
         OutputWriteError: the folder cannot be created.
@@ -173,7 +186,7 @@ def make_folder(path: Path) -> None:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file atomically, text as UTF-8, never over an existing file; the file survives a loss of power.
+    """Write a new file completely or not at all, text as UTF-8; the written file survives a loss of power.
 
     Raises:
         OutputExistsError: the file exists.
@@ -195,17 +208,17 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def new_path(path: Path) -> Path:
-    """Return the path with the first free number appended."""
+    """Return the path with "-1" appended to its name, or with the next number for which no file or folder exists."""
     numbered = (path.with_name(f"{path.name}-{number}") for number in count(1))
     return next(one for one in numbered if not one.exists())
 
 
 def refuse_existing(path: Path) -> None:
-    """Raise an error if an output cannot be written, as a check before the work; leaves no files behind.
+    """Check before a long computation that an output can be written to a path; no file remains.
 
     Raises:
         OutputExistsError: the output exists already.
-        OutputWriteError: it would lie below a file, the system refuses the name or the folder, or less than
+        OutputWriteError: a parent of the path is a file, the system refuses the name or the folder, or less than
             `LEAST_FREE_BYTES` are free.
     """
     _refuse_taken(path)
@@ -233,10 +246,10 @@ def _refuse_taken(path: Path) -> None:
 
 
 def move_to_output(made: Path, path: Path) -> None:
-    """Rename a folder or file that is already on the disk to the name of an output.
+    """Rename the complete folder or file `made` to `path`, the name of an output, without overwriting.
 
     Raises:
-        OutputExistsError: the name is taken.
+        OutputExistsError: a file or folder with this name exists.
         OutputWriteError: the system refuses.
     """
     with _writing(path):
@@ -249,10 +262,10 @@ def move_to_output(made: Path, path: Path) -> None:
 
 @contextlib.contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """Yield a working folder that gets the name `path` only if the block ends without an error.
+    """Yield a temporary working folder, which is renamed to `path` if the block ends without an error.
 
-    The finished folder survives a loss of power. After an error the working folder, which is next to `path`, is removed
-    and `path` stays untouched.
+    The finished folder survives a loss of power. After an error the working folder, which is next to `path`, is
+    removed, and `path` does not exist.
 
     Raises:
         OutputExistsError: `path` exists.

@@ -1,6 +1,7 @@
-"""Limit of the number of threads that linear-algebra libraries start, in a process or during a call.
+"""Limits of the number of threads that linear-algebra libraries start, in a process or during a call.
 
-Matrices here are small: threads of a linear-algebra library only wait for each other, on a busy host for seconds.
+The matrices of dynid are small, so several threads of a linear-algebra library only wait for each other, on a busy
+host for seconds.
 """
 
 import os
@@ -14,19 +15,18 @@ Result = TypeVar("Result")
 
 
 def one_thread_each() -> None:
-    """Limit libraries that are loaded later to one thread, unless the environment already sets a number.
+    """Limit numerical libraries that this process loads later to one thread, unless the environment sets a number.
 
-    It is for processes that dynid starts itself, whose libraries then start no threads at all. `on_one_thread` serves
-    calls from other processes.
+    Use it in processes that belong to dynid. For functions that other programs call, use `on_one_thread`.
     """
     for variable in THREAD_VARIABLES:
         os.environ.setdefault(variable, "1")
 
 
 def on_one_thread(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Return the function with linear algebra limited to one thread during a call; afterwards the old limit applies.
+    """Decorate a function so that linear-algebra libraries use one thread during a call; then the old limit applies.
 
-    The limit applies to the whole process, so the caller's other threads are limited during the call, too.
+    The limit applies to the whole process, so also to linear algebra in the caller's other threads during the call.
     """
 
     @wraps(function)

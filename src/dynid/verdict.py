@@ -1,6 +1,6 @@
-"""Verdict of a result, as a list of named checks.
+"""Verdict on a result as a list of named checks.
 
-The same list serves the table, the exit code and the decision to publish.
+The list is printed as a table, and determines the exit code and whether a model is published.
 """
 
 import math
@@ -13,11 +13,17 @@ Group = Literal["", "Data", "Estimation", "Physics", "Prediction", "Campaign", "
 
 
 class Check(Strict):
-    """Criterion that compares a value with a limit; NaN, the value of a check that could not be made, never passes.
+    """Check that compares a value with a limit.
 
-    `id` names the criterion for programs and never changes; `name` is for people and may change. `group` is the
-    question that the check answers. Both are empty in files of older versions. `sense` says which side is good: "at
-    most", "at least", or "equals".
+    Attributes:
+        id: name of the check for programs, which never changes; "" in files of older versions.
+        group: subject of the check; "" in files of older versions.
+        name: name of the check for people, which may change.
+        value: the value; NaN if the check could not be made, which never passes.
+        limit: the limit.
+        sense: how the value must compare with the limit: "at most", "at least" or "equals".
+        unit: unit of value and limit; "" without one.
+        detail: explanation in words; "" without one.
     """
 
     id: str = ""
@@ -33,7 +39,7 @@ class Check(Strict):
 
     @property
     def passed(self) -> bool:
-        """Whether the value is on the good side of the limit."""
+        """Whether the value satisfies the limit; False if the check could not be made."""
         if self.sense == "at most":
             return self.value <= self.limit
         if self.sense == "at least":
@@ -46,7 +52,7 @@ class Check(Strict):
         return not math.isnan(self.value)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the check and its outcome as plain values."""
+        """Return the fields of the check and its outcome `passed` as a dictionary of plain values."""
         return self.model_dump() | {"passed": self.passed}
 
     def sentence(self) -> str:
@@ -61,22 +67,22 @@ class Check(Strict):
 
 @dataclass(frozen=True)
 class Verdict:
-    """Verdict that accepts a result if every check passed; without any check nothing is accepted."""
+    """Verdict on a result: it is accepted if there is at least one check and every check passed."""
 
     checks: tuple[Check, ...]
 
     @property
     def accepted(self) -> bool:
-        """Whether there are checks and every one passed."""
+        """Whether there is at least one check and every check passed."""
         return bool(self.checks) and all(check.passed for check in self.checks)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the verdict as plain values."""
+        """Return the verdict and its checks as a dictionary of plain values."""
         return {"accepted": self.accepted, "checks": [check.as_dict() for check in self.checks]}
 
     @property
     def failed(self) -> tuple[Check, ...]:
-        """Checks that did not pass."""
+        """Checks that failed or could not be made."""
         return tuple(check for check in self.checks if not check.passed)
 
     def __str__(self) -> str:
