@@ -32,7 +32,7 @@ class UnknownNameError(DynidError, LookupError):
 
 
 class DataError(DynidError, ValueError):
-    """Error for a recording or an array that does not hold the required data."""
+    """Error for a recording or an array that does not contain the required data."""
 
 
 class InputNotFoundError(DynidError, FileNotFoundError):
@@ -72,7 +72,7 @@ class MuteServoError(BusTimeoutError):
 
 
 class SilentLineError(BusTimeoutError):
-    """Error for a bus on which no servo answers any more, although servos answered before."""
+    """Error for a servo bus on which no servo answers now, although servos answered before."""
 
 
 class SafetyError(DynidError, RuntimeError):

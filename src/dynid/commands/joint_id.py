@@ -33,7 +33,7 @@ class _Job:
         bags: bags to which the model is fitted.
         mount: name of the mount; None is the default mount.
         seed: seed of the simulated arm's noise.
-        without: names of nuisances of the simulated arm to leave out.
+        without: names of nuisances (such as noise or backlash) of the simulated arm to leave out.
         friction: name of the simulated arm's friction model; None is the choice of robot.yaml.
         simulate: whether the first bag must be recorded with the simulated arm before the fit.
         kept: whether the user keeps the bag.

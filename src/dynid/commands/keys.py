@@ -35,7 +35,7 @@ def typed_keys() -> Iterator[Callable[[], bytes]]:
 
 @contextmanager
 def stop_keys() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether a key of `STOP_KEYS` was pressed since its last call.
+    """Yield a function that returns whether Enter, space, q or Esc was pressed since its last call.
 
     Without a terminal it always returns False.
     """

@@ -108,7 +108,7 @@ def load_arm(robot: str, mount: str | None, without: Sequence[str] | None, frict
     Args:
         robot: name or folder of the robot.
         mount: name of a mount; None is the default mount.
-        without: names of nuisances of the simulated arm to leave out.
+        without: names of nuisances (such as noise or backlash) of the simulated arm to leave out.
         friction: name of the simulated arm's friction model; None is the choice of robot.yaml.
 
     Raises:

@@ -1,4 +1,4 @@
-"""`dynid prepare`: compile the programs of commands and nodes before they are needed."""
+"""`dynid prepare`: compile the numerical programs of commands and nodes before they are needed."""
 
 from dynid.commands import options as opt
 from dynid.commands.terminal import print_json, say
@@ -7,7 +7,7 @@ from dynid.commands.terminal import print_json, say
 def prepare(
     robot: opt.RobotOption = opt.DEFAULT_ROBOT, mount: opt.MountOption = None, as_json: opt.JsonOption = False
 ) -> None:
-    """Compile the programs that commands and nodes run; otherwise the first command that needs one compiles it."""
+    """Compile the numerical programs of commands and nodes now, so that later commands start without a delay."""
     from dynid.rehearsal.compiling import ensure_compiled
     from dynid.robot import load_robot
 

@@ -1,1 +1,1 @@
-"""Tables, figures and the HTML report of results."""
+"""Tables, figures and the HTML report on the results of an identification."""

@@ -1,4 +1,4 @@
-"""Bar charts as figure files: errors of estimators, and spread and held-out errors of a campaign."""
+"""Bar charts as figure files: errors of estimators, and the models' spread and held-out errors of a campaign."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tables of a report as plain rows of text and numbers."""
+"""Tables of the HTML report as plain rows of text and numbers."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Verdict of a model in plain words: whether to trust it, and what to check first."""
+"""Verdict on a model in plain words: whether the model can be trusted, and what to check before using it."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -2,9 +2,9 @@
 
 The driver opens the port's path like a serial port. `bus.process` runs the bus as a process of its own.
 
-Timing: a reply is written in one piece at the time at which its last byte would have left the wire, counted from the
-arrival of the instruction; so the cycle time of a driver is that of a real line at the same baud rate. With a USB
-adapter it is written when the adapter would deliver it.
+Timing: a reply is written in one piece at the time at which its last byte would have arrived over a real line. So the
+cycle time of a driver is that of a real line at the same baud rate. With a USB adapter, the reply is written at the
+times at which the adapter would deliver its bytes.
 """
 
 import contextlib
@@ -167,7 +167,7 @@ class EmulatedServoBus:
         return now_s - self._last_arrival_s < (SILENCE_WITH_TORQUE_S if torque_on else SILENCE_S)
 
     def pull(self, pulled: bool = True) -> None:
-        """Pull the cable, or plug it in again; callable from a signal handler or another thread."""
+        """Pull the cable, or plug it in again if `pulled` is False; callable from a signal handler or any thread."""
         self._pulled = pulled
         self._wake()
 

@@ -1,4 +1,6 @@
-"""Scripts of servo bus faults as data, and the injector that executes them.
+"""Scripts of servo bus faults in YAML, and the injector that executes them.
+
+An example of a script:
 
 schema_version: 1
 seed: 7
@@ -118,7 +120,7 @@ class OtherValue(Strict):
 
 
 class Unread(Strict):
-    """A register of a servo whose reads are not answered from `at_s` on."""
+    """A register for which a servo does not answer reads from `at_s` on."""
 
     kind: Literal["unread"]
     at_s: NonNegative = 0.0
@@ -147,9 +149,9 @@ class OtherBaudRate(Strict):
 
 
 class SameId(Strict):
-    """A duplicate ID from the start: servo `servo` also has the ID `of`, which belongs to another servo.
+    """An ID that two servos share from the start: servo `servo` gets the ID `of`, which belongs to another servo.
 
-    If `servo` is None, an additional servo has this ID.
+    If `servo` is None, an additional servo with the ID `of` is added.
     """
 
     kind: Literal["same_id"]

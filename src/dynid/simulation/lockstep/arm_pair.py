@@ -42,7 +42,7 @@ class Lines:
     """Simulated faults of the connection between one arm and the controller; none by default.
 
     Attributes:
-        late_cycles: age of a state when it reaches the controller [cycles].
+        late_cycles: delay after which a state reaches the controller [cycles].
         silent_from_s: time from which no state reaches the controller [s].
         frozen_from_s: time from which positions and velocities no longer change, although timestamps do [s].
         still_from_s: time from which the encoders are stuck [s]: positions no longer change, and velocities are 0.
@@ -96,7 +96,7 @@ class PairRun:
         kinetic_j: kinetic energies of the arms, (2, N) [J].
         stopped: reason why the bilateral controller has stopped; "" if it has not.
         stopped_s: time of this stop [s]; infinity without one.
-        fell_back: `ArmPair.fell_back` at the end.
+        fell_back: reason why the controller left the requested mode; "" if it did not.
         torque_on: whether each arm's guard requires torque at the end.
         measured: encoder readings, (2, N, n) [rad].
         stamps_ns: later timestamp of the two states of each cycle, (N,) [ns].
@@ -163,7 +163,7 @@ class LockstepPair:
         The hand acts on the leader's tool, and the wall on the follower's tool.
 
         Raises:
-            SafetyError: the arms cannot be engaged.
+            SafetyError: the bilateral controller refuses to start.
             DataError: a simulated arm has diverged.
         """
         count, n = round(seconds / self._cycle), self.robot.size

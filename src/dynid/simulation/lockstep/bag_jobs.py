@@ -1,4 +1,4 @@
-"""Bags of simulated runs, made by several processes for `dynid simulate` and the benchmark."""
+"""Bags of simulated runs, made by several processes, for `dynid simulate` and for benchmarks."""
 
 import tempfile
 import time
@@ -51,8 +51,8 @@ class BagJob:
         trajectory: name of a trajectory, or of a file with one.
         profile: profile of excitation.yaml from which the trajectory and its limits come.
         mount: name of a mount in robot.yaml; None is the default mount.
-        seed: seed of all random nuisances.
-        without: names of nuisances to leave out.
+        seed: seed of all random nuisances (such as noise and jitter).
+        without: names of nuisances (such as noise or backlash) to leave out.
         folder: folder of the bag, which must not exist yet.
         friction: name of the friction model of the gears; None is the choice of robot.yaml.
     """

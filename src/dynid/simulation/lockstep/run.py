@@ -250,8 +250,8 @@ def simulate(
         controller: controller of the arm. It is reset first, except for a `FeedforwardPd`: of this a compiled copy
             runs, and the object itself is not changed.
         mount: name of a mount in robot.yaml; None is the default mount.
-        seed: seed of all random nuisances.
-        switched_off: names of nuisances to leave out.
+        seed: seed of all random nuisances (such as noise and jitter).
+        switched_off: names of nuisances (such as noise or backlash) to leave out.
         q0: start posture at rest, (n,) [rad]; None is near the robot's rest posture.
         stops: lower and upper joint stops, (n,) each [rad]; None is slightly beyond the joint limits.
         standard: standard parameters of the simulated arm; None is the set that robot.yaml names.

@@ -29,8 +29,8 @@ class SteppedArm:
     Args:
         robot: the robot.
         mount: name of a mount in robot.yaml; None is the default mount.
-        seed: seed of all random nuisances.
-        switched_off: names of nuisances to leave out.
+        seed: seed of all random nuisances (such as noise and jitter).
+        switched_off: names of nuisances (such as noise or backlash) to leave out.
         q0: start posture at rest, (n,) [rad]; None is near the robot's rest posture.
         standard: standard parameters of the simulated arm; None is the set that robot.yaml names.
         friction: friction law of the gears, or its name; None is the choice of robot.yaml.

@@ -50,8 +50,8 @@ class ArmPlant:
     Args:
         robot: the robot; its `simulation` section gives step length and nuisances.
         mount: name of a mount in robot.yaml; None is the default mount.
-        seed: seed of all random nuisances; equal seeds and calls give equal runs, bit for bit.
-        switched_off: names of nuisances to leave out, from `dynid.simulation.plant.nuisances.NUISANCES`.
+        seed: seed of all random nuisances (such as noise); equal seeds and calls give equal runs, bit for bit.
+        switched_off: names of nuisances (such as noise or backlash) to leave out, from `nuisances.NUISANCES`.
         q0: start posture at rest, (n,) [rad]. None is the robot's rest posture with random errors of up to half a
             degree per joint: no arm is placed exactly, and at zero error a controller would command no current.
         stops: lower and upper joint stops, (n,) each [rad]; None is slightly beyond the joint limits.
@@ -118,7 +118,7 @@ class ArmPlant:
 
         Args:
             chosen: a friction law, or its name; None is the choice of robot.yaml.
-            switched_off: names of nuisances to leave out.
+            switched_off: names of nuisances (such as noise or backlash) to leave out.
         """
         warm_up = (self.nuisances.warm_up_share, self.nuisances.warm_up_time_s)
         if isinstance(chosen, FrictionLaw):
@@ -143,7 +143,7 @@ class ArmPlant:
 
     @property
     def held(self) -> bool:
-        """Whether the arm still rests on its stand."""
+        """Whether the arm still rests on the stand on which it starts, because no current has flowed yet."""
         return self._held
 
     @cached_property

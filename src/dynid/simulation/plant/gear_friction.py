@@ -43,8 +43,8 @@ def plant_friction(
         robot: the robot.
         standard: standard parameters of the simulated arm, with its viscous and Coulomb friction.
         nuisances: nuisances of the robot; they include additional Coulomb friction.
-        switched_off: names of nuisances to leave out. If "coulomb" is among them, only the viscous and Coulomb friction
-            of `standard` remain.
+        switched_off: names of nuisances (such as noise or backlash) to leave out. If "coulomb" is among them, only the
+            viscous and Coulomb friction of `standard` remain.
         chosen: "viscous" for viscous and Coulomb friction, or a model for which the robot's folder has values; None is
             the choice of robot.yaml.
 

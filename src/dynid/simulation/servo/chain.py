@@ -148,7 +148,7 @@ class ServoChain:
         return servo if self.line_code in (None, servo.bytes[table.BAUD_RATE.address]) else None
 
     def restart(self, servo_id: int, absent_s: float = 0.0) -> None:
-        """Reboot a servo without an instruction: its torque is off and its RAM registers are as after power-on.
+        """Reboot a servo without an instruction: its RAM registers, torque included, are as after power-on.
 
         For the next `absent_s` seconds the servo neither receives nor answers.
         """

@@ -88,7 +88,11 @@ class Servo:
         self.reboot()
 
     def reboot(self) -> None:
-        """Reboot: RAM registers as after power-on, torque off, errors cleared, EEPROM kept."""
+        """Reboot the servo: RAM registers are as after power-on, hardware errors are cleared, EEPROM is kept.
+
+        Torque is off, unless the startup configuration register switches it on. That register may also restore RAM
+        registers from the backup.
+        """
         for address, entry in self._entries.items():
             if address >= table.EEPROM_END:
                 self.set(entry.register, entry.default)
@@ -131,7 +135,7 @@ class Servo:
 
     @property
     def servo_id(self) -> int:
-        """ID on the bus."""
+        """ID of the servo on the bus."""
         return self.bytes[table.ID.address]
 
     @property
@@ -141,7 +145,7 @@ class Servo:
 
     @property
     def alert(self) -> int:
-        """Alert bit of the status error byte, or 0."""
+        """Alert bit of a status packet's error byte if the servo has a hardware error, else 0."""
         return table.ALERT_BIT if self.bytes[table.HARDWARE_ERROR_STATUS.address] else 0
 
     @property
