@@ -116,7 +116,7 @@ def _named_if_broken() -> Iterator[None]:
 
 
 def with_progress(spread: Map, report: Callable[[str], None]) -> Map:
-    """Return a function like the map `spread` that also reports the progress of each use, up to four times.
+    """Return a function like `spread`, a parallel `map`, that also reports the progress of each use up to four times.
 
     `report` receives a text such as "10 of 40 pieces".
     """

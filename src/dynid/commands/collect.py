@@ -1,4 +1,4 @@
-"""`dynid collect`: drive the arm along trajectories with all nodes, and record one bag for each.
+"""`dynid collect`: drive the arm along trajectories with all ROS nodes, and record one bag for each trajectory.
 
 The same call resumes an interrupted collection. With --adaptive, segments are planned while the arm moves.
 """
@@ -66,7 +66,7 @@ def collect(
     seed: opt.SeedOption = 0,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Drive the arm along trajectories and record one bag for each; an interrupted collection is resumed.
+    """Drive the arm along trajectories and record one bag for each trajectory; resume an interrupted collection.
 
     The arm keeps its posture between motions, and each motion waits until the servos have cooled down. Exit code 1 if
     a bag lost states or missed more than one cycle in a thousand. With --adaptive, a model is identified while the arm

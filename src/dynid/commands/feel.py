@@ -21,7 +21,7 @@ class _Felt(NamedTuple):
         length_s: duration [s].
         contacts: detected contacts.
         simulated: whether the recording is of a simulated arm.
-        notes: remarks of the reader of the recording.
+        notes: remarks from reading the recording, for the user.
         refusal: reason why it cannot be used; '' if it can.
     """
 

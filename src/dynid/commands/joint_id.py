@@ -222,7 +222,7 @@ def _excitation_words(robot: "Robot", joints: Sequence[int]) -> str:
 
 
 def _excite_live(robot: "Robot", jobs: Sequence[_Job], folder: Path, port: str | None, consented: bool) -> None:
-    """Start all nodes, excite the joints of the jobs one after the other, and record one bag for each.
+    """Start all ROS nodes, excite the joints of the jobs one after the other, and record one bag for each joint.
 
     `port` is the serial port of a real arm, None for the simulated arm; `folder` is where logs are written.
     """

@@ -36,7 +36,8 @@ class FrictionCurves:
 def friction_curves(result: Result) -> FrictionCurves | None:
     """Return the friction torques of a model's complete friction law, at speeds up to half of the speed limits.
 
-    Return None if the model has no friction law. The largest gravity torques are those at random poses.
+    Return None if no friction law was estimated besides the base parameters. The largest gravity torques are those at
+    random poses.
     """
     content, robot = result.content, result.robot
     separate = content.friction()
@@ -57,9 +58,8 @@ def friction_curves(result: Result) -> FrictionCurves | None:
 def drawings(result: Result, labels: Sequence[str]) -> list[dict[str, str]]:
     """Return for each joint its label, the ranges in words, and SVG points of the friction curves.
 
-    Curves are without load, and under the largest gravity torque.
-
-    Return [] if the model has no friction law. `labels` are the labels of the joints.
+    Curves are without load, and under the largest gravity torque. The list is empty if no friction law was estimated
+    besides the base parameters. `labels` are the labels of the joints.
     """
     curves = friction_curves(result)
     if curves is None:

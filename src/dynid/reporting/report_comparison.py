@@ -139,7 +139,7 @@ def _parameters(results: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def _settings(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Return one row for each setting, or fact on the origin of a model, in which the results differ."""
+    """Return one row for each setting or origin (robot, mount, version ...) in which the results differ."""
     flat = [_flat(one.content.provenance.get("settings", {})) for one in results]
     for values, one in zip(flat, results, strict=True):
         values |= {
