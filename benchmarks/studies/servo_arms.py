@@ -1,7 +1,8 @@
 """Random small arms of DYNAMIXEL servos: a URDF, and a motor file in Interbotix' format.
 
-Number of joints, mass, shapes, directions of the axes and limits are drawn. All servos have one supply voltage; each
-joint gets the weakest servo that carries its load, or two of the strongest. An arm that these do not carry is shortened.
+Number of joints, mass, shapes, directions of the axes and limits are drawn. All servos have one supply voltage. Each
+joint gets the weakest servo that carries its load, or two of the strongest; if these do not carry the arm, it is
+shortened.
 """
 
 from collections.abc import Sequence

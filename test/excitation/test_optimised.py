@@ -16,6 +16,7 @@ from dynid.excitation.optimiser import (
     Clearance,
     ExcitationOptimiser,
     ExcitationWish,
+    OptimisedExcitation,
     condition_number,
     repulsion,
     trajectory_file,
@@ -105,6 +106,26 @@ def test_optimised_motion_beats_the_primitive_of_equal_duration(optimiser: Excit
     q, dq, ddq = found.motion.sample_all(found.motion.knots)
     with pytest.raises(SafetyError):
         optimiser.check(through_points("fast", ROBOT.joint_names, fast, q, 1.5 * dq, 2.25 * ddq), "limited")
+
+
+def test_best_start_is_that_of_the_objective(optimiser: ExcitationOptimiser, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best motion by the determinant need not have the smallest condition number."""
+    figures = {0: (30.0, -1.2), 1: (40.0, -1.4), 2: (20.0, -1.3)}  # condition number and objective of each start
+    made = {
+        seed: OptimisedExcitation(EXCITATION.trajectory("AP01", "limited"), *each) for seed, each in figures.items()
+    }
+    monkeypatch.setattr(optimiser, "_optimised", lambda name, wish, seed: made[seed])
+    assert optimiser.optimise("m", ExcitationWish(8.0, objective="d_optimal", starts=3)) is made[1]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("soon")
+def test_objective_of_a_result_is_the_minimised_one(optimiser: ExcitationOptimiser) -> None:
+    found = optimiser.optimise("m", ExcitationWish(8.0, objective="d_optimal", terms=8))
+    W = optimiser.regressor(*found.motion.sample_all(np.arange(0.0, 8.0, 0.04)))
+    flat = W.reshape(-1, W.shape[-1])
+    _, value = np.linalg.slogdet(flat.T @ flat / len(W))
+    assert found.objective == pytest.approx(-value / (2.0 * flat.shape[1]))
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from dynid.codegen.compile import compile_regressor
 from dynid.control.motion_check import MotionCheck, MotionLimits, model_torques, robot_limits
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import SafetyError
-from dynid.excitation.objectives import Bounds, Objective, Problem, Regressor, optimise
+from dynid.excitation.objectives import Bounds, Objective, Problem, Regressor, d_optimality, optimise
 from dynid.excitation.one_joint import OneJointExcitation
 from dynid.excitation.series import Series, SeriesKind
 from dynid.model.dynamics import ArmModel
@@ -46,7 +46,7 @@ class ExcitationWish:
         objective: "condition" for the condition number of the regressor W, "d_optimal" for the determinant of W'W.
         terms: number of harmonics or control points; None means a number in proportion to the duration.
         profile: profile of excitation.yaml, whose limits of positions, speeds and accelerations are kept.
-        starts: number of random initial motions; the result with the smallest condition number is returned.
+        starts: number of random initial motions; the result with the best objective is returned.
         seed: seed of the first of these motions.
     """
 
@@ -61,10 +61,17 @@ class ExcitationWish:
 
 @dataclass(frozen=True, eq=False)
 class OptimisedExcitation:
-    """Optimised motion within all limits, with the condition number `kappa` of its regressor."""
+    """Optimised motion within all limits.
+
+    Attributes:
+        motion: the motion.
+        kappa: condition number of its regressor.
+        objective: value of the minimised objective.
+    """
 
     motion: PolynomialTrajectory
     kappa: float
+    objective: float
 
 
 def condition_number(regressor: Regressor, motion: Motion, step_s: float = KAPPA_S) -> float:
@@ -80,6 +87,17 @@ def condition_number(regressor: Regressor, motion: Motion, step_s: float = KAPPA
     """
     W = regressor(*motion.sample_all(np.arange(0.0, motion.duration, step_s)))
     return float(np.linalg.cond(W.reshape(-1, W.shape[-1])))
+
+
+def log_determinant(regressor: Regressor, motion: Motion) -> float:
+    """Return -log det(W'W / N) / (2 p) [-] of the regressor W (N n, p) stacked over N samples of a motion.
+
+    Raises:
+        DataError: as for the regressor.
+    """
+    W = regressor(*motion.sample_all(np.arange(0.0, motion.duration, KAPPA_S)))
+    flat = W.reshape(-1, W.shape[-1])
+    return d_optimality(flat.T @ flat / len(W))[0]
 
 
 def rank(regressor: Regressor, motion: Motion) -> int:
@@ -179,8 +197,7 @@ class ExcitationOptimiser:
     def optimise(self, name: str, wish: ExcitationWish) -> OptimisedExcitation:
         """Return an optimised excitation motion that passes the check of all limits.
 
-        The objective is minimised from several random initial motions. Of the results, the motion with the smallest
-        condition number is returned, whatever the objective.
+        The objective is minimised from several random initial motions, and the best of the results is returned.
 
         Args:
             name: name of the motion.
@@ -199,7 +216,7 @@ class ExcitationOptimiser:
             except SafetyError as error:
                 refusal = error
                 continue
-            if best is None or found.kappa < best.kappa:
+            if best is None or found.objective < best.objective:
                 best = found
         if best is None:
             assert refusal is not None
@@ -214,7 +231,9 @@ class ExcitationOptimiser:
             except SafetyError as error:
                 refusal = error
                 continue
-            return OptimisedExcitation(motion, condition_number(self.regressor, motion))
+            kappa = condition_number(self.regressor, motion)
+            value = kappa if wish.objective == "condition" else log_determinant(self.regressor, motion)
+            return OptimisedExcitation(motion, kappa, value)
         raise refusal
 
     def one_joint(self, profile: str) -> OneJointExcitation:
