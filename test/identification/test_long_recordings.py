@@ -59,6 +59,22 @@ def test_blocks_hold_the_samples_of_the_whole(monkeypatch: pytest.MonkeyPatch) -
     np.testing.assert_allclose(blocks.low_passed(model.regressor), whole.low_passed(model.regressor), atol=1e-3)
 
 
+def test_filtered_log_slower_than_its_samples_is_divided_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory must not grow with the length of a log whose rows are farther apart than samples."""
+    fast = recording(60.0).rows
+    assert fast is not None
+    log = recording_from_arrays(ROBOT, fast.time[::6], fast.q[::6], fast.tau[::6], name="slow")
+    settings = SETTINGS.model_copy(update={"rows": "filtered"})
+    whole = log.samples(settings)
+    assert whole.settings.interval_s < 6 * 0.005 and len(whole.fine) == 1
+    cut(monkeypatch, 2000, 2)
+    blocks = log.samples(settings)
+    assert len(blocks.fine) == 2 and len(blocks) < 0.7 * len(whole)
+    inside = np.isin(np.round(whole.time, 6), np.round(blocks.time, 6))
+    assert inside.sum() == len(blocks)
+    np.testing.assert_allclose(blocks.q, whole.q[inside], atol=1e-4)
+
+
 @pytest.mark.slow
 def test_omitted_parts_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     cut(monkeypatch, 4000, 3)

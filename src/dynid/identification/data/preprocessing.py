@@ -18,7 +18,7 @@ from dynid.identification.data.filtered_rows import LowPass as LowPass  # re-exp
 from dynid.identification.data.filtered_rows import central_differences as central_differences
 from dynid.identification.data.filtered_rows import filter_grid, filtered_samples
 from dynid.identification.data.fine_states import decimation
-from dynid.identification.data.row_choice import RowChoice, row_choice
+from dynid.identification.data.row_choice import SLOWEST_S, RowChoice, row_choice
 from dynid.identification.data.samples import Samples as Samples
 from dynid.identification.data.samples import SampleSettings as SampleSettings
 from dynid.identification.data.signals import Signals, Span, TimeAxis, Torques, data_quality, refuse_unusable
@@ -29,7 +29,7 @@ from dynid.robot import Robot, read_only
 
 # The regression needs kilobytes per instant of the fine grid. A recording of more than `WHOLE` instants is cut
 # into blocks of `BLOCK` instants, whose filters use data of their neighbours. At most `MOST_BLOCKS` blocks are used.
-BLOCK, WHOLE, MOST_BLOCKS = 16_000, 40_000, 6
+BLOCK, WHOLE, MOST_BLOCKS = 16_000, 40_000, 5
 MAKERS = {"filtered": filtered_samples, "averaged": averaged_samples}
 
 
@@ -165,8 +165,7 @@ class _Blocks:
         interval = choice.interval_s
         step, reach = _grid_and_reach(choice, settings, axis)
         windows: Sequence[tuple[float, float]] = ()
-        # only recordings with at least one row per sample are divided: slower ones are refused or averaged as a whole
-        if end - begin > WHOLE * step and axis.period <= interval:
+        if end - begin > WHOLE * step and axis.period <= SLOWEST_S:  # slower recordings are refused as a whole
             windows = _windows(begin, end, max(1, round(BLOCK * step / interval)) * interval, interval)
         return cls(settings, axis, choice.kind, interval, begin, end, reach, windows)
 
