@@ -112,26 +112,25 @@ def test_the_installation_contains_the_files_of_the_checkout(installed: Installe
         assert files(installed.share / name) == files(ROOT / name)
 
 
+@pytest.mark.parametrize("installed", ["wheel"], indirect=True)  # the workspace has the same files
 def test_the_methods_run_to_their_end(installed: Installed) -> None:
     common = ("--robot", ROBOT)
     bag, held_out = (f"bags/{name}" for name in MOTIONS)
     identify = ("identify", bag, "--validate", held_out, *common)
-    methods = METHODS if installed.kind == "wheel" else METHODS[:1]  # by the same files
     commands = [("simulate", *MOTIONS, *common, "--friction", "viscous", "--out", "bags")]
-    commands += [(*identify, "--method", method, "--out", f"model_{method}") for method in methods]
-    commands += [("validate", "model_regression", held_out, *common)]
-    written = [f"model_{method}/{name}" for method in methods for name in ("report.html", "model.yaml")]
-    if installed.kind == "wheel":
-        np.savetxt(installed.folder / "states.csv", np.full((2, 3 * 8), 0.1), delimiter=",")
-        commands += [
-            ("campaign", bag, "--validate", held_out, *common, "--out", "campaign", "--processes", 1),
-            ("report", "model_regression", "--compare", "campaign", "--out", "both.html"),
-            ("compare", bag, "--hold-out", 0.3, *common),
-            ("payload", bag, held_out, *common),
-            ("regressor", "states.csv", "--out", "regressor.npz", *common),
-            ("excite", "one-joint", "--out", "alone.yaml", *common),
-            ("joint-id", "--joint", 7, "--friction", "viscous", "--out", "controller.yaml"),
-        ]
-        written += ["campaign/model.yaml", "both.html", "regressor.npz", "alone.yaml", "controller.yaml"]
+    commands += [(*identify, "--method", method, "--out", f"model_{method}") for method in METHODS]
+    np.savetxt(installed.folder / "states.csv", np.full((2, 3 * 8), 0.1), delimiter=",")
+    commands += [
+        ("validate", "model_regression", held_out, *common),
+        ("campaign", bag, "--validate", held_out, *common, "--out", "campaign", "--processes", 1),
+        ("report", "model_regression", "--compare", "campaign", "--out", "both.html"),
+        ("compare", bag, "--hold-out", 0.3, *common),
+        ("payload", bag, held_out, *common),
+        ("regressor", "states.csv", "--out", "regressor.npz", *common),
+        ("excite", "one-joint", "--out", "alone.yaml", *common),
+        ("joint-id", "--joint", 7, "--friction", "viscous", "--out", "controller.yaml"),
+    ]
     installed.several(*commands)
+    written = [f"model_{method}/{name}" for method in METHODS for name in ("report.html", "model.yaml")]
+    written += ["campaign/model.yaml", "both.html", "regressor.npz", "alone.yaml", "controller.yaml"]
     assert [name for name in written if not (installed.folder / name).is_file()] == []
