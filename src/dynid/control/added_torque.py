@@ -39,7 +39,7 @@ class TorqueCurve:
 
     @property
     def beginning(self) -> "TorqueCurve":
-        """A constant curve with the first torques, for the approach to the motion's start."""
+        """Torque curve that is constant at the first torques of this curve, for the approach to the motion's start."""
         return TorqueCurve(self.times[:1], self.torques[:1])
 
     def refuse_excess(self, robot: Robot, name: str) -> None:
@@ -71,7 +71,10 @@ class AddedTorque:
         self._difference, self._left_s, self._blend_s = np.zeros(size), 0.0, BLEND_S
 
     def follow(self, curve: TorqueCurve) -> None:
-        """Start to add the torques of a new motion; blend to them from the present added torque within `BLEND_S`."""
+        """Start to add the feed-forward torques `curve` of a new motion.
+
+        The added torque blends from its present value to them within `BLEND_S`.
+        """
         self._curve, self._blend_s = curve, BLEND_S
         self._difference, self._left_s = self.now - curve.at(0.0), BLEND_S
 

@@ -31,7 +31,7 @@ class ControlModel:
         structure_hash: hash of the model structure that the parameters belong to, see `ArmModel.structure_hash`.
         phi: base parameters.
         friction: friction terms in addition to the base parameters; all zero if there are no such terms. Friction terms
-            among the base parameters (FV, and FC, OF, FS, FCM if the structure has them) are not repeated here.
+            among the base parameters, such as viscous friction FV, are not repeated here.
         accepted: whether the model passed the acceptance checks of its identification.
         torque_constants: torque constants at the joints that the parameters are based on, (n,) [N m/A]; () if unknown.
     """
@@ -98,9 +98,9 @@ def friction_or_zero(friction: FrictionLaw | None, axes: int) -> FrictionLaw:
 class ModelGate:
     """Safety gate that refuses models which must not move a given arm.
 
-    It tests the inertia matrix for positive definiteness at `GATE_POSES` random poses between the robot's
-    `audit_lower` and `audit_upper`. The acceptance checks of the identification searched far more poses. The gate
-    repeats the test with the values that were received.
+    It tests the inertia matrix for positive definiteness at `GATE_POSES` random poses, between the joint positions
+    `audit_lower` and `audit_upper` of the robot. The acceptance checks of the identification searched far more poses.
+    The gate repeats the test with the values that were received.
 
     Args:
         robot: robot that the models would move.
@@ -130,8 +130,8 @@ class ModelGate:
 
         Raises:
             SafetyError: the model belongs to another robot or structure, is not accepted, is based on other torque
-                constants, is not positive definite, has friction for another number of axes, or predicts torques far
-                beyond the drives' limits.
+                constants, has an inertia matrix that is not positive definite, has friction for another number of axes,
+                or predicts torques far beyond the drives' limits.
         """
         hint = "; the controllers keep their model"
         if candidate.robot != self._robot.name:

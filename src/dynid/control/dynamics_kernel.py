@@ -150,9 +150,11 @@ def compile_single(model: ArmModel, transition_rad_s: float = TRANSITION_RAD_S) 
 
 
 def within_a_turn(q: FloatArray, aperiodic: Sequence[bool]) -> FloatArray:
-    """Return the equivalent pose (n,) [rad] between -pi and pi, for which the generated dynamics hold.
+    """Return joint positions shifted by full turns into -pi to pi, (n,) [rad], where the generated dynamics hold.
 
-    Axes with a true `aperiodic` flag (see `ArmModel.aperiodic`) are left unchanged: their torque differs after a full
-    turn.
+    Args:
+        q: joint positions, (n,) [rad].
+        aperiodic: whether the torque of each axis differs after a full turn, (n,), see `ArmModel.aperiodic`. The
+            positions of such axes are left unchanged.
     """
     return np.where(aperiodic, q, q - 2.0 * np.pi * np.round(q / (2.0 * np.pi)))

@@ -43,8 +43,9 @@ class EffortBound:
     def refuse(self, motion: Motion, added: TorqueCurve, torques: Torques | None) -> None:
         """Raise SafetyError if a feed-forward torque (effort) along a motion deviates too much from the prediction.
 
-        The predicted effort is the predicted torque minus M_hat ddq + D_hat dq, which the control law gives itself. An
-        effort may lie anywhere between zero and the predicted effort, and beyond that interval by at most `most`.
+        The predicted effort is the predicted torque minus (M_hat ddq + D_hat dq), the feed-forward that the FF+PD law
+        gives itself with its inertia M_hat and damping D_hat. An effort may lie anywhere between zero and the predicted
+        effort, and beyond that interval by at most `most`.
 
         Args:
             motion: the motion.

@@ -1,4 +1,7 @@
-"""All terms of the equation of motion at one state from one kernel, for laws that need M and C dq + g in each cycle."""
+"""All terms of the equation of motion at one state from one kernel.
+
+Some control laws need the inertia matrix M and the torque C dq + g of Coriolis forces and gravity in each cycle.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -34,7 +34,7 @@ class GuidingSpeed:
         self.tool_m_s, self._joint_rad_s = self.posture.speed(dq), float(np.abs(dq).max())
 
     def update_bound(self, q: FloatArray, dq: FloatArray) -> None:
-        """Update joint and tool speeds, but compute only an upper bound of the tool speed if that is low enough.
+        """Update joint and tool speeds; if an upper bound of the tool speed is low enough, use it as the tool speed.
 
         The bound is cheap, because it needs no kinematics. If it is at most the speed at which damping starts,
         `tool_m_s` is set to the bound; otherwise `tool_m_s` is computed as by `update`.

@@ -7,7 +7,8 @@ RESET_S = 3.0  # time without a loss after which a loss counts as the first agai
 class HoldWatch:
     """Monitor that decides whether an arm which left its reference may be held again, from its earlier losses.
 
-    Losses are counted from the last request for a motion or a hold.
+    A loss is a state in which the arm left its reference. Losses before the last request for a motion or a hold are
+    ignored.
     """
 
     def __init__(self) -> None:

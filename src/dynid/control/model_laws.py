@@ -68,7 +68,7 @@ class GravityCompensation:
         return holding + certain * helped
 
     def gains(self) -> Gains:
-        """Return the compensated fraction of friction, base parameters phi and additional friction, keyed by symbol."""
+        """Return a dictionary of the compensated fraction of friction, base parameters phi and additional friction."""
         return {"friction_share": self.friction_share} | _model_gains(self.model)
 
 
@@ -119,7 +119,7 @@ class ComputedTorque:
         return self._law.motor_torque(dq_ref, wanted, load)
 
     def gains(self) -> Gains:
-        """Return the gains K_P and K_V, filter time Tf, base parameters phi and additional friction, by symbol."""
+        """Return a dictionary of the gains K_P and K_V, filter time Tf, base parameters phi and additional friction."""
         own = self.settings.gains()
         return {key: own[key] for key in ("K_P", "K_V", "Tf")} | _model_gains(self.model)
 
@@ -141,7 +141,7 @@ def static_friction(law: GravityCompensation | ComputedTorque, q: FloatArray) ->
 def _dry_friction(inverse_dynamics: InverseDynamics, phi: BaseParameters, size: int) -> FloatArray:
     """Return the breakaway torque (n,) [N m] of each joint due to dry friction among the base parameters.
 
-    It is computed for each joint moved alone.
+    The torque of a joint is computed for a motion of this joint alone.
 
     Args:
         inverse_dynamics: inverse dynamics of the arm.
@@ -164,7 +164,7 @@ def _dissipative(law: FrictionLaw) -> FrictionLaw:
 
 
 def _model_gains(model: ControlModel) -> Gains:
-    """Return the base parameters phi and the terms of the additional friction that the model has, keyed by symbol."""
+    """Return a dictionary of the base parameters phi and the terms of additional friction that the model has."""
     gains: Gains = {"phi": tuple(model.phi.values.tolist())}
     return gains | {f"friction_{symbol}": tuple(model.friction[symbol].tolist()) for symbol in model.friction.terms}
 

@@ -71,7 +71,8 @@ class MotionExecutor:
         phase: the present activity; None if nothing is commanded.
         phases: the phases of the present motion, with the time stamps at which they began [ns].
         stopped_itself: reason why a motion ended early without being cancelled; "" if it did not.
-        left_tolerance: whether a motion ended early because a joint left its tolerance, and came to rest on its path.
+        left_tolerance: whether a motion ended early because a tracking error exceeded its tolerance; the arm then came
+            to rest on the path of the motion.
         guiding: monitor of hand guiding, for control laws without a reference.
         tolerance: largest permitted tracking error of each joint along a trajectory, (n,) [rad]. Beyond it the arm is
             braked along its path. Independently, an error of `MAX_TRACKING_ERROR_RAD` stops it where it is.

@@ -43,7 +43,7 @@ class Cells:
     def torques(self, torques: Torques) -> list[FloatArray]:
         """Return the torques at the samples of all time spans, (N, 4, n) [N m], smooth within each span.
 
-        The list has one array. It has two, one for each sign of the velocity, if a joint reverses within a span.
+        The list has one array. If a joint reverses within a span, it has two arrays, one for each sign of the velocity.
         Friction is that of a moving joint, including the moment in which the joint starts or reverses.
 
         Args:
@@ -61,12 +61,14 @@ class Cells:
         return [torques(rows[0], one.reshape(-1, n), rows[1]).reshape(shape) for one in speeds]
 
     def first_beyond(self, values: FloatArray, bound: FloatArray) -> tuple[float, int, float] | None:
-        """Return a violation of +-bound by cubics through values at the samples: time [s], joint index and value.
+        """Return a value beyond +-bound, as time [s], joint index and value; None if all values are within.
 
-        The result is None without a violation.
+        It is not necessarily the earliest one.
+
+        Between the four samples of a time span, each joint's value is interpolated by the cubic through them.
 
         Args:
-            values: values at the samples of all time spans, (N, 4, n) in any unit.
+            values: values of each joint at the four samples of N time spans, (N, 4, n) in any unit.
             bound: bound of the absolute values, (n,) in the same unit.
         """
         control = np.einsum("ij,njk->nki", from_thirds(), values).reshape(-1, NODES)

@@ -149,8 +149,9 @@ class MotionCheck:
     def check(self, parts: Sequence[Motion], load: FloatArray | None = None, *, carried: bool = False) -> None:
         """Raise SafetyError if one of a sequence of motions exceeds a limit.
 
-        Positions, speeds and accelerations are checked exactly. Torques are checked on cubics over a few milliseconds
-        each. Links must keep a distance larger than they can move between the sampled postures.
+        Positions, speeds and accelerations are checked exactly. Torques are interpolated by cubics over a few
+        milliseconds each, and the cubics are checked. Links must be farther apart at the sampled postures than they can
+        move between these.
 
         Args:
             parts: motions in their order.
@@ -189,7 +190,7 @@ class MotionCheck:
     def check_start(self, motion: Motion) -> None:
         """Raise SafetyError if the start posture of a motion is beyond a position limit.
 
-        The approach to such a start cannot be checked, because not even its torques are known.
+        Call it before the approach to the start posture is planned.
 
         Raises:
             SafetyError: the start is beyond a limit, see `check`.
@@ -198,7 +199,7 @@ class MotionCheck:
         self._within(motion, np.zeros(1), motion.start[None, :], bounds, "is at {:.2f} deg", np.rad2deg)
 
     def lifting_load(self, way: Motion) -> float | None:
-        """Return the peak of the used fraction of overload capacity of any servo along a slow motion [-].
+        """Return the largest used fraction of a servo's overload capacity along a slow motion, over all servos [-].
 
         Only gravity is considered; the currents of joints that lift are multiplied by `LIFTING`. The result is None if
         the currents or the servos' capacities are unknown.
@@ -386,8 +387,8 @@ class MotionCheck:
 
         Args:
             part: the motion.
-            first: whether this is the first motion, which may begin outside, such as on the table, if it comes in
-                directly.
+            first: whether this is the first motion, which may begin outside the free space, such as on the table, if it
+                enters the free space directly.
             last: whether this is the last motion, after which the arm is held and may sway.
             carried: whether feed-forward torques of the motion carry gravity, so that the arm does not sag.
         """

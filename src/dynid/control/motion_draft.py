@@ -119,9 +119,10 @@ class _Drafter:
         self._way_check = MotionCheck(robot, limits, self.torques, self.collision)
 
     def _arriving(self) -> FloatArray:
-        """Return the torque that arrives at each joint at its torque limit, after load-dependent gear friction.
+        """Return the torque that each joint can deliver to the links when its motor gives the torque limit, (n,) [N m].
 
-        The result is (n,) [N m]. If friction does not depend on load, it is the torque limit itself.
+        Load-dependent gear friction consumes a part of the motor torque. If friction does not depend on load, the
+        result is the torque limit itself.
         """
         limits = self.robot.torque_limits
         if not self.friction.depends_on_load:
@@ -137,9 +138,9 @@ class _Drafter:
         return np.maximum(np.array(columns).T, 1e-9)
 
     def stiction(self) -> FloatArray:
-        """Return the largest stiction of each joint over those random postures from which its drive can start.
+        """Return the largest stiction of each joint over random postures, (n,) [N m].
 
-        The result is (n,) [N m].
+        Postures from which the joint's drive cannot start a motion are left out.
         """
         held, needed = self._starting()
         starts = np.abs(needed) <= self.usable * self.robot.torque_limits

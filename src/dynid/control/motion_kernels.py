@@ -11,9 +11,9 @@ from dynid.robot import FloatArray
 
 @numba.njit(cache=True)
 def tracking_error(q: FloatArray, q_ref: FloatArray, largest: float) -> tuple[FloatArray, bool]:
-    """Return the tracking errors (n,) [rad], and whether the absolute values of all errors are at most `largest`.
+    """Return the tracking errors q - q_ref (n,) [rad], and whether all their absolute values are at most `largest`.
 
-    An error of NaN counts as larger.
+    An error of NaN counts as larger than the limit.
 
     Args:
         q: measured positions, (n,) [rad].

@@ -52,7 +52,10 @@ class OpenLoopJoint:
     def torque(
         self, q: FloatArray, dq: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
-        """Return the torque (n,) [N m]: FF+PD for all joints except the open-loop joint, plus gravity torque.
+        """Return the torque (n,) [N m] that excites one joint without feedback while all other joints are held.
+
+        A held joint gets the torque of the FF+PD law, which has no gravity term, plus its gravity torque. The excited
+        joint gets M_hat ddq_ref, the torque of the ramp, and its gravity torque, limited to the permitted torque.
 
         Args:
             q: measured positions, (n,) [rad].

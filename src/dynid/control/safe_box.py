@@ -343,6 +343,8 @@ class SafeBox:
     def _second_order(self, d: FloatArray) -> FloatArray:
         """Return twice the second-order bound of the motion of every sphere, sum_ij r_max(i,j) d_i d_j, (N, S) [m].
 
+        r_max(i,j) is the longest lever of a sphere about the later one of the joints i and j.
+
         Args:
             d: largest deviations of c chain joints at N postures, (N, c) [rad].
         """
@@ -459,7 +461,12 @@ class SafeBox:
 
 
 def _first_spans(pieces: Pieces) -> Spans:
-    """Return time spans of at most `FIRST_SPAN_S` that cover a motion: piece, start and end in it [s], (N,) each."""
+    """Return N time spans of at most `FIRST_SPAN_S` that cover a motion.
+
+    Returns:
+        Index of the piece (polynomial) that contains each span, and start and end of the span since the start of this
+        piece, (N,) each [s].
+    """
     counts = np.maximum(1, np.ceil(pieces.durations / FIRST_SPAN_S)).astype(np.int64)
     piece = np.repeat(np.arange(len(counts)), counts)
     place = np.arange(len(piece)) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -12,9 +12,9 @@ LONGEST_STEP_S = 1.0  # longest time for which a current is assumed to have flow
 class ServoLoads:
     """Running estimate of the used fraction of each servo's overload capacity, from measured torques.
 
-    The driver's own count replaces the estimate whenever it arrives. Between two counts the estimate rises with the
-    current, and decays while the servos carry less than their nominal currents. The driver reports its count only while
-    it limits overload. Before the first report the estimate is zero, because the model of the servos may not apply.
+    The driver computes the used fraction, too, and reports it while it limits overload. Each report replaces the
+    estimate. Between two reports the estimate rises with the current, and decays while the servos carry less than their
+    nominal currents. Before the first report the estimate is zero, because the model of the servos may not apply.
 
     Args:
         robot: the robot; without motors.yaml the load of its servos is unknown and stays zero.
@@ -52,7 +52,7 @@ class ServoLoads:
         self._load = self._overload.step(self._load, current, min(passed_s, LONGEST_STEP_S))
 
     def report(self, load: FloatArray) -> None:
-        """Replace the estimate of the used overload capacity by the driver's own count.
+        """Replace the estimate of the used overload capacity by the values that the driver reports.
 
         Args:
             load: used fraction of each servo's overload capacity, (n,) [-]; negative and non-finite values are ignored.

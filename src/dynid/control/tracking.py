@@ -15,7 +15,7 @@ class Tracking:
     Attributes:
         rms: root mean square of each joint's error, (n,) [rad].
         largest: largest absolute error of each joint, (n,) [rad].
-        states: number of states from which they were computed.
+        states: number of states from which the errors were computed.
     """
 
     rms: FloatArray
@@ -23,7 +23,7 @@ class Tracking:
     states: int
 
     def summary(self, joint_names: tuple[str, ...]) -> dict[str, float | int | str]:
-        """Return the errors in degrees: RMS over all joints, and the largest with its joint."""
+        """Return a dictionary of the errors [deg]: RMS over all joints, and the largest error with its joint's name."""
         if not self.states:
             return {"states": 0}
         worst = int(np.argmax(self.largest))

@@ -40,7 +40,16 @@ REGRESSOR_SAMPLES = 60
 
 
 def standard_names(chain_size: int, axes: int, drive: DriveTerms | None = None) -> tuple[str, ...]:
-    """Return the names of all standard parameters: ten per link, IA, FV, FC per axis, then other drive terms."""
+    """Return the names of all standard parameters.
+
+    There are ten inertial parameters per link. Rotor inertia IA, viscous friction FV and Coulomb friction FC of every
+    axis follow, then other drive terms.
+
+    Args:
+        chain_size: number of chain joints, and of links.
+        axes: number of axes.
+        drive: terms of the drives; None means IA, FV and FC only.
+    """
     links = [f"{kind}{j + 1}" for j in range(chain_size) for kind in LINK_PARAMETERS]
     return (*links, *(drive or DriveTerms.of(axes, Structure())).standard_names)
 
@@ -117,9 +126,9 @@ def _random_states(mdh: MdhChain, samples: int) -> tuple[FloatArray, FloatArray,
 
 
 def _rotor_joins_link(mdh: MdhChain, joint: int) -> bool:
-    """Return whether links 1..joint-1 never rotate about z_joint, so that IA_joint and ZZ_joint form one group.
+    """Return whether links 1..joint-1 never rotate about z_joint, the axis of the joint with number `joint` (from 1).
 
-    `joint` counts from 1.
+    The rotor inertia IA and the link inertia ZZ of this joint then form one base parameter.
     """
     q, dq, ddq = _random_states(mdh, 20)
     dq[:, joint - 1 :] = 0.0
@@ -146,8 +155,8 @@ def regroup(mdh: MdhChain, drive: DriveTerms, gravity: FloatArray) -> Regrouping
     Args:
         mdh: geometry of the chain.
         drive: terms of the drives, and the structure.
-        gravity: gravity vector in the URDF base, (3,) [m/s^2]; its direction decides whether MX1 and MY1 affect
-            torques.
+        gravity: gravity vector in the URDF base, (3,) [m/s^2]; its direction decides whether the
+            first moments MX1 and MY1 of link 1 affect torques.
     """
     standard = standard_names(mdh.size, drive.axes, drive)
     W = _sampled_regressor(mdh, drive, gravity)
@@ -189,7 +198,10 @@ def _random_rates(axes: int, samples: int) -> tuple[FloatArray, FloatArray]:
 def _closed_form(
     mdh: MdhChain, drive: DriveTerms, standard: tuple[str, ...], W: FloatArray, removed: list[int]
 ) -> list[tuple[int, FloatArray]]:
-    """Return the groups of the closed-form recursion: for each the index of its representative, and its row (s,) of K.
+    """Return the groups of standard parameters, by the closed-form recursion, that form the base parameters.
+
+    Each group has the index of the standard parameter that represents it, and its row (s,) of the map K from standard
+    to base parameters.
 
     Args:
         mdh: geometry of the chain.

@@ -47,13 +47,13 @@ def base_regressor(
     mount: str | None = None,
     standard: bool = False,
 ) -> BaseRegressor:
-    """Return the regressor at states (N, n) or (n,) [rad, rad/s, rad/s^2], in metres for prismatic joints.
+    """Return the regressor W with tau = W phi at states (N, n) or (n,) [rad, rad/s, rad/s^2; m if prismatic].
 
     Args:
         robot: a robot, its name, or its folder.
-        q: positions, in the robot's joint order.
-        dq: velocities.
-        ddq: accelerations.
+        q: joint positions, in the robot's joint order.
+        dq: joint velocities.
+        ddq: joint accelerations.
         mount: mount of the arm; None is the default of robot.yaml.
         standard: return columns of all standard parameters instead of the base parameters.
 

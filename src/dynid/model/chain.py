@@ -66,7 +66,7 @@ class SerialChain:
         """Return the serial chain of the named joints of a URDF, in this order.
 
         Raises:
-            ConfigurationError: as for `pinocchio_chain_model`.
+            ConfigurationError: not a valid URDF, a joint is missing, or the joints are not one serial chain in order.
         """
         return cls(pinocchio_chain_model(read_urdf_text(urdf), joint_names, str(urdf)))
 

@@ -20,7 +20,7 @@ LIMIT_TOLERANCE = 0.01  # tolerance for rounded limits, relative and in rad or m
 def refuse_undrivable(robot: Robot) -> None:
     """Raise an error if robot.yaml asks for something that the driver cannot do.
 
-    This includes limits wider than those of the URDF, unless the joint's `beyond_urdf` allows them.
+    This includes limits wider than those of the URDF, unless the joint's field `beyond_urdf` in robot.yaml allows them.
 
     Raises:
         ConfigurationError: one message with all findings.
@@ -71,7 +71,10 @@ def beyond_encoder(robot: Robot) -> Iterator[str]:
 
 
 def beyond_urdf(robot: Robot) -> Iterator[str]:
-    """Yield a sentence for each limit wider than the URDF's that the joint's `beyond_urdf` does not allow."""
+    """Yield a sentence for each joint limit of robot.yaml that is wider than the limit in the URDF.
+
+    Limits that the joint's field `beyond_urdf` in robot.yaml allows are left out.
+    """
     tree = read_tree(read_urdf_text(robot.urdf_path), robot.file.urdf)
     for axis, joint in enumerate(robot.file.joints):
         described = tree.joint(joint.name)

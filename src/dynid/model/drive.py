@@ -83,7 +83,14 @@ class DriveTerms:
     def of(
         cls, axes: int, structure: Structure, coupling: FloatArray | None = None, springs: tuple[SpringTerm, ...] = ()
     ) -> "DriveTerms":
-        """Return the drive terms of `axes` axes; `coupling` (n, n) [-] is the identity by default."""
+        """Return the drive terms of an arm with `axes` axes.
+
+        Args:
+            axes: number of axes n.
+            structure: terms that the model has.
+            coupling: matrix (n, n) [-] from joint to motor angles; None means the identity.
+            springs: terms of springs at chain joints.
+        """
         return cls(axes, structure, read_only(np.eye(axes) if coupling is None else coupling), springs)
 
     @cached_property
@@ -106,7 +113,11 @@ class DriveTerms:
 
     @cached_property
     def standard_names(self) -> tuple[str, ...]:
-        """Names of the drive-side standard parameters: IA, FV, FC of every axis, then further ones of the structure."""
+        """Names of the drive-side standard parameters.
+
+        Rotor inertia IA, viscous friction FV and Coulomb friction FC of every axis come first, then further terms that
+        the model's structure includes.
+        """
         return (*self._numbered("IA"), *self._numbered("FV"), *self._numbered("FC"), *self._extra)
 
     @cached_property
@@ -161,13 +172,16 @@ class DriveTerms:
             W[:, joint, column] = self.coupling[motor, joint] * torque
 
     def _shape(self, transition_rad_s: float) -> FrictionLaw:
-        """Return a friction law without friction, which has only the shape of the structure's Stribeck curve."""
+        """Return a friction law of zero friction, which holds only velocity and exponent of the Stribeck curve."""
         stribeck = self.structure.stribeck
         figures = {} if stribeck is None else {"ws": stribeck.velocity_rad_s, "a": stribeck.exponent}
         return FrictionLaw.of(self.axes, figures, transition_rad_s)
 
     def inertia(self, rotor_inertias: FloatArray) -> FloatArray:
-        """Return C' diag(IA) C, the part of M(q) that rotor inertias IA (n,) cause, (n, n) [kg m^2]."""
+        """Return C' diag(IA) C, the part of the inertia matrix that rotor inertias IA cause, (n, n) [kg m^2].
+
+        C is the coupling matrix from joint to motor angles; `rotor_inertias` IA are (n,) [kg m^2].
+        """
         return np.asarray(self.coupling.T @ (rotor_inertias[:, None] * self.coupling))
 
 

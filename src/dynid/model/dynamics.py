@@ -32,7 +32,7 @@ class ArmModel:
         axes: number of all axes n.
         structure: terms of the model.
         gravity: gravity vector in the URDF base link, (3,) [m/s^2].
-        coupling: C of motors that move several joints, (n, n); None if each moves its own, see `DriveTerms`.
+        coupling: matrix C from joint to motor angles, (n, n) [-]; None if each motor moves its own joint.
         prismatic: whether each axis is prismatic, (n,); None takes it from the chain.
         bounds: bounds of physically consistent parameters; None if the model is not used for estimation.
         gears: gear type of every axis, (n,). Axes with the same type share the friction shape that the gear's geometry
@@ -120,7 +120,7 @@ class ArmModel:
             bounds: `physical_bounds` of robot.yaml.
 
         Raises:
-            ConfigurationError: as for `arm_limits`.
+            ConfigurationError: the arm's mass is not given, or a box is too small for its link.
         """
         return arm_limits(self.mdh, bounds, self._shape_boxes)
 
@@ -224,7 +224,9 @@ class ArmModel:
         return W
 
     def standard_regressor(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """Return columns of all standard parameters, (N, n, s), in the order of `regrouping.standard`; inputs (N, n).
+        """Return the regressor columns of all standard parameters, (N, n, s), at states q, dq and ddq, (N, n) each.
+
+        The columns are in the order of `regrouping.standard`.
 
         Columns of terms that the structure lacks (products of inertia, friction terms) are zero.
         """
@@ -285,7 +287,7 @@ class ArmModel:
         return self._dry.torque(values[self.dry_places], dq, transition_rad_s)
 
     def inertia_regressor(self, q: FloatArray) -> FloatArray:
-        """Return the tensor B (N, n, n, p) with M(q; phi) = B phi, for q (N, n) [rad]."""
+        """Return the tensor B (N, n, n, p) with the inertia matrix M(q; phi) = B phi, at postures q (N, n) [rad]."""
         (q,) = self.states(q)
         c, none = self.chain_size, np.zeros(3)
         B = np.zeros((len(q), self.axes, self.axes, len(self.names)))
@@ -302,7 +304,7 @@ class ArmModel:
         return B
 
     def inertia_matrix(self, q: FloatArray, phi: BaseParameters) -> FloatArray:
-        """Return M(q; phi), (N, n, n) [kg m^2], for q (N, n) [rad]."""
+        """Return the inertia matrix M(q; phi), (N, n, n) [kg m^2], at postures q (N, n) [rad]."""
         return self.inertia_regressor(q) @ self.values_of(phi)
 
     def inverse_dynamics(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, phi: BaseParameters) -> FloatArray:

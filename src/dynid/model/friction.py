@@ -76,7 +76,7 @@ MODELS = {"M1": _M1, "M2": (*_M1, *_STRIBECK), "M3": (*_M1, *_LOAD), "M4": _M5, 
 
 @numba.njit(cache=True)
 def direction(dq: float, transition: float) -> float:
-    """Return sign(dq), or tanh(dq / transition) if the transition velocity is not 0."""
+    """Return the direction of motion sign(dq), or tanh(dq / transition) if the transition velocity is not 0 [rad/s]."""
     return math.tanh(dq / transition) if transition > 0.0 else float(np.sign(dq))
 
 
@@ -140,7 +140,7 @@ def load_at(p: FloatArray, i: int, tm: float, te: float) -> Load:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
         i: index of the axis.
         tm: motor torque at the joint [N m].
-        te: load: torque of gravity, Coriolis forces and contact on the joint [N m].
+        te: load (torque of gravity, Coriolis forces and contact on the joint) [N m].
 
     Returns:
         Sign of ke te - km tm; this sign times tm [N m]; sign of kes te - kms tm; this sign times tm [N m]; tm if the
@@ -163,7 +163,7 @@ def mean_load(p: FloatArray, i: int, tm: float, te: float, ripple: FloatArray) -
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
         i: index of the axis.
         tm: motor torque at the joint [N m].
-        te: load: torque of gravity, Coriolis forces and contact on the joint [N m].
+        te: load (torque of gravity, Coriolis forces and contact on the joint) [N m].
         ripple: deviations from tm over which the mean is computed, (R,) [N m].
     """
     a = b = c = d = e = f = g = 0.0
@@ -185,7 +185,7 @@ def load_budget(p: FloatArray, i: int, s: float, te: float, load: Load) -> float
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
         i: index of the axis.
         s: factor of the Stribeck terms from `fading`, 0 to 1.
-        te: load: torque of gravity, Coriolis forces and contact on the joint [N m].
+        te: load (torque of gravity, Coriolis forces and contact on the joint) [N m].
         load: factors from `load_at` or `mean_load`.
     """
     first, first_tm, second, second_tm, _, driven, driving = load
@@ -204,7 +204,7 @@ def budget_of(p: FloatArray, i: int, x: float, dq: float, tm: float, te: float) 
         x: direction of the motion from `direction`, -1 to 1.
         dq: joint velocity [rad/s].
         tm: motor torque at the joint [N m].
-        te: load: torque of gravity, Coriolis forces and contact on the joint [N m].
+        te: load (torque of gravity, Coriolis forces and contact on the joint) [N m].
     """
     s = fading(dq, p[WS, i], p[AS, i])
     return float(plain_budget(p, i, x, s, dq) + load_budget(p, i, s, te, load_at(p, i, tm, te)))
@@ -220,7 +220,7 @@ def torque_of(p: FloatArray, i: int, transition: float, dq: float, tm: float, te
         transition: v of tanh(dq / v), which replaces sign(dq) [rad/s]; 0 keeps the sign.
         dq: joint velocity [rad/s].
         tm: motor torque at the joint [N m].
-        te: load: torque of gravity, Coriolis forces and contact on the joint [N m].
+        te: load (torque of gravity, Coriolis forces and contact on the joint) [N m].
     """
     x = direction(dq, transition)
     return float(p[FV, i] * dq + p[OF, i] + x * budget_of(p, i, x, dq, tm, te))
@@ -228,7 +228,9 @@ def torque_of(p: FloatArray, i: int, transition: float, dq: float, tm: float, te
 
 @numba.njit(cache=True)
 def slope_by_motor(p: FloatArray, i: int, s: float, load: Load) -> float:
-    """Return the derivative of the friction budget of axis i by the motor torque [-].
+    """Return the derivative of the friction budget of axis i with respect to the motor torque [-].
+
+    The budget is the largest friction torque against the motion.
 
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
@@ -241,13 +243,15 @@ def slope_by_motor(p: FloatArray, i: int, s: float, load: Load) -> float:
 
 @numba.njit(cache=True)
 def slope_by_load(p: FloatArray, i: int, s: float, te: float, load: Load) -> float:
-    """Return the derivative of the friction budget of axis i by the load te [-].
+    """Return the derivative of the friction budget of axis i with respect to the load te [-].
+
+    The budget is the largest friction torque against the motion.
 
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
         i: index of the axis.
         s: factor of the Stribeck terms from `fading`, 0 to 1.
-        te: load: torque of gravity, Coriolis forces and contact on the joint [N m].
+        te: load (torque of gravity, Coriolis forces and contact on the joint) [N m].
         load: factors from `load_at` or `mean_load`.
     """
     return float(p[KE, i] * load[0] + s * (2.0 * p[KEQ, i] * te * load[6] + p[KES, i] * load[2]))
@@ -255,7 +259,9 @@ def slope_by_load(p: FloatArray, i: int, s: float, te: float, load: Load) -> flo
 
 @numba.njit(cache=True)
 def slope_by_velocity(p: FloatArray, i: int, transition: float, dq: float, tm: float, te: float) -> float:
-    """Return the derivative of the friction torque of axis i by dq [N m s/rad], without the jump of sign(dq).
+    """Return the derivative of the friction torque of axis i with respect to the velocity dq [N m s/rad].
+
+    The jump of sign(dq) at rest is left out.
 
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
@@ -263,7 +269,7 @@ def slope_by_velocity(p: FloatArray, i: int, transition: float, dq: float, tm: f
         transition: v of tanh(dq / v), which replaces sign(dq) [rad/s]; 0 keeps the sign.
         dq: joint velocity [rad/s].
         tm: motor torque at the joint [N m].
-        te: load: torque of gravity, Coriolis forces and contact on the joint [N m].
+        te: load (torque of gravity, Coriolis forces and contact on the joint) [N m].
     """
     x, s = direction(dq, transition), fading(dq, p[WS, i], p[AS, i])
     slope = p[FV, i]
@@ -281,17 +287,19 @@ def slope_by_velocity(p: FloatArray, i: int, transition: float, dq: float, tm: f
 def motor_torque_of(p: FloatArray, i: int, transition: float, dq: float, te: float, wanted: float) -> float:
     """Return the motor torque tm = wanted + friction(dq, tm, te) that delivers a torque to the links [N m].
 
-    Friction depends on tm, so this equation is implicit. As km + kms < 1, it has one solution, unless the two sides
-    meet at |tm| = |te|, where the quadratic terms jump. If they meet within this jump, friction may have any value
-    between its ends, and |tm| = |te| is the solution. If the motor brakes and kmq exceeds keq, there may be a solution
-    on either side of the jump; one of them is returned.
+    Friction depends on tm, so this equation is solved iteratively. Its solution is unique as long as friction is a
+    continuous function of tm, because the factors km and kms of the motor torque in friction sum to less than 1.
+
+    At |tm| = |te| the quadratic friction jumps between keq te^2 and kmq tm^2. If no tm on either side of this jump
+    solves the equation, the result has |tm| = |te|. If the motor brakes and kmq exceeds keq, each side may have a
+    solution; one of the two is returned.
 
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
         i: index of the axis.
         transition: v of tanh(dq / v), which replaces sign(dq) [rad/s]; 0 keeps the sign.
         dq: joint velocity [rad/s].
-        te: load: torque of gravity, Coriolis forces and contact on the joint [N m].
+        te: load (torque of gravity, Coriolis forces and contact on the joint) [N m].
         wanted: torque that the links shall receive [N m].
     """
     x, s = direction(dq, transition), fading(dq, p[WS, i], p[AS, i])
@@ -326,7 +334,7 @@ def budgets(p: FloatArray, dq: FloatArray, tm: FloatArray, te: FloatArray, out: 
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
         dq: joint velocities, (N, n) [rad/s]; their signs are the directions of motion.
         tm: motor torques at the joints, (N, n) [N m].
-        te: loads: torques of gravity, Coriolis forces and contact on the joints, (N, n) [N m].
+        te: loads (torques of gravity, Coriolis forces and contact on the joints), (N, n) [N m].
         out: result, (N, n) [N m].
     """
     for k in range(dq.shape[0]):
@@ -336,14 +344,14 @@ def budgets(p: FloatArray, dq: FloatArray, tm: FloatArray, te: FloatArray, out: 
 
 @numba.njit(cache=True)
 def torques(p: FloatArray, transition: float, dq: FloatArray, tm: FloatArray, te: FloatArray, out: FloatArray) -> None:
-    """Write the friction torques of all axes in N states to `out`; `torque_of` computes each.
+    """Write the friction torques of all axes in N states of motion to `out`.
 
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
         transition: v of tanh(dq / v), which replaces sign(dq) [rad/s]; 0 keeps the sign.
         dq: joint velocities, (N, n) [rad/s].
         tm: motor torques at the joints, (N, n) [N m].
-        te: loads: torques of gravity, Coriolis forces and contact on the joints, (N, n) [N m].
+        te: loads (torques of gravity, Coriolis forces and contact on the joints), (N, n) [N m].
         out: result, (N, n) [N m].
     """
     for k in range(dq.shape[0]):
@@ -355,13 +363,13 @@ def torques(p: FloatArray, transition: float, dq: FloatArray, tm: FloatArray, te
 def motor_torques(
     p: FloatArray, transition: float, dq: FloatArray, te: FloatArray, wanted: FloatArray, out: FloatArray
 ) -> None:
-    """Write the motor torques that deliver `wanted` to the links in N states to `out`; see `motor_torque_of`.
+    """Write to `out` the motor torques that deliver the torques `wanted` to the links in N states, despite friction.
 
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
         transition: v of tanh(dq / v), which replaces sign(dq) [rad/s]; 0 keeps the sign.
         dq: joint velocities, (N, n) [rad/s].
-        te: loads: torques of gravity, Coriolis forces and contact on the joints, (N, n) [N m].
+        te: loads (torques of gravity, Coriolis forces and contact on the joints), (N, n) [N m].
         wanted: torques that the links shall receive, (N, n) [N m].
         out: result, (N, n) [N m].
     """
@@ -372,17 +380,17 @@ def motor_torques(
 
 @numba.njit(cache=True)
 def slopes(p: FloatArray, transition: float, dq: FloatArray, tm: FloatArray, te: FloatArray, out: FloatArray) -> None:
-    """Write the derivatives of friction torques by velocity, motor torque and load to `out`, for N states.
+    """Write the derivatives of friction torques with respect to velocity, motor torque and load to `out`, for N states.
 
-    The jump of sign(dq) is left out.
+    The jump of sign(dq) at rest is left out.
 
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
         transition: v of tanh(dq / v), which replaces sign(dq) [rad/s]; 0 keeps the sign.
         dq: joint velocities, (N, n) [rad/s].
         tm: motor torques at the joints, (N, n) [N m].
-        te: loads: torques of gravity, Coriolis forces and contact on the joints, (N, n) [N m].
-        out: derivatives by dq, tm and te, (3, N, n) [N m s/rad, -, -].
+        te: loads (torques of gravity, Coriolis forces and contact on the joints), (N, n) [N m].
+        out: derivatives with respect to dq, tm and te, (3, N, n) [N m s/rad, -, -].
     """
     for k in range(dq.shape[0]):
         for i in range(dq.shape[1]):
@@ -395,7 +403,10 @@ def slopes(p: FloatArray, transition: float, dq: FloatArray, tm: FloatArray, te:
 
 @numba.njit(cache=True)
 def plain_gradient(x: float, s: float, dq: float, share: float, out: FloatArray) -> None:
-    """Write derivatives of one axis's friction torque by its load-independent terms FV, FC, FA, OF and FS to `out`.
+    """Write derivatives of one axis's friction torque with respect to its load-independent parameters to `out`.
+
+    These are viscous friction FV, Coulomb friction FC, direction-dependent friction FA, offset OF and Stribeck
+    friction FS.
 
     Args:
         x: direction of the motion from `direction`, -1 to 1.
@@ -413,15 +424,16 @@ def plain_gradient(x: float, s: float, dq: float, share: float, out: FloatArray)
 
 @numba.njit(cache=True)
 def load_gradient(x: float, s: float, te: float, load: Load, share: float, out: FloatArray) -> None:
-    """Write derivatives of one axis's friction torque by its load-dependent terms to `out`.
+    """Write derivatives of one axis's friction torque with respect to its load-dependent parameters to `out`.
 
-    The terms are KM, KE, KMS, KES, KMQ and KEQ; the torque is linear in them.
+    KM and KE are factors of motor torque and load; KMS and KES are factors of their part that decreases with speed; KMQ
+    and KEQ are factors of their squares. The friction torque is linear in all six.
 
     Args:
         x: direction of the motion from `direction`, -1 to 1.
         s: factor of the Stribeck terms from `fading`, 0 to 1.
-        te: load: torque of gravity, Coriolis forces and contact on the joint [N m].
-        load: factors from `load_at` or `mean_load`.
+        te: load (torque of gravity, Coriolis forces and contact on the joint) [N m].
+        load: seven factors with which motor torque and load enter friction, from `load_at` or `mean_load`.
         share: factor by which all derivatives are multiplied.
         out: result in the order of `TERMS`, (terms,) [N m per SI unit]; other entries stay unchanged.
     """
@@ -438,16 +450,18 @@ def load_gradient(x: float, s: float, te: float, load: Load, share: float, out: 
 
 @numba.njit(cache=True)
 def add_shape_gradient(p: FloatArray, i: int, dq: float, out: FloatArray) -> None:
-    """Write derivatives of one axis's friction torque by Stribeck velocity and exponent to `out`.
+    """Write derivatives of one axis's friction torque with respect to Stribeck velocity and exponent into `out`.
 
-    At rest, or if the axis has no Stribeck curve, `out` stays unchanged.
+    They are computed from derivatives that `out` already contains: those with respect to FS, KMS, KES, KMQ and KEQ, the
+    parameters of the friction that decreases with speed. At rest, or if the axis has no Stribeck curve, `out` stays
+    unchanged.
 
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
         i: index of the axis.
         dq: joint velocity [rad/s].
-        out: derivatives in the order of `TERMS`, (terms,) [N m per SI unit]; those by FS, KMS, KES, KMQ and KEQ must be
-            given.
+        out: derivatives in the order of `TERMS`, (terms,) [N m per SI unit]; the entries of Stribeck velocity WS and
+            exponent AS are written.
     """
     if dq == 0.0 or not p[WS, i] > 0.0:
         return
@@ -463,14 +477,14 @@ def add_shape_gradient(p: FloatArray, i: int, dq: float, out: FloatArray) -> Non
 def gradients(
     p: FloatArray, transition: float, dq: FloatArray, tm: FloatArray, te: FloatArray, out: FloatArray
 ) -> None:
-    """Write derivatives of friction torques by the parameters of each axis to `out`, for N states.
+    """Write derivatives of friction torques with respect to each axis's friction parameters to `out`, for N states.
 
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
         transition: v of tanh(dq / v), which replaces sign(dq) [rad/s]; 0 keeps the sign.
         dq: joint velocities, (N, n) [rad/s].
         tm: motor torques at the joints, (N, n) [N m].
-        te: loads: torques of gravity, Coriolis forces and contact on the joints, (N, n) [N m].
+        te: loads (torques of gravity, Coriolis forces and contact on the joints), (N, n) [N m].
         out: result, (N, n, terms) [N m per SI unit]; zero on entry.
     """
     for k in range(dq.shape[0]):
@@ -532,8 +546,8 @@ class FrictionLaw:
 
         Args:
             axes: number of axes n.
-            figures: values by symbol, each (n,) or one number for all axes, SI. The symbols kl and kls of M3 and M4 set
-                ke = km and kes = kms.
+            figures: values by symbol, each (n,) or one number for all axes, SI. The symbols kl and kls of the friction
+                models M3 and M4 set ke = km and kes = kms.
             transition_rad_s: v of tanh(dq / v), which replaces sign(dq); 0 keeps the sign.
 
         Raises:
@@ -568,7 +582,11 @@ class FrictionLaw:
         return np.asarray(self.values[SYMBOLS.index(symbol)])
 
     def with_values(self, figures: Mapping[str, FloatArray | float]) -> "FrictionLaw":
-        """Return the law with some parameters replaced, by symbol; their standard deviations become unknown."""
+        """Return the law with the parameters in `figures` replaced; their standard deviations become unknown.
+
+        Args:
+            figures: new values by symbol, such as "fb", each (n,) or one number for all axes, SI.
+        """
         values = np.array(self.values)
         deviations = None if self.deviations is None else np.array(self.deviations)
         for symbol, value in figures.items():
@@ -589,7 +607,7 @@ class FrictionLaw:
         Args:
             dq: velocities, (..., n) [rad/s]; at 0 the largest friction at rest is returned.
             tm: motor torques at the joints, (..., n) [N m].
-            te: loads: torques of gravity, Coriolis forces and contact on the joints, (..., n) [N m].
+            te: loads (torques of gravity, Coriolis forces and contact on the joints), (..., n) [N m].
         """
         rates, motor, load, out = self._states(dq, tm, te)
         budgets(self.values, rates, motor, load, out)
@@ -622,7 +640,10 @@ class FrictionLaw:
         return x
 
     def fadings(self, dq: FloatArray) -> FloatArray:
-        """Return the factors s of the Stribeck terms at velocities dq (..., n) [rad/s], see `fading`."""
+        """Return the factors s of the Stribeck friction at velocities dq (..., n) [rad/s].
+
+        s = exp(-(|dq| / ws)^a) is 1 at rest; in motion it is between 0 and 1, and 0 without a Stribeck velocity ws.
+        """
         velocity, exponent = self.values[WS], self.values[AS]
         given = velocity > 0.0
         s = np.exp(-((np.abs(dq) / np.where(given, velocity, 1.0)) ** exponent))
@@ -634,7 +655,7 @@ class FrictionLaw:
         Args:
             dq: velocities, (..., n) [rad/s].
             tm: motor torques at the joints, (..., n) [N m].
-            te: loads: torques of gravity, Coriolis forces and contact on the joints, (..., n) [N m].
+            te: loads (torques of gravity, Coriolis forces and contact on the joints), (..., n) [N m].
 
         Returns:
             Additional motor torque that overcomes friction, (..., n) [N m]; it has the sign of dq, apart from an
@@ -645,12 +666,14 @@ class FrictionLaw:
         return out.reshape(np.shape(dq))
 
     def motor_torque(self, dq: FloatArray, wanted: FloatArray, te: FloatArray | float = 0.0) -> FloatArray:
-        """Return the motor torques tm = wanted + torque(dq, tm, te), (..., n) [N m].
+        """Return the motor torques that overcome friction and deliver `wanted` to the links, (..., n) [N m].
+
+        They are the solution tm of tm = wanted + torque(dq, tm, te).
 
         Args:
             dq: velocities, (..., n) [rad/s].
             wanted: torques that the links shall receive, (..., n) [N m].
-            te: loads: torques of gravity, Coriolis forces and contact on the joints, (..., n) [N m].
+            te: loads (torques of gravity, Coriolis forces and contact on the joints), (..., n) [N m].
         """
         rates, asked, load, out = self._states(dq, wanted, te)
         motor_torques(self.values, self.transition_rad_s, rates, load, asked, out)
@@ -668,9 +691,14 @@ class FrictionLaw:
     def derivatives(
         self, dq: FloatArray, tm: FloatArray | float = 0.0, te: FloatArray | float = 0.0
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the derivatives of `torque` by dq, tm and te, (..., n) each [N m s/rad, -, -].
+        """Return the derivatives of the friction torque with respect to dq, tm and te, (..., n) each.
 
-        The jump of sign(dq) is left out. The arguments are those of `torque`.
+        Their units are [N m s/rad, -, -]. The jump of sign(dq) at rest is left out.
+
+        Args:
+            dq: velocities, (..., n) [rad/s].
+            tm: motor torques at the joints, (..., n) [N m].
+            te: loads (torques of gravity, Coriolis forces and contact on the joints), (..., n) [N m].
         """
         rates, motor, load, _ = self._states(dq, tm, te)
         found = np.empty((3, *rates.shape))
@@ -679,9 +707,14 @@ class FrictionLaw:
         return by_velocity, by_motor, by_load
 
     def gradient(self, dq: FloatArray, tm: FloatArray | float = 0.0, te: FloatArray | float = 0.0) -> FloatArray:
-        """Return the derivatives of `torque` by the parameters of each axis, (..., n, terms) [N m per SI unit].
+        """Return the derivatives of the friction torque with respect to the friction parameters of each axis.
 
-        They are in the order of `TERMS`. The arguments are those of `torque`.
+        The result is (..., n, terms) [N m per SI unit], in the order of `TERMS`.
+
+        Args:
+            dq: velocities, (..., n) [rad/s].
+            tm: motor torques at the joints, (..., n) [N m].
+            te: loads (torques of gravity, Coriolis forces and contact on the joints), (..., n) [N m].
         """
         rates, motor, load, _ = map(
             np.array, self._states(dq, tm, te)

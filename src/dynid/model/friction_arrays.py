@@ -48,7 +48,7 @@ class ArrayFriction:
         return cls(xp, {one: xp.asarray(np.array(law[one])) for one in SUPPORTED_TERMS}, law.transition_rad_s)
 
     def direction(self, dq: Array) -> Array:
-        """Return sign(dq), or tanh(dq / v) if the law has a transition velocity v."""
+        """Return sign(dq) of velocities dq (..., n) [rad/s], or tanh(dq / v) if the law has a transition velocity v."""
         return self.xp.tanh(dq / self.transition_rad_s) if self.transition_rad_s > 0.0 else self.xp.sign(dq)
 
     def budget(self, dq: Array, motor: Array, load: Array) -> Array:
@@ -62,7 +62,13 @@ class ArrayFriction:
         return self._budget(self.xp.sign(dq), dq, motor, load)
 
     def torque(self, dq: Array, motor: Array, load: Array) -> Array:
-        """Return the friction torques of moving joints, (..., n) [N m]; the arguments are those of `budget`."""
+        """Return the friction torques of moving joints, (..., n) [N m].
+
+        Args:
+            dq: velocities (..., n) [rad/s].
+            motor: torques of the motors on the joints, (..., n) [N m].
+            load: torques that gravity, Coriolis forces and contact put on the joints, (..., n) [N m].
+        """
         x, p = self.direction(dq), self.values
         return p["fv"] * dq + p["of"] + x * self._budget(x, dq, motor, load)
 

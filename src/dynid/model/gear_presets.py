@@ -87,7 +87,12 @@ def known_models(robot: Robot) -> tuple[str, ...]:
 
 
 def at_joint(figures: Mapping[str, float], joint: Joint) -> dict[str, float]:
-    """Convert a servo's figures to the joint that it moves, by its gear ratio and number of servos, see `AT_JOINT`."""
+    """Convert the friction parameters of a servo to those of the joint that it moves.
+
+    Args:
+        figures: friction parameters of one servo by symbol, SI.
+        joint: the joint, whose gear ratio and number of servos are used, see `AT_JOINT`.
+    """
     ratio = abs(joint.gear_ratio)
     powers = {symbol: AT_JOINT.get(symbol, (0, 0)) for symbol in figures}
     return {
@@ -97,7 +102,9 @@ def at_joint(figures: Mapping[str, float], joint: Joint) -> dict[str, float]:
 
 
 def gear_friction(robot: Robot, model: str = "M6", file: GearFile | None = None) -> FrictionLaw:
-    """Return the friction of all axes of a robot from published values of its gears, with an exact sign(dq).
+    """Return the friction law of all axes of a robot from published values of its gears.
+
+    Friction jumps with sign(dq) at rest; the sign is not smoothed.
 
     Args:
         robot: robot whose joints name their servo models.

@@ -135,7 +135,11 @@ def common_normal(
 def _x_axis(
     previous: FloatArray | None, z: FloatArray, z_next: FloatArray, normal: FloatArray | None, distance: float
 ) -> FloatArray:
-    """Return the axis x_j of frame j, (3,): the common normal, with its sign chosen by the module's rules.
+    """Return the axis x_j of frame j, (3,): the direction of the common normal of the axes z_j and z_{j+1}.
+
+    The sign is chosen so that x_j points like x_{j-1} if both are parallel. Otherwise x_j points from z_j to z_{j+1},
+    and for intersecting axes it makes alpha_{j+1} negative. If the common normal is not unique, x_j is the projection
+    of x_{j-1}.
 
     Args:
         previous: x_{j-1}, (3,); None for the first frame.

@@ -66,8 +66,8 @@ class FrictionRung(Strict):
         name: name of the structure, with its additional terms.
         parameters: number of friction parameters in addition to the base parameters.
         held_out: weighted error on blocks of time that were not fitted, relative to the torque.
-        excess: squared error minus that of the best structure, relative to the latter.
-        standard_error: standard error of the excess over the blocks.
+        excess: squared error minus the squared error of the best structure, divided by the latter.
+        standard_error: standard error of `excess`, from its scatter over the blocks of time.
         chosen: whether this structure was chosen.
     """
 
@@ -106,8 +106,8 @@ class TorqueDeviations(Strict):
         speeds_rad_s: speeds that separate the classes, one fewer than classes.
         deviations_nm: root mean squares of the errors [N m], a row of all axes per class.
         lasting_nm: part of the errors that is constant while a joint moves in one direction; () if unknown.
-        passing_nm: part of the errors that changes with speed, like friction that the law lacks; for the slowest class
-            it includes friction above the friction budget; () if unknown.
+        passing_nm: part of the errors that changes with speed, like friction that the law lacks; () if unknown. For the
+            slowest class it includes friction above the largest friction torque of the law.
     """
 
     speeds_rad_s: tuple[Positive, ...]
@@ -132,8 +132,8 @@ class TorqueDeviations(Strict):
 class UndeterminedGroup(Strict):
     """Parameters that the motion does not determine.
 
-    Estimates of these parameters do not differ significantly from zero or from 1.5 times themselves: half of their size
-    is within the noise.
+    A change of these parameters by half of their estimates is not significant, because it is within the noise of the
+    data.
 
     Attributes:
         what: description of the group.

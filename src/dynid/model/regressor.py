@@ -23,7 +23,7 @@ LINK_PARAMETERS = ("XX", "XY", "XZ", "YY", "YZ", "ZZ", "MX", "MY", "MZ", "M")
 
 
 def skew(v: FloatArray) -> FloatArray:
-    """Return the cross-product matrices (N, 3, 3) of vectors v (N, 3), in the same unit: any unit."""
+    """Return the cross-product matrices (N, 3, 3) of vectors v (N, 3), in the unit of the vectors."""
     s = np.zeros((*v.shape, 3))
     s[..., 0, 1], s[..., 0, 2] = -v[..., 2], v[..., 1]
     s[..., 1, 0], s[..., 1, 2] = v[..., 2], -v[..., 0]
@@ -229,10 +229,17 @@ def _fill_columns(
 def link_torques(
     mdh: MdhChain, q: FloatArray, dq: FloatArray, ddq: FloatArray, gravity: FloatArray, parameters: FloatArray
 ) -> FloatArray:
-    """Return torques (N, n) [N m] of links with standard parameters (n, 10), without computing a regressor.
+    """Return the torques (N, n) [N m] of rigid links, without computing a regressor.
 
-    The result equals `standard_regressor` times the parameters. States are (N, n) [rad, rad/s, rad/s^2], in metres for
-    prismatic joints; gravity (3,) in the URDF base [m/s^2].
+    The result equals `standard_regressor` times the parameters.
+
+    Args:
+        mdh: geometry of the chain.
+        q: positions, (N, n) [rad; m if prismatic].
+        dq: velocities, (N, n) [rad/s; m/s].
+        ddq: accelerations, (N, n) [rad/s^2; m/s^2].
+        gravity: gravity vector in the URDF base, (3,) [m/s^2].
+        parameters: standard parameters of the links in the order of `LINK_PARAMETERS`, (n, 10), SI.
     """
     tau = np.zeros(q.shape)
     for motion, own in zip(link_motions(mdh, q, dq, ddq, gravity), np.ascontiguousarray(parameters), strict=True):
@@ -278,8 +285,14 @@ def standard_regressor(
 ) -> FloatArray:
     """Return the regressor of the 10 n standard link parameters, (N, n, 10 n) [N m per SI unit].
 
-    States are (N, n) [rad, rad/s, rad/s^2], in metres for prismatic joints; gravity (3,) in the URDF base [m/s^2].
-    The resulting torques are those of the rigid links alone, without rotors and friction.
+    The torques are those of the rigid links alone, without rotors and friction.
+
+    Args:
+        mdh: geometry of the chain.
+        q: positions, (N, n) [rad; m if prismatic].
+        dq: velocities, (N, n) [rad/s; m/s].
+        ddq: accelerations, (N, n) [rad/s^2; m/s^2].
+        gravity: gravity vector in the URDF base, (3,) [m/s^2].
     """
     n = mdh.size
     W = np.zeros((len(q), n, 10 * n))

@@ -115,7 +115,8 @@ class ScrewChain:
         """Return the serial chain of a robot at a mount; None is the default mount of robot.yaml.
 
         Raises:
-            UnknownNameError, ConfigurationError: as for `SerialChain.from_robot` and `Robot.gravity`.
+            UnknownNameError: the robot has no such mount.
+            ConfigurationError: the URDF is not valid, or its joints are not one serial chain.
         """
         chain = SerialChain.from_robot(robot)
         placements = np.array(chain.joint_placements)
@@ -213,7 +214,10 @@ class ScrewChain:
         return np.stack(out, axis=1)
 
     def inertia_regressor(self, q: FloatArray) -> FloatArray:
-        """Return Z (N, n, n, 10 n) with M(q) = Z lambda, for q (N, n) and the parameters lambda of `regressor`."""
+        """Return the tensor Z (N, n, n, 10 n) with the inertia matrix M(q) = Z lambda, at joint positions q (N, n).
+
+        lambda are the ten parameters of each link, see `regressor`.
+        """
         J = self._jacobians(self._outward(np.atleast_2d(q)))
         Z = np.zeros((len(J), self.size, self.size, 10 * self.size))
         for j in range(self.size):
@@ -254,7 +258,7 @@ class MinimalSet:
     Attributes:
         chain: the arm.
         pivots: indices of the independent columns of the chain's regressor Y, (r,).
-        R: rows of the reduced row echelon form, (r, 10 n).
+        R: matrix of lambda_0 = R lambda, (r, 10 n): the reduced row echelon form of Y at random states.
     """
 
     chain: ScrewChain
@@ -270,7 +274,10 @@ class MinimalSet:
         return self.chain.regressor(q, dq, ddq)[..., list(self.pivots)]
 
     def inertia(self, q: FloatArray, values: FloatArray) -> FloatArray:
-        """Return M(q), (N, n, n), for positions q (N, n) and values of the minimal parameters (r,)."""
+        """Return the inertia matrices M(q), (N, n, n), at joint positions q (N, n).
+
+        `values` are those of the minimal parameters lambda_0, (r,).
+        """
         return np.asarray(self.chain.inertia_regressor(q)[..., list(self.pivots)] @ values)
 
     def forward_dynamics(self, q: FloatArray, dq: FloatArray, tau: FloatArray, values: FloatArray) -> FloatArray:

@@ -24,8 +24,8 @@ class SpringTerm:
 
     Attributes:
         joint: index of the joint, from 0.
-        power: exponent.
-        about: origin of the position [rad; m if prismatic].
+        power: exponent of the position.
+        about: position about which the power is taken [rad; m if prismatic].
     """
 
     joint: int
@@ -76,7 +76,7 @@ class JointSpring:
         return (stiffness, self.about - known.get(0, 0.0) / stiffness) if stiffness else (0.0, 0.0)
 
     def beyond_linear(self) -> "JointSpring | None":
-        """Return a spring with the torque that `linear` omits; None if it omits nothing."""
+        """Return a spring with the terms of the torque that `linear` does not represent; None if there are none."""
         held = (0, 1) if self.linear()[0] else ()
         rest = tuple((p, k) for p, k in self.coefficients if p not in held and k)
         return JointSpring(self.joint, self.about, rest) if rest else None
@@ -103,12 +103,12 @@ def is_spring(name: str) -> bool:
 
 
 def power_of(name: str) -> int:
-    """Return the power that belongs to a spring's coefficient, from its name: 1 for 'KS1_2'."""
+    """Return the exponent of the position that belongs to a spring's coefficient, from its name: 1 for 'KS1_2'."""
     return int(name.removeprefix(PREFIX).split("_")[0])
 
 
 def spring_terms(robot: Robot) -> tuple[SpringTerm, ...]:
-    """Return the terms of all springs of robot.yaml, by joint and power."""
+    """Return the terms of all springs of robot.yaml, sorted by joint and by the exponent of the position."""
     return tuple(
         sorted(
             SpringTerm(robot.joint_names.index(spring.joint), power, float(np.deg2rad(spring.about_deg)))
@@ -130,7 +130,8 @@ def joint_springs(robot: Robot, coefficients: Sequence[Mapping[int, float] | Non
 
     Args:
         robot: the robot.
-        coefficients: coefficients of each axis by power, (n,); None or empty if an axis has no spring.
+        coefficients: for each of the n axes the spring coefficients by exponent of the position, in N m/rad^exponent or
+            N/m^exponent; None or empty if the axis has no spring.
 
     Raises:
         ConfigurationError: the powers of the coefficients differ from those that robot.yaml declares.

@@ -118,8 +118,8 @@ class AxisRow(Strict):
     """One axis of a standard-parameter file; fields that are None belong to terms that the model lacks.
 
     The fields `motor_...` belong to a motor that moves several joints and are stated at the motor, see `DriveTerms`.
-    `spring_coefficients` are given by power of the position, measured from `about_deg` of robot.yaml [N m/rad^power;
-    N/m^power].
+    `spring_coefficients` are keyed by the exponent of the position, which is measured from `about_deg` of robot.yaml
+    [N m/rad^exponent; N/m^exponent].
     """
 
     joint: str
@@ -264,13 +264,13 @@ def springs_among(robot: Robot, standard: StandardParameters) -> tuple[JointSpri
     """Return the springs that robot.yaml declares, with their coefficients from standard parameters.
 
     Raises:
-        ConfigurationError: as for `springs_of`.
+        ConfigurationError: the parameters have coefficients for other exponents than robot.yaml declares.
     """
     return joint_springs(robot, [_coefficients(standard, axis) for axis in range(robot.size)])
 
 
 def _coefficients(standard: StandardParameters, axis: int) -> dict[int, float]:
-    """Return the coefficients of an axis's spring by power; {} if it has none."""
+    """Return the coefficients of an axis's spring by exponent of the position; {} if the axis has no spring."""
     named = zip(standard.names, standard.values.tolist(), strict=True)
     return {power_of(k): value for k, value in named if is_spring(k) and kind_and_number(k)[1] == axis + 1}
 
@@ -279,7 +279,7 @@ def springs_of(robot: Robot, content: StandardFile) -> tuple[JointSpring, ...]:
     """Return the springs that robot.yaml declares, with their coefficients from a standard-parameter file.
 
     Raises:
-        ConfigurationError: the file has coefficients of other powers than robot.yaml declares.
+        ConfigurationError: the file has coefficients for other exponents than robot.yaml declares.
     """
     return joint_springs(robot, [axis.spring_coefficients for axis in content.axes])
 

@@ -130,7 +130,10 @@ class SymbolicArm:
         return ca.vertcat(*(self.phi[names.index(name)] if name in names else ca.SX(0) for name in wanted))
 
     def _rotors(self) -> ca.SX:
-        """Return C' diag(IA) C, (n, n), the contribution of the rotors to M."""
+        """Return C' diag(IA) C, (n, n), the contribution of the rotor inertias IA to the inertia matrix.
+
+        C is the coupling matrix from joint to motor angles.
+        """
         C = ca.sparsify(ca.DM(self.model.drive.coupling))
         return C.T @ ca.diag(self._axis_terms("IA")) @ C
 
@@ -185,7 +188,7 @@ class SymbolicArm:
         return tau
 
     def inertia_matrix(self) -> ca.SX:
-        """Return M(q; phi) by composite rigid bodies, (n, n)."""
+        """Return the inertia matrix M(q; phi), (n, n), by the composite-rigid-body algorithm."""
         c, n = self.model.chain_size, self.model.axes
         M = ca.SX(self._rotors())
         prismatic = self.model.mdh.prismatic
@@ -224,7 +227,7 @@ class Factors:
     def of(cls, matrix: ca.SX) -> "Factors":
         """Return the factors of a symmetric matrix (n, n), by elimination from the last row up.
 
-        There is no permutation, so every definite matrix can be factorised.
+        Rows are not permuted; a definite matrix needs no permutation.
         """
         n = matrix.shape[0]
         rest, U = ca.SX(matrix), ca.SX.eye(n)

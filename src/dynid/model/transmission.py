@@ -16,7 +16,7 @@ from dynid.robot import FloatArray, Robot, read_only
 class Transmission:
     """Converter between the n motors and the n joints of a robot; values are (..., n).
 
-    The current of a joint is its torque over `Robot.joint_constants`, see the module.
+    The current of a joint is its torque divided by its torque constant at the joint, `Robot.joint_constants`.
 
     Args:
         robot: gear ratios and coupling; for currents also torque constants.
@@ -77,7 +77,7 @@ class Transmission:
     def joint_currents(self, motor_a: FloatArray) -> FloatArray:
         """Return the currents of the joints, (..., n) [A], from those of the motors.
 
-        The current of a joint is its torque over its torque constant at the joint, `Robot.joint_constants`.
+        The current of a joint is its torque divided by its torque constant at the joint, `Robot.joint_constants`.
         """
         return motor_a if self.direct else np.asarray(motor_a @ self._to_joints.T)
 

@@ -30,10 +30,10 @@ def spread_out(parameters: FloatArray, spread: float) -> FloatArray:
 def link_rows(link: LinkLimits, placement: FloatArray, reserve: float = 0.0) -> tuple[FloatArray, FloatArray]:
     """Return linear conditions G x >= h, with G (m, 10) and h (m,), on the ten standard parameters x of a link, SI.
 
-    Mass and centre of mass are within their bounds. For any two faces of the box that contains the link, let a and b be
-    the distances of a point from them: the mean of a b over the link's mass is not negative. So no second moment
-    exceeds the box's, and for opposite faces the centre of mass is inside, too. The rows are scaled to units of order
-    one.
+    The conditions keep mass and centre of mass within their bounds. They also limit the second moments to those that
+    mass inside the link's box can have: for any two faces of the box, let a and b be the distances of a point from
+    these faces. The mean of a b over the link's mass must not be negative. For opposite faces this keeps the centre of
+    mass inside, too. The rows are scaled to units of order one.
 
     Args:
         link: limits of the link.
@@ -57,8 +57,8 @@ def link_rows(link: LinkLimits, placement: FloatArray, reserve: float = 0.0) -> 
 def outside(standard: StandardParameters, model: ArmModel, limits: ArmLimits) -> str:
     """Return a sentence about the first limit of the arm that standard parameters violate; "" if they violate none.
 
-    Masses, centres of mass and extents may exceed their limits by a solver's tolerance. The margin of pseudo-inertias
-    has no tolerance.
+    Masses, centres of mass and extents may exceed their limits by a solver's tolerance. The required smallest
+    eigenvalue of the pseudo-inertias, `limits.margin`, has no tolerance.
 
     Args:
         standard: standard parameters.

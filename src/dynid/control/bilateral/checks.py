@@ -24,7 +24,14 @@ def largest(values: FloatArray) -> float:
 
 @numba.njit(cache=True, error_model="numpy")
 def largest_share(values: FloatArray, limits: FloatArray) -> tuple[float, int]:
-    """Return the largest |value| / limit [-], (n,) each in any unit, and its index; NaN and its index if one is NaN."""
+    """Return the largest ratio |value| / limit [-] and its index.
+
+    If a ratio is NaN, the result is NaN and the index of this ratio.
+
+    Args:
+        values: values, (n,) in any unit.
+        limits: limits of their absolute values, (n,) in the same unit.
+    """
     most, place = -1.0, 0
     for i in range(len(values)):
         share = abs(values[i]) / limits[i]
@@ -71,9 +78,9 @@ def within(values: FloatArray, limits: FloatArray) -> bool:
 def longest_at_limit(
     leader: FloatArray, follower: FloatArray, limits: FloatArray, dt: float, since_s: FloatArray
 ) -> tuple[float, int, int]:
-    """Return the longest uninterrupted time [s] of a joint at its torque limit, the arm, and the joint's index.
+    """Return the joint that has been at its torque limit for the longest uninterrupted time.
 
-    The arm is 0 for the leader and 1 for the follower.
+    The result has this time [s], the arm (0 for the leader, 1 for the follower), and the index of the joint.
 
     Args:
         leader: torques of the leader, (n,) [N m].

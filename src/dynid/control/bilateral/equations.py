@@ -63,8 +63,8 @@ def directed_friction(
         p: parameters of the friction law `FrictionLaw`, (terms, n), SI.
         z: direction of each joint's friction, from -1 to 1, (n,).
         dq: velocities, (n,) [rad/s].
-        tm: motor torques, (n,) [N m].
-        te: load torques, (n,) [N m].
+        tm: motor torques at the joints, (n,) [N m].
+        te: loads (torques of gravity, Coriolis forces and contact on the joints), (n,) [N m].
         out: result, (n,) [N m].
     """
     for i in range(dq.shape[0]):
@@ -202,8 +202,9 @@ def limited(vector: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatAr
 def torque(law: FloatArray, arm: FloatArray, inertia: FloatArray, acceleration: FloatArray, share: float) -> FloatArray:
     """Return the torque (n,) [N m] that gives an arm a commanded acceleration, clipped to the torque limits.
 
-    Near a joint limit, a virtual spring and damper push the joint back. The spring of the follower also acts on the
-    hand at the leader, because it changes the position difference of the arms.
+    Near a joint limit, a virtual spring and damper push the joint back. If they hold the follower back, the position
+    difference of the arms grows. In four-channel control the law then pulls the leader back, so the follower's limit
+    acts on the hand at the leader, too.
 
     Args:
         law: vectors of the control law, one per row with names `CENTRE` to `MOST`, (rows, n), SI.

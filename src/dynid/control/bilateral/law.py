@@ -226,7 +226,7 @@ class BilateralLaw:
         return torques
 
     def _damped(self, torques: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:
-        """Return torques (n,) [N m] of leader and follower that also damp motion faster than the hand-guiding speed.
+        """Return the torques (n,) [N m] of leader and follower, with added damping of motion above the guiding limits.
 
         Args:
             torques: torques of the control law for leader and follower, (n,) each [N m].
