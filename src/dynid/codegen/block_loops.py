@@ -16,7 +16,7 @@ from dynid.codegen.vector_ir import LANES, compiled, run_program
 def fill_lanes(source: Any, first: int, target: Any) -> None:
     """Copy LANES rows of an array, from row `first` on, into the columns of a block.
 
-    Programs process the LANES columns of a block together. Row N - 1 takes the place of missing rows.
+    Programs process the LANES columns of a block together. If rows are missing at the end, the last row is repeated.
 
     Args:
         source: array of N states, (N, k).
@@ -40,7 +40,7 @@ def count_outside(block: Any, limit: float) -> int:
 
 @compiled
 def smallest_pivots(program: int, chain: int, q: Any, phi: Any, eps: Any, smallest: Any) -> int:
-    """Write the smallest LDL pivot of M(q; phi) - eps I at each of N poses to `smallest`.
+    """Write the smallest LDL pivot of M(q; phi) - eps I at each of N poses to `smallest`; M is the inertia matrix.
 
     The search at a pose ends at the first pivot that is not positive, since later pivots have no meaning.
 

@@ -47,7 +47,9 @@ def _generate_pivots(model: ArmModel) -> Generated:
 
 
 def compile_pivots(model: ArmModel) -> PivotFunction:
-    """Return a function for the smallest LDL pivot of M(q; phi) - eps I at each pose.
+    """Return a function that computes the smallest LDL pivot of M(q; phi) - eps I at each pose.
+
+    M(q; phi) is the inertia matrix.
 
     Its arguments are q (N, n) [rad], phi and eps [kg m^2]; it returns (N,) [kg m^2].
 

@@ -58,7 +58,7 @@ class PathTimeScaling:
         return 0.5 * (before + self.value) * dt, (self.value - before) / dt
 
     def scale(self, slope: float, dq: FloatArray, ddq: FloatArray) -> None:
-        """Convert derivatives of the reference by path time to derivatives by real time, in place.
+        """Convert derivatives of the reference with respect to path time to those with respect to real time, in place.
 
         Args:
             slope: derivative of the rate of path time [1/s], from `advance`.

@@ -1,4 +1,4 @@
-"""Objectives of optimised excitation and their gradients by the coefficients of a series.
+"""Objectives of optimised excitation and their gradients with respect to the coefficients of a series.
 
 With the regressor W of all samples and A = W'W (p, p), both objectives are functions f of A's eigenvalues with a
 gradient H = df/dA, and df = 2 sum (W H) . dW:
@@ -108,7 +108,7 @@ OBJECTIVES = {"condition": log_condition, "d_optimal": d_optimality}
 
 
 def excess(values: FloatArray, lower: FloatArray, upper: FloatArray) -> tuple[float, FloatArray]:
-    """Return the penalty on values beyond their bounds [-], and its gradient by the values (N, n).
+    """Return the penalty on values beyond their bounds [-], and its gradient with respect to the values (N, n).
 
     The penalty is the squared excess divided by the squared distance of the bounds, summed over joints and averaged
     over samples.
@@ -132,7 +132,7 @@ def cost(problem: Problem, coefficients: FloatArray, penalty: float) -> tuple[fl
         penalty: weight of the penalties.
 
     Returns:
-        The value, and its gradient by the coefficients, (k, n).
+        The value, and its gradient with respect to the coefficients, (k, n).
     """
     shapes = problem.series.functions(problem.times)
     states: States = tuple(shape @ coefficients for shape in shapes)  # type: ignore[assignment]
@@ -162,13 +162,15 @@ def cost(problem: Problem, coefficients: FloatArray, penalty: float) -> tuple[fl
 
 
 def _regressor_gradient(regressor: Regressor, states: States, which: int, pull: FloatArray) -> FloatArray:
-    """Return the gradient of a function of the regressor W by the positions, velocities or accelerations, (N, n).
+    """Return the gradient (N, n) of a scalar function of the regressor W with respect to the states.
+
+    `which` selects positions, velocities or accelerations.
 
     Args:
         regressor: function from states q, dq and ddq (N, n) to W (N, n, p).
         states: q, dq and ddq, (N, n) each.
-        which: 0 for the gradient by q, 1 by dq, 2 by ddq.
-        pull: gradient of the function by W, (N, n, p).
+        which: 0 for the gradient with respect to q, 1 for dq, 2 for ddq.
+        pull: gradient of the scalar function with respect to W, (N, n, p).
     """
     size = states[0].shape[1]
     slope = np.zeros_like(states[0])

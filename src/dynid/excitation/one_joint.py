@@ -35,7 +35,7 @@ class OneJointWish:
     Attributes:
         periods: number of sine periods for each joint.
         postures: number of postures at which each joint moves. The first is the middle of the joint ranges, or the rest
-            posture if links collide there. The others are random.
+            posture if a limit is exceeded or links collide in the middle. The others are random.
         amplitude: largest amplitude of a sine, as a fraction of the distance from the posture to the nearer position
             bound.
         spread: fraction of the joint ranges from which random postures are drawn.
@@ -72,7 +72,7 @@ class OneJointExcitation:
         lower: lower position bounds, (n,) [rad].
         upper: upper position bounds, (n,) [rad].
         velocity: velocity bounds, (n,) [rad/s].
-        check: check of all other limits.
+        check: check of all limits, including torques and collisions.
     """
 
     def __init__(
@@ -246,9 +246,10 @@ def _sine(amplitude: float, frequency: float, periods: int) -> tuple[FloatArray,
 
 
 def _windowed(times: FloatArray, amplitude: float, frequency: float, blend_s: float) -> FloatArray:
-    """Return a sine with a window that starts and ends it at rest, and its first two derivatives, (3, N).
+    """Return a sine times a window, and the first two time derivatives of this product, (3, N).
 
-    The window rises from 0 to 1 and falls again as a quintic polynomial of time.
+    The window makes the motion start and end at rest. It rises from 0 to 1 and falls again, each as a quintic polynomial
+    of time.
 
     Args:
         times: times, (N,) [s]; the last is the end of the motion.

@@ -65,8 +65,9 @@ class OptimisedExcitation:
 
     Attributes:
         motion: the motion.
-        kappa: condition number of its regressor.
-        objective: value of the minimised objective.
+        kappa: condition number of the regressor on this motion.
+        objective: value by which motions are compared, the smaller the better: kappa for the objective "condition",
+            `log_determinant` for "d_optimal".
     """
 
     motion: PolynomialTrajectory
@@ -83,7 +84,7 @@ def condition_number(regressor: Regressor, motion: Motion, step_s: float = KAPPA
         step_s: time between samples [s].
 
     Raises:
-        DataError: as for the regressor.
+        DataError: the regressor refuses the states of the motion.
     """
     W = regressor(*motion.sample_all(np.arange(0.0, motion.duration, step_s)))
     return float(np.linalg.cond(W.reshape(-1, W.shape[-1])))
@@ -92,8 +93,12 @@ def condition_number(regressor: Regressor, motion: Motion, step_s: float = KAPPA
 def log_determinant(regressor: Regressor, motion: Motion) -> float:
     """Return -log det(W'W / N) / (2 p) [-] of the regressor W (N n, p) stacked over N samples of a motion.
 
+    Args:
+        regressor: function from states q, dq and ddq (N, n) to W (N, n, p).
+        motion: the motion.
+
     Raises:
-        DataError: as for the regressor.
+        DataError: the regressor refuses the states of the motion.
     """
     W = regressor(*motion.sample_all(np.arange(0.0, motion.duration, KAPPA_S)))
     flat = W.reshape(-1, W.shape[-1])
@@ -170,7 +175,8 @@ class ExcitationOptimiser:
     def bounds(self, profile: str, share: float = 1.0) -> Bounds:
         """Return the bounds for an optimised excitation: the limits of a profile, reduced by a factor.
 
-        Speeds and accelerations are those of the fastest primitives of the profile.
+        Speed and acceleration bounds are the limits of the fastest primitives of the profile. Speeds are also limited by
+        the robot's velocity limits.
 
         Args:
             profile: name of the profile.

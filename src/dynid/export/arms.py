@@ -26,7 +26,7 @@ def write_arms(
         folder: new folder for the files, such as the working folder of `whole_folder`.
         robot: robot of all arms.
         mdh: geometry of all arms.
-        arms: consistent standard parameters of each arm.
+        arms: physically consistent standard parameters of each arm.
         mount: mount that determines gravity in an MJCF; None is the default one.
         form: format of the files. An MJCF holds rotor inertias, a URDF cannot.
     """

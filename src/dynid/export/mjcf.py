@@ -54,6 +54,11 @@ def build_spec(robot: Robot, standard: StandardFile, options: PlantOptions = DEF
 
     Joints that are not axes of robot.yaml are fixed at zero, unless `options.geometry` keeps them.
 
+    Args:
+        robot: the robot, with its URDF.
+        standard: standard parameters of its links and axes.
+        options: options of the model.
+
     Raises:
         ConfigurationError: MuJoCo rejects the URDF, the URDF lacks a joint or link, or springs of robot.yaml have no
             coefficients.
@@ -231,7 +236,13 @@ class PlantModel:
 
 
 def compile_plant(robot: Robot, standard: StandardFile, options: PlantOptions = DEFAULT_OPTIONS) -> PlantModel:
-    """Compile the MuJoCo model of a robot, with the arguments and errors of `build_spec`."""
+    """Return the compiled MuJoCo model of a robot; errors are those of `build_spec`.
+
+    Args:
+        robot: the robot, with its URDF.
+        standard: standard parameters of its links and axes.
+        options: options of the model.
+    """
     model = build_spec(robot, standard, options).compile()
     dofs = np.array([model.joint(name).dofadr[0] for name in robot.joint_names])
     dofs.flags.writeable = False
@@ -242,8 +253,13 @@ def mjcf_text(robot: Robot, standard: StandardFile, options: PlantOptions = DEFA
     """Return the MuJoCo model of a robot as MJCF text, with inertial and joint values in full precision.
 
     MuJoCo writes only six digits, too few for torques that must agree to 1e-6 N m. So these values are replaced by
-    those of the compiled model. A `note` is added on top as a comment. The other arguments and the errors are those of
-    `build_spec`.
+    those of the compiled model. Errors are those of `build_spec`.
+
+    Args:
+        robot: the robot, with its URDF.
+        standard: standard parameters of its links and axes.
+        options: options of the model.
+        note: text of a comment at the top of the file; "" adds none.
     """
     spec = build_spec(robot, standard, options)
     model = spec.compile()

@@ -45,10 +45,11 @@ def write_exports(
         folder: target folder, in which none of the files may exist.
         robot: the robot.
         mdh: geometry to which the parameters belong.
-        standard: consistent standard parameters, without the additional friction law.
+        standard: physically consistent standard parameters, without the additional friction law.
         mount: mount that determines gravity in the MJCF.
         friction: friction law in addition to the standard parameters; None if there is none.
-        error_sentences: for MJCF and URDF by file name, a sentence about the file's errors for its header.
+        error_sentences: for MJCF and URDF, by file name, a sentence about the torque errors of the file, which is
+            written into its header.
 
     Raises:
         OutputExistsError: a file exists.
@@ -68,7 +69,16 @@ def simulator_texts(
     friction: FrictionLaw | None = None,
     error_sentences: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
-    """Return the texts of MJCF and URDF by file name, with the arguments of `write_exports`."""
+    """Return the texts of MJCF and URDF by file name.
+
+    Args:
+        robot: the robot.
+        mdh: geometry to which the parameters belong.
+        standard: physically consistent standard parameters, without the additional friction law.
+        mount: mount that determines gravity in the MJCF.
+        friction: friction law in addition to the standard parameters; None if there is none.
+        error_sentences: by file name, a sentence about the torque errors of the file, which is written into its header.
+    """
     law = whole_friction(robot, standard, friction)
     simple = simplified(robot, mdh, standard, law, mount)
     content = to_file(simple, mdh, robot.name, robot.joint_names, "identified")

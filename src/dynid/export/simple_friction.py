@@ -55,7 +55,9 @@ def whole_friction(
 
 
 def loads(robot: Robot, mdh: MdhChain, standard: StandardParameters, mount: str) -> FloatArray:
-    """Return torques that gravity and springs exert on the joints at random poses within the limits, (POSES, n) [N m].
+    """Return the torques that gravity and springs exert on the joints at random poses, (POSES, n) [N m].
+
+    The poses are within the position limits.
 
     Args:
         robot: the robot.
@@ -74,7 +76,9 @@ def loads(robot: Robot, mdh: MdhChain, standard: StandardParameters, mount: str)
 
 
 def two_figures(law: FrictionLaw, load: FloatArray, fastest: FloatArray) -> FrictionLaw:
-    """Return the viscous and Coulomb friction that approximates a friction law best.
+    """Return a law of viscous and Coulomb friction only, fitted to a friction law by least squares.
+
+    The fit covers the given loads, and speeds up to the given limits in both directions.
 
     Args:
         law: friction law of n axes; one with only viscous and Coulomb friction stays unchanged.
@@ -115,7 +119,7 @@ def simplified(
         mdh: geometry of the chain.
         standard: standard parameters.
         law: friction law of all axes, including friction terms of the standard parameters.
-        mount: mount that determines gravity, so the loads for which the approximation holds.
+        mount: mount that determines gravity, and thereby the loads for which the approximation holds.
     """
     simple = two_figures(law, loads(robot, mdh, standard, mount), 0.5 * robot.velocity_limits)
     values = np.array(standard.values)

@@ -124,8 +124,8 @@ def spread_points(
         accelerations: accelerations at these times, (K, m) [rad/s^2], if given.
 
     Raises:
-        ConfigurationError: as in `spread` and `through_points`; or there are more than `MOST_POINTS` points, or a time
-            is beyond `LONGEST_S`.
+        ConfigurationError: a joint is unknown or named twice, the points are not valid (see `through_points`), there
+            are more than `MOST_POINTS` points, or a time is beyond `LONGEST_S`.
     """
     if len(times) > MOST_POINTS:
         raise ConfigurationError(

@@ -111,7 +111,7 @@ class Pieces:
         return np.array([_peak(control[:, :, joint], float(most)) for joint, most in enumerate(least)])
 
     def first_beyond(self, order: int, lower: FloatArray, upper: FloatArray) -> tuple[int, float, int, float] | None:
-        """Return a violation of bounds by the motion, or None if the bounds are kept.
+        """Return a violation of bounds by the motion, not necessarily the earliest; None if the bounds are kept.
 
         The check covers all times within the pieces, and both sides of each knot.
 
@@ -181,7 +181,9 @@ def halves(control: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def first_beyond(control: FloatArray, lower: FloatArray, upper: FloatArray) -> tuple[int, float, float] | None:
-    """Return a violation of bounds by N polynomials on [0, 1], or None if all bounds are kept.
+    """Return a violation of bounds by one of N polynomials on [0, 1]; None if all bounds are kept.
+
+    If several polynomials violate their bounds, the result is not necessarily the first violation.
 
     Args:
         control: Bernstein coefficients of the polynomials, (N, d) in any unit; NaN counts as outside.

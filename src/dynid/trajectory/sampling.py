@@ -7,7 +7,7 @@ from dynid.robot import FloatArray
 
 @numba.njit(cache=True)
 def at_rest(posture: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
-    """Write `posture` (n,) [rad] and zero velocity and acceleration into the buffers."""
+    """Write `posture` into q, and zeros into dq and ddq, (n,) each [rad, rad/s, rad/s^2]."""
     for j in range(len(q)):
         q[j], dq[j], ddq[j] = posture[j], 0.0, 0.0
 
@@ -35,11 +35,11 @@ def sample_brake(
 
 @numba.njit(cache=True)
 def scale_reference(rate: float, slope: float, dq: FloatArray, ddq: FloatArray) -> None:
-    """Convert the derivatives of a reference by path time to derivatives by real time, in place.
+    """Convert the derivatives of a reference with respect to path time to those with respect to real time, in place.
 
     Args:
         rate: rate at which path time passes relative to real time [-].
-        slope: derivative of `rate` by real time [1/s].
+        slope: derivative of `rate` with respect to real time [1/s].
         dq: first derivative, (n,) [rad/s].
         ddq: second derivative, (n,) [rad/s^2].
     """

@@ -12,7 +12,9 @@ ORDERS = range(4, 11)
 
 
 def square_wave(period_s: float, periods: int, step_s: float) -> FloatArray:
-    """Return a square wave, shifted by a quarter of a period, so that a mass returns to its start every period.
+    """Return a square wave of -1 and +1, shifted by a quarter of a period.
+
+    Because of the shift, a mass that it accelerates returns to its start after every period.
 
     Args:
         period_s: period [s].
@@ -80,10 +82,10 @@ def excursion(signal: FloatArray, step_s: float, time_constant_s: float) -> Floa
 
 
 def calm_sequence(order: int, bit_s: float, step_s: float, time_constant_s: float) -> FloatArray:
-    """Return the pseudo-random binary sequence (N,) [-] that moves a joint least far from its origin.
+    """Return the pseudo-random binary sequence (N,) [-] with the smallest excursion of a joint that it drives.
 
-    It is chosen among sequences with different initial states by its largest `excursion`. The caller may reverse the
-    sign of the sequence.
+    It is chosen among sequences with different initial states of the shift register. Its largest absolute value of
+    `excursion`, the displacement of the joint, is the smallest.
 
     Args:
         order: number of bits of the shift register, 4 to 10.
