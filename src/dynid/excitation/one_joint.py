@@ -248,8 +248,8 @@ def _sine(amplitude: float, frequency: float, periods: int) -> tuple[FloatArray,
 def _windowed(times: FloatArray, amplitude: float, frequency: float, blend_s: float) -> FloatArray:
     """Return a sine times a window, and the first two time derivatives of this product, (3, N).
 
-    The window makes the motion start and end at rest. It rises from 0 to 1 and falls again, each as a quintic polynomial
-    of time.
+    The window makes the motion start and end at rest. It rises from 0 to 1 and falls again, each as a quintic
+    polynomial of time.
 
     Args:
         times: times, (N,) [s]; the last is the end of the motion.

@@ -175,8 +175,8 @@ class ExcitationOptimiser:
     def bounds(self, profile: str, share: float = 1.0) -> Bounds:
         """Return the bounds for an optimised excitation: the limits of a profile, reduced by a factor.
 
-        Speed and acceleration bounds are the limits of the fastest primitives of the profile. Speeds are also limited by
-        the robot's velocity limits.
+        Speed and acceleration bounds are the limits of the fastest primitives of the profile. Speeds are also limited
+        by the robot's velocity limits.
 
         Args:
             profile: name of the profile.
