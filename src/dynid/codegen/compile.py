@@ -23,7 +23,7 @@ PivotFunction = Callable[[FloatArray, BaseParameters, float], FloatArray]
 
 
 def refuse_outside(count: int, q: FloatArray, chain_size: int) -> None:
-    """Raise DataError if positions of chain joints were outside of the range of the generated programs.
+    """Raise DataError if positions of chain joints were beyond +-RANGE, the range of the generated programs [rad].
 
     Args:
         count: number of these positions.
@@ -49,9 +49,8 @@ def _generate_pivots(model: ArmModel) -> Generated:
 def compile_pivots(model: ArmModel) -> PivotFunction:
     """Return a function that computes the smallest LDL pivot of M(q; phi) - eps I at each pose.
 
-    M(q; phi) is the inertia matrix.
-
-    Its arguments are q (N, n) [rad], phi and eps [kg m^2]; it returns (N,) [kg m^2].
+    M(q; phi) is the inertia matrix. The function takes q (N, n) [rad], phi and eps [kg m^2], and returns the pivots
+    (N,) [kg m^2].
 
     M(q; phi) >= eps I holds at a pose exactly if the pivot is positive (Sylvester's law of inertia; a pivot of exactly
     0 is on the boundary). The pivot is not an eigenvalue: its sign is exact, its size only indicates the distance to
@@ -71,7 +70,7 @@ def compile_pivots(model: ArmModel) -> PivotFunction:
 
 
 class StatesKernel:
-    """Compiled function of q, dq, a third vector and phi, evaluated for N states at once.
+    """Compiled function of q, dq, phi and a third vector (accelerations or torques), evaluated for N states at once.
 
     Args:
         model: the arm.

@@ -107,8 +107,9 @@ def emit(
     An output is stored by columns; a sparse one is stored as its structural nonzeros.
 
     Args:
-        inputs: symbols that differ between lanes, the states that the program processes together; by array name.
-        shared: symbols that are equal in all lanes, by array name.
+        inputs: symbols with one value per lane, by array name. A lane is one of the states that the program processes
+            together.
+        shared: symbols with one value for all lanes, by array name.
         outputs: expressions, by array name.
         row: number of lanes of every array that is not shared.
     """

@@ -146,8 +146,8 @@ class LoadWatch:
     def found(self, speed: float) -> bool:
         """Return whether a load at the tool moves the hand-guided arm, judged from the path and force so far.
 
-        If the tool is faster than the speed at which damping starts, no other evidence is needed. If it is only a
-        little faster, a hand may move it, so twice the path is required.
+        If the tool is faster than `SPEED_FACTOR` times the speed at which damping starts, no other evidence is needed.
+        If it is faster than that speed, but not by this factor, a hand may move it, so twice the path is required.
 
         Args:
             speed: speed of the tool divided by the speed at which damping starts [-].

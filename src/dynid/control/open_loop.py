@@ -27,7 +27,10 @@ LONGEST_RETURN_S = 4.0  # longest time between two parts
 
 
 class OpenLoopJoint:
-    """A `TorqueLaw` that holds all joints except one, which gets only its gravity torque and M_hat ddq_ref.
+    """A `TorqueLaw` that holds all joints except one, which has no feedback.
+
+    The joint without feedback gets its gravity torque, the torque M_hat ddq_ref of its reference acceleration, and the
+    torque of a ramp if there is one.
 
     Args:
         settings: settings of FF+PD.
@@ -145,8 +148,8 @@ class SwitchingPath:
 class ExcitationSettings:
     """Settings for the open-loop excitation of one joint.
 
-    The basic torque is M_hat acceleration_rad_s2 + D_hat speed_rad_s, with M_hat and D_hat of controller.yaml, or the
-    torque that moves the joint by itself if that is larger.
+    The basic torque is M_hat acceleration_rad_s2 + D_hat speed_rad_s, with the joint's inertia M_hat and damping D_hat
+    of controller.yaml. If the torque that moves the joint by itself is larger, it is used instead.
 
     Attributes:
         speed_rad_s: speed in the basic torque [rad/s].

@@ -328,7 +328,9 @@ class SafeBox:
         return np.asarray(self._shortfalls(q, tube).max(axis=1, initial=-np.inf))
 
     def _shortfalls(self, q: FloatArray, tube: FloatArray) -> FloatArray:
-        """Return the missing clearance of postures from each of the B borders, (N, B) [m]; negative if it is kept.
+        """Return the missing clearance of postures from each of the B borders, (N, B) [m].
+
+        It is negative if the required clearance is kept.
 
         Args:
             q: postures, (N, n) [rad].
@@ -422,7 +424,13 @@ class SafeBox:
     ) -> NDArray[np.bool_]:
         """Return a mask (N,) of the time spans for which it is not proven that the arm keeps its clearance.
 
-        Arguments are those of `_prove_spans`.
+        Args:
+            motion: the motion.
+            pieces: the motion as piecewise polynomials.
+            spans: piece, start and end of N time spans.
+            allowed: distance by which the arm may be outside each border in each span, (N, B) [m]; a single column
+                counts for all borders.
+            tube: largest deviation of each joint from the motion, (n,) [rad].
 
         Raises:
             SafetyError: the middle of a span is outside already.

@@ -57,8 +57,8 @@ class Problem:
         times: times of the samples, (N,) [s].
         regressor: function from states q, dq and ddq (N, n) to the regressor of the base parameters (N, n, p).
         phi: base parameters that predict the torques, (p,) [SI].
-        bounds: bounds of the states.
-        objective: function to minimise.
+        bounds: bounds of the states and torques.
+        objective: name of the objective to minimise, "condition" or "d_optimal".
         repulsion: function from postures (N, n) to a penalty on small clearance and its gradient (N, n); None adds no
             such penalty.
     """

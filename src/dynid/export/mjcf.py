@@ -36,7 +36,8 @@ class PlantOptions:
         stops: lower and upper joint stops, (n,) each [rad; m if prismatic]; None takes those of `default_stops`.
         geometry: whether to keep the shapes for viewers, and joints that are not axes of robot.yaml, such as coupled
             fingers. The simulation is then slower.
-        motors: whether to add an actuator for every axis, named as the joint, whose control is its torque [N m].
+        motors: whether to add an actuator for every axis. It has the name of the joint, and its control is the torque
+            of the joint [N m].
     """
 
     mount: str | None = None

@@ -86,7 +86,7 @@ class Regrouping:
 def _link_recursion(mdh: MdhChain, standard: tuple[str, ...]) -> dict[str, FloatArray]:
     """Return the rows (s,) of the map K for the link parameters that remain after the closed-form recursion.
 
-    The rows are given by the names of the standard parameters, see `Regrouping`.
+    K maps standard to base parameters, see `Regrouping`. The rows are keyed by the names of the standard parameters.
     """
     rows = {name: np.eye(len(standard))[k] for k, name in enumerate(standard[: 10 * mdh.size])}
     for j in range(mdh.size, 0, -1):

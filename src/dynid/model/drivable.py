@@ -52,8 +52,8 @@ def _without_current_control(robot: Robot) -> Iterator[str]:
 def beyond_encoder(robot: Robot) -> Iterator[str]:
     """Yield a sentence for each joint whose position is ambiguous after power-on.
 
-    Its motor turns beyond one revolution of its encoder. An encoder that starts one turn off is harmless if the joint
-    then reads a position outside its limits: the driver refuses to enable torque there.
+    The motor of such a joint turns beyond one revolution of the encoder. An encoder that starts one turn off is
+    harmless if the joint then reads a position outside its limits: the driver refuses to enable torque there.
     """
     noticed = 360.0 - 2.0 * ENABLE_TOLERANCE_DEG * np.abs(robot.gear_ratios)
     ranges = zip(robot.file.joints, *map(np.rad2deg, Transmission(robot).motor_range()), noticed, strict=True)

@@ -105,8 +105,8 @@ def plain_budget(p: FloatArray, i: int, x: float, s: float, dq: float) -> float:
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
         i: index of the axis.
-        x: direction of the motion from `direction`, -1 to 1.
-        s: factor of the Stribeck terms from `fading`, 0 to 1.
+        x: direction of the motion as returned by `direction`, -1 to 1.
+        s: factor of the Stribeck terms as returned by `fading`, 0 to 1.
         dq: joint velocity [rad/s]; it has no effect here.
     """
     return float(p[FB, i] + p[FA, i] * x + s * p[FS, i])
@@ -119,8 +119,8 @@ def plain_torque(p: FloatArray, i: int, x: float, s: float, dq: float) -> float:
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
         i: index of the axis.
-        x: direction of the motion from `direction`, -1 to 1.
-        s: factor of the Stribeck terms from `fading`, 0 to 1.
+        x: direction of the motion as returned by `direction`, -1 to 1.
+        s: factor of the Stribeck terms as returned by `fading`, 0 to 1.
         dq: joint velocity [rad/s].
     """
     return float(p[FV, i] * dq + p[OF, i] + x * plain_budget(p, i, x, s, dq))
@@ -134,7 +134,8 @@ def load_at(p: FloatArray, i: int, tm: float, te: float) -> Load:
     """Return seven factors with which motor torque and load enter the friction of axis i.
 
     Friction is linear in these factors, so their means over many motor torques give the mean friction. If a load term,
-    such as ke te - km tm, is zero, its sign is the one that a slightly larger |tm| gives.
+    such as ke te - km tm, is zero, its sign is the one that a slightly larger |tm| gives. In the friction law, km and
+    kms are factors of the motor torque, and ke and kes are factors of the load.
 
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
@@ -184,9 +185,9 @@ def load_budget(p: FloatArray, i: int, s: float, te: float, load: Load) -> float
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
         i: index of the axis.
-        s: factor of the Stribeck terms from `fading`, 0 to 1.
+        s: factor of the Stribeck terms as returned by `fading`, 0 to 1.
         te: load (torque of gravity, Coriolis forces and contact on the joint) [N m].
-        load: factors from `load_at` or `mean_load`.
+        load: seven factors with which motor torque and load enter friction, from `load_at` or `mean_load`.
     """
     first, first_tm, second, second_tm, _, driven, driving = load
     quadratic = p[KMQ, i] * driven + p[KEQ, i] * driving * te * te
@@ -201,7 +202,7 @@ def budget_of(p: FloatArray, i: int, x: float, dq: float, tm: float, te: float) 
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
         i: index of the axis.
-        x: direction of the motion from `direction`, -1 to 1.
+        x: direction of the motion as returned by `direction`, -1 to 1.
         dq: joint velocity [rad/s].
         tm: motor torque at the joint [N m].
         te: load (torque of gravity, Coriolis forces and contact on the joint) [N m].
@@ -235,8 +236,8 @@ def slope_by_motor(p: FloatArray, i: int, s: float, load: Load) -> float:
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
         i: index of the axis.
-        s: factor of the Stribeck terms from `fading`, 0 to 1.
-        load: factors from `load_at` or `mean_load`.
+        s: factor of the Stribeck terms as returned by `fading`, 0 to 1.
+        load: seven factors with which motor torque and load enter friction, from `load_at` or `mean_load`.
     """
     return float(-p[KM, i] * load[0] + s * (2.0 * p[KMQ, i] * load[4] - p[KMS, i] * load[2]))
 
@@ -250,9 +251,9 @@ def slope_by_load(p: FloatArray, i: int, s: float, te: float, load: Load) -> flo
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
         i: index of the axis.
-        s: factor of the Stribeck terms from `fading`, 0 to 1.
+        s: factor of the Stribeck terms as returned by `fading`, 0 to 1.
         te: load (torque of gravity, Coriolis forces and contact on the joint) [N m].
-        load: factors from `load_at` or `mean_load`.
+        load: seven factors with which motor torque and load enter friction, from `load_at` or `mean_load`.
     """
     return float(p[KE, i] * load[0] + s * (2.0 * p[KEQ, i] * te * load[6] + p[KES, i] * load[2]))
 
@@ -409,8 +410,8 @@ def plain_gradient(x: float, s: float, dq: float, share: float, out: FloatArray)
     friction FS.
 
     Args:
-        x: direction of the motion from `direction`, -1 to 1.
-        s: factor of the Stribeck terms from `fading`, 0 to 1.
+        x: direction of the motion as returned by `direction`, -1 to 1.
+        s: factor of the Stribeck terms as returned by `fading`, 0 to 1.
         dq: joint velocity [rad/s].
         share: factor by which all derivatives are multiplied.
         out: result in the order of `TERMS`, (terms,) [N m per SI unit]; other entries stay unchanged.
@@ -430,8 +431,8 @@ def load_gradient(x: float, s: float, te: float, load: Load, share: float, out: 
     and KEQ are factors of their squares. The friction torque is linear in all six.
 
     Args:
-        x: direction of the motion from `direction`, -1 to 1.
-        s: factor of the Stribeck terms from `fading`, 0 to 1.
+        x: direction of the motion as returned by `direction`, -1 to 1.
+        s: factor of the Stribeck terms as returned by `fading`, 0 to 1.
         te: load (torque of gravity, Coriolis forces and contact on the joint) [N m].
         load: seven factors with which motor torque and load enter friction, from `load_at` or `mean_load`.
         share: factor by which all derivatives are multiplied.
@@ -739,7 +740,7 @@ class FrictionLaw:
 
 
 def _of_shape(x: FloatArray | float, shape: tuple[int, ...]) -> FloatArray:
-    """Return x as a contiguous array of a shape; an array that is one already is returned itself, which saves time."""
+    """Return x as a contiguous array of the given shape, without a copy if x already is such an array."""
     if isinstance(x, np.ndarray) and x.shape == shape and x.dtype == np.float64 and x.flags.c_contiguous:
         return x
     return np.ascontiguousarray(np.broadcast_to(np.asarray(x, dtype=np.float64), shape))

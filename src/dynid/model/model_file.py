@@ -22,8 +22,8 @@ class ParameterRow(Strict):
     """One base parameter.
 
     `standard_deviation` belongs to the estimate before it is projected to physically consistent parameters. It includes
-    errors by encoder backlash and by friction that the law does not represent; in a campaign it also includes the
-    scatter over motions. `determined` states whether the data determine the parameter within 10 %; None in files of
+    errors due to backlash between joints and encoders, and due to friction that the law does not represent. In a
+    campaign, which identifies one model per recording, it also includes the scatter over motions. `determined` states whether the data determine the parameter within 10 %; None in files of
     former versions. `grouping` is the parameter's formula in standard parameters.
     """
 
@@ -154,7 +154,8 @@ class ExportError(Strict):
     Attributes:
         file: name of the file: model.yaml, MJCF or URDF.
         recordings: names of the recordings; a file's first row covers all of them.
-        moving: || tau - tau_hat || / || tau || of joints in motion.
+        moving: || tau - tau_hat || / || tau || of joints in motion, with measured torques tau and predicted torques
+            tau_hat.
         relative: || tau - tau_hat || / || tau || over all samples.
     """
 

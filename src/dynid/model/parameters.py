@@ -91,8 +91,8 @@ class StandardParameters(_Named):
     """Standard parameters pi of all links and axes, in the modified DH frames.
 
     Attributes:
-        names: names of the parameters, (s,): ten per link (XX..ZZ, MX..MZ, M), then IA, FV, FC of every axis, then
-            further drive terms.
+        names: names of the parameters, (s,). Ten per link (XX..ZZ, MX..MZ, M) are followed by rotor inertia IA, viscous
+            friction FV and Coulomb friction FC of every axis, and by further drive terms.
         values: values of the parameters, (s,), read-only, SI; inertias are about the link frame's origin.
         chain_size: number of links.
     """
@@ -105,7 +105,11 @@ class StandardParameters(_Named):
         return self.values[10 * j : 10 * (j + 1)]
 
     def axis(self, kind: str) -> FloatArray:
-        """Return the parameters of one kind, "IA", "FV" or "FC", of all axes, (n,) [kg m^2, N m s/rad or N m]."""
+        """Return the parameters of one kind of all axes, (n,).
+
+        Args:
+            kind: "IA" (rotor inertia [kg m^2]), "FV" (viscous friction [N m s/rad]) or "FC" (Coulomb friction [N m]).
+        """
         return read_only([v for n, v in zip(self.names, self.values, strict=True) if n.rstrip("0123456789") == kind])
 
 

@@ -269,7 +269,7 @@ class MinimalSet:
         """Return the regressor Y_0 (N, n, r) of the minimal parameters lambda_0, with tau = Y_0 lambda_0.
 
         Raises:
-            DataError: as for `ScrewChain.regressor`.
+            DataError: the states have other shapes than (N, n).
         """
         return self.chain.regressor(q, dq, ddq)[..., list(self.pivots)]
 
@@ -290,7 +290,7 @@ class MinimalSet:
             values: minimal parameters lambda_0, (r,).
 
         Raises:
-            DataError: as for `ScrewChain.regressor`.
+            DataError: the states have other shapes than (N, n).
         """
         q, dq = np.atleast_2d(q), np.atleast_2d(dq)
         bias = self.regressor(q, dq, np.zeros_like(q)) @ values

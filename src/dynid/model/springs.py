@@ -134,7 +134,7 @@ def joint_springs(robot: Robot, coefficients: Sequence[Mapping[int, float] | Non
             N/m^exponent; None or empty if the axis has no spring.
 
     Raises:
-        ConfigurationError: the powers of the coefficients differ from those that robot.yaml declares.
+        ConfigurationError: the exponents of the coefficients differ from those that robot.yaml declares.
     """
     found = []
     declared = {robot.joint_names.index(spring.joint): spring for spring in robot.file.springs}

@@ -17,12 +17,12 @@ BOUND_TOLERANCE = 1e-3  # tolerance of bounds relative to their scale: the solve
 def spread_out(parameters: FloatArray, spread: float) -> FloatArray:
     """Return a link's pseudo-inertia with second moments reduced by mass times spread^2, (4, 4) [kg m^2, kg m, kg].
 
-    If the result is positive semidefinite, the standard deviation of the link's mass is at least `spread` in every
-    direction.
+    If the result is positive semidefinite, the standard deviation of the link's mass distribution is at least `spread`
+    in every direction.
 
     Args:
         parameters: ten standard parameters of the link, (10,), SI.
-        spread: required standard deviation of the mass [m].
+        spread: required standard deviation of the mass distribution [m].
     """
     return np.asarray(pseudo_inertia(parameters) - parameters[9] * spread**2 * np.diag([1.0, 1.0, 1.0, 0.0]))
 

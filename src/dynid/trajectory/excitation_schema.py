@@ -37,7 +37,7 @@ class PrimitiveStep(Strict):
     Attributes:
         joints: numbers of the moving joints from 1.
         signs: direction of each of these joints; None means 1.
-        speed: name of a row of `speed_factors`.
+        speed: name of a row of the field `speed_factors` in excitation.yaml.
         wrist: whether the primitive is run at the wrist variant of the posture instead of the nominal posture.
     """
 

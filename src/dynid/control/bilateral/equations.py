@@ -152,8 +152,8 @@ def four_channel_accelerations(
     """Return the accelerations that four-channel control commands to leader and follower, (n,) each [rad/s^2].
 
     Args:
-        y: position difference of the arms, (n,) [rad].
-        gains: gains in the order of `law.SYMBOLS`.
+        y: scaled position difference of leader and follower, (n,) [rad].
+        gains: gains of the control law, in the order of `dynid.control.bilateral.law.SYMBOLS`.
         leader: vectors of the leader, one per row with names `Q` to `IN_FORCE`, (rows, n), SI.
         M_l: inertia matrix of the leader, (n, n) [kg m^2].
         follower: vectors of the follower, like `leader`.
@@ -176,8 +176,8 @@ def unilateral_accelerations(
     The result is (n,) each [rad/s^2].
 
     Args:
-        y: position difference of the arms, (n,) [rad].
-        gains: gains in the order of `law.SYMBOLS`.
+        y: scaled position difference of leader and follower, (n,) [rad].
+        gains: gains of the control law, in the order of `dynid.control.bilateral.law.SYMBOLS`.
         reflected: factor of the follower's external torque that acts on the leader [-]; 0 for none.
         leader: vectors of the leader, one per row with names `Q` to `IN_FORCE`, (rows, n), SI.
         M_l: inertia matrix of the leader, (n, n) [kg m^2].
@@ -236,7 +236,7 @@ def torques(
     Args:
         law: vectors of the control law, one per row with names `CENTRE` to `MOST`, (rows, n), SI; the rows `OFFSET` and
             `DIFFERENCE` are updated in place.
-        gains: gains in the order of `law.SYMBOLS`.
+        gains: gains of the control law, in the order of `dynid.control.bilateral.law.SYMBOLS`.
         mode: `FOUR_CHANNEL`, `FORCE_REFLECTING` or `UNILATERAL`.
         dt: time since the last cycle [s].
         pressed: confidence that the follower presses on something, 0 to 1.

@@ -62,9 +62,10 @@ class ArmObserver:
             the next cycle overwrites them.
         q: estimated positions, (n,) [rad].
         dq: estimated velocities, (n,) [rad/s].
-        disturbance: estimated disturbance d, (n,) [rad/s^2].
+        disturbance: estimated disturbance d, the joint acceleration that external torques cause, (n,) [rad/s^2].
         inertia: inertia matrix M(q), (n, n) [kg m^2]; the next cycle overwrites it.
-        bias: C dq + g and all other torques of the base parameters at zero acceleration, (n,) [N m].
+        bias: torques of the base parameters at zero acceleration (gravity, Coriolis forces and drive-side terms), (n,)
+            [N m].
         friction: gear friction in addition to the base parameters, (n,) [N m].
         external: external torque M d, (n,) [N m].
     """
