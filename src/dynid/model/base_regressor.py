@@ -47,7 +47,9 @@ def base_regressor(
     mount: str | None = None,
     standard: bool = False,
 ) -> BaseRegressor:
-    """Return the regressor W with tau = W phi at states (N, n) or (n,) [rad, rad/s, rad/s^2; m if prismatic].
+    """Return the regressor W with tau = W phi at states (N, n) or (n,) [rad, rad/s, rad/s^2].
+
+    Prismatic joints have metres in place of rad.
 
     Args:
         robot: a robot, its name, or its folder.

@@ -23,8 +23,9 @@ class ParameterRow(Strict):
 
     `standard_deviation` belongs to the estimate before it is projected to physically consistent parameters. It includes
     errors due to backlash between joints and encoders, and due to friction that the law does not represent. In a
-    campaign, which identifies one model per recording, it also includes the scatter over motions. `determined` states whether the data determine the parameter within 10 %; None in files of
-    former versions. `grouping` is the parameter's formula in standard parameters.
+    campaign, which identifies a model from every recording, it also includes the scatter over motions. `determined`
+    states whether the data determine the parameter within 10 %; None in files of former versions. `grouping` is the
+    parameter's formula in standard parameters.
     """
 
     name: str
