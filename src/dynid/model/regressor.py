@@ -23,7 +23,7 @@ LINK_PARAMETERS = ("XX", "XY", "XZ", "YY", "YZ", "ZZ", "MX", "MY", "MZ", "M")
 
 
 def skew(v: FloatArray) -> FloatArray:
-    """Return the cross-product matrices (N, 3, 3) of vectors v (N, 3), in the unit of the vectors."""
+    """Return the cross-product matrices (N, 3, 3) of vectors v (N, 3) in any unit; the matrices have the same unit."""
     s = np.zeros((*v.shape, 3))
     s[..., 0, 1], s[..., 0, 2] = -v[..., 2], v[..., 1]
     s[..., 1, 0], s[..., 1, 2] = v[..., 2], -v[..., 0]
