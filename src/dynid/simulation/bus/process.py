@@ -53,11 +53,12 @@ def serve(
         plant: the simulated arm that the servos move.
         clock: new file of a shared clock that stops while the driver is late (`ClockPage`); removed at the end.
         link: symbolic link to the port.
-        ignore_interrupt: ignore SIGINT of the terminal, so that a driver can still command the servos while it shuts
-            down; the bus then ends by SIGTERM or with its parent, once its driver is silent.
+        ignore_interrupt: whether to ignore SIGINT of the terminal, so that a driver can still command the servos while
+            it shuts down. After SIGTERM or the end of the parent process, the bus then ends once the driver is silent.
         baudrate: baud rate of the servos [bit/s].
         wire_time: whether replies take the time of their bytes on the wire.
-        lock_step: whether each sync write of goal currents advances time by one control cycle, instead of the clock.
+        lock_step: whether only sync writes of goal currents advance time, by one control cycle each; otherwise time
+            follows a clock.
         faults: injected faults.
         adapter: USB adapter between servos and host.
         body: payload that the arm may take into its hand.

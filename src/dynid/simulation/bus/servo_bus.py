@@ -193,15 +193,16 @@ class EmulatedServoBus:
         return max(0.0, min(IDLE_POLL_S, left_s - SLEEP_OVERSHOOT_S))
 
     def _due_s(self) -> float | None:
-        """Return the time at which the next bytes go to the client, on the clock of `_line_s` [s]; None without any."""
+        """Return the time at which the next bytes go to the client, by the clock of `_line_s` [s]; None if none."""
         kept_ns = None if self._adapter is None else self._adapter.due_ns
         due = [when for when, _ in self._late[:1]] + ([] if kept_ns is None else [kept_ns * 1e-9])
         return min(due, default=None)
 
     def _leave_time(self) -> None:
-        """Let the paused clock run on until the next reply is delivered.
+        """Let the paused clock run on until the adapter delivers the next reply.
 
-        So the adapter's latency is simulated time, and not a delay by the driver.
+        The adapter's latency thus counts as simulated time. Otherwise the clock would pause during the latency, as if
+        the driver were late.
         """
         if self._adapter is not None and self._page is not None and (due_s := self._due_s()) is not None:
             self._page.leave_time_until(round(due_s * 1e9))

@@ -85,13 +85,13 @@ class Lines:
 
 @dataclass(frozen=True, eq=False)
 class PairRun:
-    """Record of two arms over N cycles; the first index 2 is the arm, leader or follower.
+    """Record of two arms over N cycles; in arrays, index 0 of the first axis is the leader, index 1 the follower.
 
     Attributes:
         time_s: simulated time, (N,) [s].
         rows: quantities of all joints by name, (2, N, n) each in SI. `q` and `dq` are true joint positions and
-            velocities. `push` is the joint torque of hand and wall, and `external` its estimate by the arm's observer.
-            `command` is the controller's torque, and `torque` the torque that the guard permitted.
+            velocities. `push` is the joint torque of hand and wall, and `external` is the estimate of `push` by the
+            arm's observer. `command` is the controller's torque, and `torque` is the torque that the guard permitted.
         force: forces of hand and wall on the tools, (2, N, 3) [N].
         kinetic_j: kinetic energies of the arms, (2, N) [J].
         stopped: reason why the bilateral controller has stopped; "" if it has not.
@@ -99,7 +99,7 @@ class PairRun:
         fell_back: reason why the controller left the requested mode; "" if it did not.
         torque_on: whether each arm's guard requires torque at the end.
         measured: encoder readings, (2, N, n) [rad].
-        stamps_ns: later timestamp of the two states of each cycle, (N,) [ns].
+        stamps_ns: timestamp of each cycle, the later one of the two arms' states, (N,) [ns].
     """
 
     time_s: FloatArray
@@ -154,11 +154,11 @@ class LockstepPair:
         self.time_s, self._stopped_s = 0.0, np.inf
 
     def tool_at_start(self) -> ToolState:
-        """Return the present position, rotation, Jacobian and twist of the leader's tool."""
+        """Return the leader's tool state now; call this before `run` for the state at the start."""
         return self.tool.state(self.arms[0].plant.q, self.arms[0].plant.dq)
 
     def run(self, seconds: float, hand: Pusher | None, wall: Pusher | None = None) -> PairRun:
-        """Advance both arms for `seconds` [s] and return the record.
+        """Advance both arms for `seconds` [s] of simulated time and return the record.
 
         The hand acts on the leader's tool, and the wall on the follower's tool.
 
@@ -234,7 +234,7 @@ class LockstepPair:
                 self._commands[side] = (tau * line.command_sign, self.time_s)
 
     def _disable_guards(self) -> None:
-        """Disable each guard `REACTION_S` after the controller has stopped, unless its connection no longer works."""
+        """Disable each arm's guard `REACTION_S` after the controller has stopped, unless its commands are then lost."""
         self._stopped_s = min(self._stopped_s, self.time_s)
         for guard, line in zip(self.guards, self.lines, strict=True):
             due = self._stopped_s + REACTION_S <= self.time_s < line.mute_from_s

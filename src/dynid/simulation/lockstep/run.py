@@ -158,11 +158,11 @@ def schedule(
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Record of the control loop before the quantisation of velocities and currents, (N, n) each.
+    """Record of the control loop, (N, n) each, without the quantisation of velocity and current readings.
 
     Attributes:
         position: encoder readings with quantisation [rad].
-        velocity: encoder velocities [rad/s].
+        velocity: encoder velocities without quantisation [rad/s].
         command: torques that the controller computed [N m].
         goal: limited and quantised goal currents [A].
         in_force: currents in effect from each cycle to the next [A].
@@ -182,9 +182,10 @@ class Records:
 
 
 def _run(plant: ArmPlant, controller: Controller, plan: Schedule, cycle: float, name: str) -> Records:
-    """Run the control loop over a whole schedule and return its record; the arm leaves its stand at once.
+    """Run the control loop over a whole schedule and return its record.
 
-    Torque noise is drawn once per cycle.
+    The arm moves from the first cycle on, without the support that holds an `ArmPlant` until its first current. Torque
+    noise is drawn once per cycle.
 
     Args:
         plant: the simulated arm.
@@ -247,8 +248,8 @@ def simulate(
     Args:
         robot: the robot.
         trajectory: motion of all axes of the robot.
-        controller: controller of the arm. It is reset first, except for a `FeedforwardPd`: of this a compiled copy
-            runs, and the object itself is not changed.
+        controller: controller of the arm. A `FeedforwardPd` is not changed, because a compiled copy of it runs. Any
+            other controller is reset first, and then runs itself.
         mount: name of a mount in robot.yaml; None is the default mount.
         seed: seed of all random nuisances (such as noise and jitter).
         switched_off: names of nuisances (such as noise or backlash) to leave out.
@@ -324,7 +325,7 @@ def _refuse_lost(robot: Robot, name: str, plan: Schedule, position: FloatArray, 
 def assembled(
     plant: ArmPlant, trajectory: str, duration_s: float, mount: str, plan: Schedule, raw: Records
 ) -> SimulatedRun:
-    """Return a simulated run from the loop's record; velocities and currents are quantised here.
+    """Return a simulated run from the control loop's record, with velocities and currents quantised.
 
     Args:
         plant: the simulated arm, for its constants and sensor noise.
@@ -335,8 +336,8 @@ def assembled(
         raw: record of the loop.
     """
     constants, nuisances = plant.robot.drive_constants, plant.nuisances
-    # The current changes at the moment of reading, so its previous value lags by half a cycle and the next one leads by
-    # half a cycle. The mean does neither, as on the real chain, which writes between readings.
+    # The current changes at the moment of reading. So the current before a reading lags by half a cycle, and the current
+    # after it leads by half a cycle. Their mean does neither, as on a real arm, where writes are between readings.
     before = np.vstack([np.zeros_like(raw.in_force[:1]), raw.in_force[:-1]])
     current = 0.5 * (before + raw.in_force) + plant.sensor_noise.rows(len(before))
     return SimulatedRun(

@@ -141,10 +141,10 @@ class SteppedArm:
         self._count += 1
 
     def follow(self, motion: MotionExecutor, push: FloatArray | None = None) -> MotionStep | None:
-        """Advance one cycle under a motion executor; return the executor's step, None if it has no command.
+        """Advance one cycle under a motion executor; return the executor's step, or None if the executor gave none.
 
-        Without a command the torques are zero. Errors of the executor are passed on. `push` is the external joint
-        torque during the cycle, (n,) [N m].
+        Without a step the commanded torques are zero. Errors of the executor are raised to the caller. `push` is the
+        external joint torque during the cycle, (n,) [N m]; None is zero.
         """
         q = self.measure()
         step = motion.update(self.stamp_ns, q)
@@ -153,9 +153,9 @@ class SteppedArm:
         return step
 
     def run(self, motion: MotionExecutor, until: Callable[[], bool], longest_s: float) -> bool:
-        """Advance under a motion executor until `until()` is true, and return True.
+        """Advance under a motion executor until `until()` is true; return whether it became true.
 
-        If that takes more than `longest_s` [s] of simulated time, stop and return False.
+        If that takes more than `longest_s` [s] of simulated time, the run stops, and the result is False.
         """
         for _ in range(round(longest_s / self._cycle)):
             if until():

@@ -61,7 +61,7 @@ class ArmPlant:
         friction: friction law of the gears, or its name, see `plant_friction`; None is the choice of robot.yaml.
         motors: motor model between goal current and torque; with None, the current equals its goal at any speed.
         hand: periodic external torques on single joints.
-        lead: a hand that guides the arm along a path.
+        lead: simulated hand that guides the arm along a path; None is no such hand.
     """
 
     def __init__(
@@ -160,17 +160,17 @@ class ArmPlant:
     def torque(self) -> FloatArray:
         """Torques applied to the joints in the last step, (n,) [N m]; a read-only view whose values change.
 
-        They are the motor torques with torque noise, plus the torques of a hand.
+        They are the motor torques with torque noise, plus the external torques of simulated hands.
         """
         return _watched(self._torque)
 
     @property
     def load(self) -> FloatArray:
-        """Torques of gravity, springs, Coriolis and centrifugal forces on the joints now, (n,) [N m]."""
+        """Torques that gravity, springs, Coriolis and centrifugal forces exert on the joints now, (n,) [N m]."""
         return np.asarray(self._beyond_linear(self._q) + self._data.qfrc_spring - self._data.qfrc_bias)
 
     def load_at(self, q: FloatArray) -> FloatArray:
-        """Return the torque of gravity on the joints at rest at posture q (n,) [rad], (n,) [N m].
+        """Return the torques that gravity exerts on the joints at rest at posture q (n,) [rad], (n,) [N m].
 
         The simulated arm is not moved.
         """
@@ -228,7 +228,10 @@ class ArmPlant:
         return torques if self._lead is None else torques + self._lead.torques(dt, self._q, self._dq)
 
     def push(self, torque: FloatArray, duration_s: float, hand: FloatArray | None = None) -> None:
-        """Advance by a time [s] with given motor torques; torque constants, torque noise and stand are bypassed.
+        """Advance the arm by a time [s] with given motor torques, instead of currents.
+
+        Neither torque constants nor torque noise apply. The stand, on which the arm rests until a current flows, no
+        longer holds the arm.
 
         Args:
             torque: constant motor torques, (n,) [N m].
@@ -276,14 +279,17 @@ class ArmPlant:
         return torques
 
     def measured_position(self) -> FloatArray:
-        """Return joint positions behind the encoders' backlash, without quantisation, (n,) [rad].
+        """Return the encoders' positions, which follow the joints with backlash, without quantisation, (n,) [rad].
 
         The array is a view that the next call changes.
         """
         return self._play.update(self._q)
 
     def measured_current(self) -> FloatArray:
-        """Return current readings with sensor noise, without quantisation, (n,) [A] at the joints."""
+        """Return current readings with sensor noise, without quantisation, (n,) [A].
+
+        The current of a joint is its torque divided by `Robot.joint_constants`.
+        """
         current = self._current + self.sensor_noise.row(int((self._time + SHORTEST_STEP_S) / NOISE_PERIOD_S))
         return current if self.motors is None else current + self._transmission.joint_currents(self.motors.error())
 

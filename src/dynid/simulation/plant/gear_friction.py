@@ -77,12 +77,13 @@ def resist(
 
     Args:
         p: parameters of the friction law, (terms, n).
-        warm: factor of all friction that remains during warm-up [-].
+        warm: factor on all friction, which falls from 1 while gears warm up [-].
         dq: joint velocities, (n,) [rad/s].
         applied: torques of motors and hand, (n,) [N m].
         hand: external part of `applied`, which counts as load, (n,) [N m].
-        bias: torques of gravity, Coriolis and centrifugal forces in MuJoCo's sign, (n,) [N m].
-        spring: torques of springs, (n,) [N m].
+        bias: MuJoCo's `qfrc_bias`, minus the torques that gravity, Coriolis and centrifugal forces exert on the joints,
+            (n,) [N m].
+        spring: torques that springs exert on the joints, (n,) [N m].
         loss: result, the maximum friction torque that is independent of velocity, (n,) [N m].
         damping: result, the viscous friction, (n,) [N m s/rad].
     """
@@ -99,7 +100,7 @@ class GearFriction:
 
     Args:
         law: friction law of all axes.
-        warm_up: fraction by which friction falls during warm-up [-], and the time constant [s].
+        warm_up: fraction by which friction finally falls during warm-up [-], and the time constant of this fall [s].
         model: MuJoCo's model, into which friction is written.
         data: MuJoCo's data, from which the state is read.
 
@@ -130,11 +131,11 @@ class GearFriction:
         self.update(0.0)
 
     def warmth(self, time_s: float) -> float:
-        """Return the fraction of the cold friction that remains after a warm-up of `time_s` [s]."""
+        """Return the friction after a warm-up of `time_s` [s], relative to the friction of cold gears [-]."""
         return 1.0 - self._share * (1.0 - math.exp(-time_s / self._time_constant))
 
     def update(self, time_s: float) -> None:
-        """Write the friction of the step at `time_s` [s] into the model, from present velocities, torques and loads."""
+        """Write the friction for the step from time `time_s` [s] into the MuJoCo model, from the arm's state now."""
         warm = self.warmth(time_s)
         seen = self._dq, self._torque, self.hand, self._bias, self._spring
         resist(self._p, warm, *seen, self._loss, self._damping)

@@ -67,7 +67,7 @@ class Lead:
 
     Args:
         path: path of the hand; only displacements from the path's start count.
-        wait_s: time before the hand grasps the arm, whose motors carry it until then [s].
+        wait_s: time before the hand grasps the arm [s]; until then only the motors carry the arm.
         pace: speed of the hand as a fraction of the path's own speed [-].
     """
 

@@ -23,8 +23,9 @@ class Motors:
 
     - winding: the supply limits the current to I = (V - k_e dq) / R, so torque falls with speed;
     - lag: the current follows its goal with first-order dynamics;
-    - droop: the current falls short of its goal in proportion to the speed in the direction of its torque;
-    - offset, noise: errors of the reading of the present current;
+    - droop: the current lies below its goal in proportion to the velocity in the direction of the motor's torque, and
+      above the goal if the motor turns against its torque;
+    - offset, noise: errors of the current reading;
     - velocity: the velocity register lags behind the true velocity;
     - heat: temperature rises with R I^2;
     - overload: the servo detects an overload by `OverloadModel`.

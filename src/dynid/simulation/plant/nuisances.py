@@ -108,10 +108,10 @@ def quantise(values: FloatArray, step: FloatArray | float, out: FloatArray | Non
 
 
 class NoiseStream:
-    """White noise with fixed standard deviations `sigma` (n,), one vector (n,) per period of time.
+    """White noise with fixed standard deviations `sigma` (n,), one random vector (n,) per period of time.
 
     The noise is reproducible from `seed` and `stream`, the number of the random stream. The noise of period k does not
-    depend on the order of calls. Periods are generated in blocks; earlier blocks are discarded.
+    depend on the order of calls. The vectors are generated in blocks of periods; only the newest block is kept.
     """
 
     def __init__(self, sigma: FloatArray, seed: int, stream: int) -> None:

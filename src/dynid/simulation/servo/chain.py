@@ -196,7 +196,7 @@ class ServoChain:
         return any(servo.torque_enabled for servo in self._wired_servos)
 
     def summary(self) -> dict[str, list[float] | list[bool] | float]:
-        """Return present and past motor commands by name, to prove that the arm was left without current.
+        """Return present and past motor commands by name, which show whether the arm was left without current.
 
         Lists have one entry per servo, except `max_abs_current_a`, which has one per motor.
         """
@@ -310,7 +310,10 @@ class ServoChain:
         return any(one == servo_id and first <= address < first + size for one, address in self.unread)
 
     def _settle(self) -> None:
-        """Update the servos and followers of each ID, and the motor currents, after a write."""
+        """Update which servos and followers belong to each ID, and the motor currents, after a write to registers.
+
+        A write may change IDs. Followers of an ID are the servos with this secondary ID.
+        """
         every = [*self.servos.values(), *self.duplicate_id_servos.values()]
         if any(
             servo.servo_id != servo_id for servo_id, servo in [*self.servos.items(), *self.duplicate_id_servos.items()]
@@ -358,7 +361,7 @@ class ServoChain:
         return reading
 
     def _update_drive(self) -> None:
-        """Update which servos control their current themselves, and the motor currents, after a change of registers."""
+        """Update which servos' internal loops set the current, and the motor currents, after a change of registers."""
         controlled = [place for place, servo in enumerate(self._wired_servos) if servo.controls_itself]
         if controlled != self._self_controlled:
             for place in set(self._self_controlled) - set(controlled):

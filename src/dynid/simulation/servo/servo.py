@@ -145,7 +145,7 @@ class Servo:
 
     @property
     def alert(self) -> int:
-        """Alert bit of a status packet's error byte if the servo has a hardware error, else 0."""
+        """Alert bit for the error byte of a status packet: set if the servo has a hardware error, else 0."""
         return table.ALERT_BIT if self.bytes[table.HARDWARE_ERROR_STATUS.address] else 0
 
     @property
@@ -281,7 +281,10 @@ class Servo:
             _INT16.pack_into(self.bytes, _GOAL_CURRENT_AT, count)
 
     def _targets(self, block: range) -> list[int]:
-        """Return the address that each byte of a block refers to; indirect data registers refer to other addresses."""
+        """Return the address to which each byte of a block of addresses refers.
+
+        Bytes of indirect data registers refer to the addresses that the indirect address registers state.
+        """
         targets = list(block)
         for one in self._indirect:
             for at in range(max(one.first, block.start), min(one.end, block.stop)):

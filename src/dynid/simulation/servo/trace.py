@@ -23,7 +23,8 @@ class ArmTrace:
         time_s: time since the start of the arm, or on the monotonic clock if the arm runs in real time, (K,) [s].
         q: true joint angles, (K, n) [rad].
         dq: true joint velocities, (K, n) [rad/s].
-        current_a: currents set during the step that ends at each sample, (K, n) [A] at the joints.
+        current_a: currents that were set during the step before each sample, (K, n) [A]; the current of a joint is its
+            torque divided by `Robot.joint_constants`.
     """
 
     time_s: FloatArray
@@ -57,10 +58,10 @@ class TracedArm:
 
     Args:
         plant: the arm to record.
-        keep_s: minimum length of the record [s]; samples before it are discarded in chunks. None keeps all.
+        keep_s: time for which samples are kept at least [s]; older ones are discarded in chunks. None keeps all.
 
     Attributes:
-        zero_s: time that the record states for the start of the arm [s].
+        zero_s: value of the record's times at the start of the arm [s].
     """
 
     def __init__(self, plant: ArmPlant, keep_s: float | None = None) -> None:
@@ -93,7 +94,7 @@ class TracedArm:
         self._filled += 1
 
     def set_currents(self, current_a: FloatArray) -> None:
-        """Set the currents from now on, (n,) [A] at the joints."""
+        """Set the currents from now on, (n,) [A]; the current of a joint is its torque over `Robot.joint_constants`."""
         self._current[:] = current_a
         self.plant.set_currents(current_a)
 
