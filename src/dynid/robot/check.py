@@ -30,7 +30,7 @@ class Use:
 
     @property
     def ready(self) -> bool:
-        """Whether the robot is ready for this use."""
+        """Whether the robot can be used in this way, so that `missing` is ''."""
         return not self.missing
 
 
@@ -41,7 +41,7 @@ class RobotCheck:
     Attributes:
         model: the robot's model, including its parameter groupings.
         undecided: questions that a person must still answer, by field of robot.yaml.
-        uses: uses of the robot, ready or not.
+        uses: possible uses of the robot, each with what still prevents it.
         notes: remarks, such as physically impossible inertias in the URDF.
         silent: standard parameters that affect no joint torque.
     """
@@ -58,7 +58,7 @@ class RobotCheck:
         return self.uses[0].ready and all(field.split(".")[0] in DRIVING_FIELDS for field in self.undecided)
 
     def tried(self, trials: dict[str, Callable[[], str]]) -> "RobotCheck":
-        """Run a trial of each use that is ready, and return this check with the outcomes.
+        """Return this check with the outcomes of trials, which are made of each use that it found possible.
 
         `trials` are functions by name of the use. A trial returns why the use is impossible, or '' if it is possible.
         """

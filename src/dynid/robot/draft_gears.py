@@ -49,7 +49,7 @@ class DraftedGears:
     rotors: dict[str, float]
 
     def knows(self, rows: Sequence[dict[str, Any]]) -> bool:
-        """Return whether the gear friction of every joint's servo model is known."""
+        """Return whether the gear friction is known for the servo models of all joints `rows` of robot.yaml."""
         return all(row.get("servo_model") in self.file.servos for row in rows)
 
     def drive(self, row: dict[str, Any]) -> tuple[AxisRow, float] | None:
@@ -71,9 +71,13 @@ class DraftedGears:
         return axis, three_figures(figures["fb"])
 
     def stiction(self, row: dict[str, Any], load: float) -> float:
-        """Return the friction torque that a joint's drive must overcome to lift a load [N m] from rest, in N m.
+        """Return the friction torque [N m] that a joint's drive must overcome to lift a load from rest.
 
-        It is 0 if the gear is unknown. `row` is the joint's entry of robot.yaml.
+        The result is 0 if the gear is unknown.
+
+        Args:
+            row: the joint's entry of robot.yaml.
+            load: torque of the load [N m].
         """
         if (model := row.get("servo_model")) not in self.file.servos:
             return 0.0
@@ -82,9 +86,9 @@ class DraftedGears:
         return float(law.starting_torque(np.array([load]), 1.0)[0]) - load
 
     def easy_load(self, row: dict[str, Any]) -> float:
-        """Return the largest load of a joint that its drive lifts from rest with a torque margin [N m].
+        """Return the largest load torque [N m] that a joint's drive lifts from rest with a torque margin.
 
-        It is infinite without a torque limit. `row` is the joint's entry of robot.yaml.
+        The result is infinite without a torque limit. `row` is the joint's entry of robot.yaml.
         """
         limit = joint_torque_nm(row)
         if not math.isfinite(limit) or row.get("servo_model") not in self.file.servos:

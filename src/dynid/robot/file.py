@@ -35,7 +35,7 @@ class Joint(Strict):
 
     Attributes:
         servo_id: ID of the joint's first servo.
-        servo_model: name of its model under `servos`.
+        servo_model: name of the servo model, a key of `servos` in robot.yaml.
         lower_deg: lower limit of a revolute joint; a prismatic joint has `lower_m` instead.
         upper_deg: upper limit of a revolute joint; a prismatic joint has `upper_m` instead.
         velocity_limit_m_s: speed limit of a prismatic joint; velocity_limit_rad_s may replace it, read as m/s.
@@ -237,7 +237,7 @@ class PhysicalBounds(Strict):
 
 
 class AuditDomain(Strict):
-    """Ranges of the chain joints in which the inertia matrix must be positive definite; for revolute chains only."""
+    """Ranges [deg] of the chain joints in which M(q) must be positive definite; for chains of revolute joints only."""
 
     lower_deg: tuple[float, ...]
     upper_deg: tuple[float, ...]

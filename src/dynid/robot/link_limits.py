@@ -241,7 +241,12 @@ def _mesh_box(shape: ElementTree.Element, folder: Path) -> Box:
 
 
 def _load_together(riding: Sequence[Sequence[tuple[ElementTree.Element, FloatArray]]], folder: Path) -> None:
-    """Read all meshes of the links at once into the cache; errors are raised later, when a mesh is used."""
+    """Read all meshes of the links at once into the cache; errors are raised later, when a mesh is used.
+
+    Args:
+        riding: for each link, the URDF elements of the link and of everything fixed to it, with their poses (4, 4).
+        folder: folder of the URDF.
+    """
     paths = []
     for name in {mesh.get("filename", "") for bodies in riding for body, _ in bodies for mesh in body.iter("mesh")}:
         with contextlib.suppress(ConfigurationError):

@@ -230,7 +230,7 @@ class Robot:
     def farthest(self) -> FloatArray:
         """Largest plausible |position| of each joint in recorded data, (n,) [rad or m].
 
-        It is one turn, or 1 beyond the joint's limits if that is more.
+        It is 2 pi, or the larger |limit| of the joint plus 1 if that is more.
         """
         return read_only(np.maximum(2.0 * np.pi, 1.0 + np.maximum(np.abs(self.lower), np.abs(self.upper))))
 
@@ -241,7 +241,7 @@ class Robot:
 
     @cached_property
     def current_limits(self) -> FloatArray:
-        """Current limits of the joints in robot.yaml, which the driver keeps, (n,) [A].
+        """Current limits of the joints in robot.yaml, which the driver does not exceed, (n,) [A].
 
         Raises:
             ConfigurationError: a joint has no current limit.
@@ -254,7 +254,9 @@ class Robot:
 
     @cached_property
     def torque_limits(self) -> FloatArray:
-        """Largest torques of the drives at the joints, (n,) [N m]: torque_limit_nm, else those of the current limits.
+        """Largest torques of the drives at the joints, (n,) [N m].
+
+        They are torque_limit_nm of robot.yaml, or else the torques at the current limits current_limit_a.
 
         Raises:
             ConfigurationError: a joint has neither torque_limit_nm nor current_limit_a.

@@ -336,7 +336,7 @@ def assembled(
         raw: record of the loop.
     """
     constants, nuisances = plant.robot.drive_constants, plant.nuisances
-    # The current changes at the moment of reading. So the current before a reading lags by half a cycle, and the current
+    # The current changes at the moment of reading. So the current before a reading lags by half a cycle, and the one
     # after it leads by half a cycle. Their mean does neither, as on a real arm, where writes are between readings.
     before = np.vstack([np.zeros_like(raw.in_force[:1]), raw.in_force[:-1]])
     current = 0.5 * (before + raw.in_force) + plant.sensor_noise.rows(len(before))
