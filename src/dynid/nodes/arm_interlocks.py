@@ -38,7 +38,7 @@ class TorqueWatch:
     Attributes:
         fault: message of the fault for which the driver stops the arm; "" without a fault.
         off: whether the driver reports that torque is off.
-        drives: whether the driver moves the arm itself instead of following commands: it stops the arm, or has ended.
+        drives: whether the driver no longer follows commands, because it stops and lowers the arm itself or has ended.
         reports: number of reports received so far.
         incomplete: number of cycles in which a servo did not reply, as counted by the driver.
     """
@@ -80,7 +80,7 @@ class TorqueWatch:
             self._went_off()
 
     def refuse_fault(self, done: str) -> None:
-        """Raise SafetyError if the driver reports a fault, for which it stops the arm.
+        """Raise SafetyError if the driver reports a fault; the driver then stops the arm.
 
         `done` is the participle of the refused action for the message, such as "held".
         """
@@ -108,7 +108,7 @@ class SinglePublisherSubscription:
 
     The middleware reports every publisher that joins or leaves, so a second one is noticed before its first message.
     While there are two, all messages are ignored. A latched message of a publisher that has left must not stay in
-    force: once only one publisher remains, a new subscription requests its latched message.
+    force. So once only one publisher remains, a new subscription requests the latched message of this publisher.
 
     Args:
         node: node that creates the subscription.
@@ -195,7 +195,7 @@ class SinglePublisherSubscription:
 
     @property
     def refusal(self) -> str:
-        """Error message if the topic has several publishers, so that nothing may be commanded; '' if it has not."""
+        """Error message if the topic has several publishers, so that nothing may be commanded; else ''."""
         return self.text if self.count > 1 else ""
 
 
@@ -216,7 +216,7 @@ class SingleCommander(SinglePublisherSubscription):
         super().__init__(node, JointState, COMMAND_TOPIC, on_command, NEWEST, stop, raw=True)
 
     def take(self, newest_ns: int) -> None:
-        """Pass the received commands to `on_command`, the oldest first, up to one that answers the newest state.
+        """Pass the received commands to `on_command`, oldest first, up to the first one that answers the newest state.
 
         All calls must come from the same thread; it need not be the thread that spins the node.
 

@@ -91,7 +91,7 @@ class ArmStream:
 
     @property
     def connected(self) -> bool:
-        """Whether the executor receives motions and cancel requests and reports status, and joint states arrive."""
+        """Whether the executor receives motions and cancel requests and reports its status, and joint states arrive."""
         return (
             self._motions.get_subscription_count() > 0
             and self._cancel.service_is_ready()

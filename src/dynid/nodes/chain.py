@@ -47,7 +47,7 @@ class ChainOptions:
     """Options of a chain: its robot, port, simulated arm and nodes.
 
     Attributes:
-        robot: robot name or folder, as the nodes take it.
+        robot: name of the robot, or path of its folder, as in the parameter `robot` of the nodes.
         real_port: serial port of a real arm; None starts the simulated one.
         mount: name of a mount in robot.yaml; None is its default.
         switched_off: nuisance effects of the simulated arm that are switched off.
@@ -99,7 +99,7 @@ class ChainOptions:
 
     @property
     def trips(self) -> bool:
-        """Whether the simulated servos switch themselves off for overload, so that the driver limits currents."""
+        """Whether simulated servos switch themselves off at overload; if so, the driver limits their currents."""
         return bool({"overload", ALL_EFFECTS}.intersection(self.motor))
 
 

@@ -234,8 +234,9 @@ def refuse_unknown_parameters(node: Node) -> None:
 def leave(code: int = 0) -> NoReturn:
     """End this process with the exit code `code`, and ignore further signals meanwhile.
 
-    While Python exits it handles no signals. A second signal would then kill the process, and ROS launch would report
-    a crashed node. The final garbage collection is skipped; it would take seconds on a busy host.
+    While Python exits, its own signal handlers no longer run. So a second signal that is not ignored would kill the
+    process, and ROS launch would report a crashed node. The final garbage collection is skipped, because it would take
+    seconds on a busy host.
     """
     for number in ENDING:
         signal.signal(number, signal.SIG_IGN)

@@ -374,7 +374,7 @@ class ExecutorNode(Node):
         return self._missing.complaint(self._cycle_s, self._driver.incomplete) if self._cycle_s else ""
 
     def _log_push(self) -> None:
-        """Log that a held arm was pushed, once a later report shows that the driver itself did not move the arm."""
+        """Log that a held arm was pushed, once a later report shows that it was not the driver that moved the arm."""
         if self._pushed is None or 0 < self._driver.reports <= self._pushed[1]:
             return
         if not (self._driver.off or self._driver.drives):

@@ -84,7 +84,8 @@ class ExternalTorqueNode(SensingNode):
     def _on_settings(self, message: String) -> None:
         """Apply the settings that the driver reports.
 
-        The delay from command to torque depends on whether the servo line is simulated, gravity on the arm's mount.
+        They state whether the servo line is simulated, which determines the delay from a command to its torque, and
+        the arm's mount, which determines the direction of gravity.
         """
         try:
             reported = reported_settings(message.data, self.robot)

@@ -156,15 +156,15 @@ class GoalMonitor:
     def off_path(self, moment: Moment | None) -> str:
         """Return a sentence about the first path tolerance that the arm violates; "" if it keeps all.
 
-        `moment` is the present reference and state; None, before the first, violates none.
+        `moment` is the present reference and state. Before the first reference it is None, which violates no tolerance.
         """
         return "" if moment is None else _first_beyond(self.tolerances.path, moment, moment.desired, "path")
 
     def off_goal(self, moment: Moment | None) -> str:
         """Return a sentence about the first goal tolerance that the arm violates; "" if it keeps all.
 
-        The goal is the last point of the trajectory with zero velocity. `moment` is the present reference and state;
-        None, before the first, violates the goal if it has tolerances.
+        The goal is the last point of the trajectory with zero velocity. `moment` is the present reference and state. If
+        it is None, because no reference was received, the goal is violated unless it has no tolerances.
         """
         if moment is None:
             return "no state of the arm was received" if self.tolerances.goal else ""

@@ -144,9 +144,9 @@ def check_holding(call: Supervisor, model: Model, motions: tuple[Trajectory, ...
 
 
 def _swayed(call: Supervisor, model: Model, name: str, report: Report, before: list[HeldTorques]) -> HeldTorques:
-    """Execute one motion and return the torques with which the joints held the arm meanwhile.
+    """Execute one motion about a posture; return the torques with which the joints held the arm during the motion.
 
-    If the motion is aborted, the torques measured after the stop are checked.
+    If the motion is aborted, the torques measured after the stop are checked instead, and an error is raised.
 
     Args:
         call: client of the running nodes.

@@ -88,7 +88,8 @@ class PayloadNode(SensingNode):
     def _on_settings(self, message: String) -> None:
         """Apply the settings that the driver reports.
 
-        The delay from command to torque depends on whether the servo line is simulated, gravity on the arm's mount.
+        They state whether the servo line is simulated, which determines the delay from a command to its torque, and
+        the arm's mount, which determines the direction of gravity.
         """
         try:
             reported = reported_settings(message.data, self.robot)
@@ -101,7 +102,8 @@ class PayloadNode(SensingNode):
     def _on_report(self, message: DiagnosticArray) -> None:
         """Note whether the executor runs gravity compensation, since the arm may then be hand-guided.
 
-        The payload is not estimated meanwhile, and each change of this restarts the estimation.
+        The payload is not estimated while gravity compensation runs, and the estimation restarts whenever it begins or
+        ends.
         """
         for status in message.status:
             if status.name == self._executor:

@@ -127,7 +127,8 @@ class RecorderNode(ManagedNode):
     def _on_limited(self, name: str, raw: bytes) -> None:
         """Record a serialized message of a topic if it is within the topic's limits; otherwise drop it.
 
-        The subscription of such a topic then pauses for a while, except those of `STAMPED`, such as the arm's states.
+        After a message was dropped, the topic's subscription pauses for a while. Topics in `STAMPED`, such as the arm's
+        states, are not paused.
         """
         budget = self._budgets[name]
         if budget.take(len(raw), time.monotonic()):
@@ -174,7 +175,7 @@ class RecorderNode(ManagedNode):
     def _close(self, problem: str = "") -> None:
         """Close the bag, if one is open, and answer all stop requests.
 
-        `problem` is the reason why the bag is incomplete; "" leaves the judgement to this function.
+        `problem` is the reason why the bag is incomplete. If it is "", this function decides whether it is complete.
         """
         (writer, self._writer), (stops, self._stops) = (self._writer, None), (self._stops, [])
         if writer is None:

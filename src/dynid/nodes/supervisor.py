@@ -84,7 +84,7 @@ class Supervisor:
 
     @property
     def doubt_reason(self) -> str:
-        """Reason why the state of a motion is in doubt; "" if only the executor reports it."""
+        """Reason why the reported state of a motion is in doubt, several publishers of topic `experiment`; else ""."""
         return self._experiments.refusal
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:

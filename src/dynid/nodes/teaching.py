@@ -1,6 +1,6 @@
 """Teaching by demonstration: the arm is recorded while a hand guides it, then it replays the motion.
 
-Both steps use a running chain. During hand guiding, gravity and a share of the gear friction are compensated, so the
+Both steps use a running chain. During hand guiding, gravity and a fraction of the gear friction are compensated, so the
 arm stays where it is left. When it has been at rest for a while, the recording ends. The replay is a motion like any
 other: it is checked completely, approached slowly, and tracked with the model.
 """
@@ -48,7 +48,7 @@ class RestDetector:
 
     @property
     def stands(self) -> bool:
-        """Whether the initial time `STANDSTILL_S` has passed, in which the arm must not be guided yet."""
+        """Whether the arm may be guided now: the initial standstill of `STANDSTILL_S` has passed."""
         return bool(self._began_ns) and (self.now_ns - self._began_ns) * 1e-9 >= STANDSTILL_S
 
     @property
