@@ -24,7 +24,7 @@ def one_thread_each() -> None:
 
 
 def on_one_thread(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Decorate a function so that linear-algebra libraries use one thread during a call; then the old limit applies.
+    """Decorate a function so that linear-algebra libraries use one thread during a call, then the former number again.
 
     The limit applies to the whole process, so also to linear algebra in the caller's other threads during the call.
     """

@@ -55,8 +55,8 @@ def chosen_settings(longest: float | None, after: Path | None, precision: float 
         longest: maximum duration of the motion [s]; None is the default. An impossible value is reported as a wrong
             option.
         after: file with the model of the arm before a change; None without one. It shortens the default of `longest`.
-        precision: largest half width of the confidence intervals of link and rotor parameters at which the motion stops
-            [%]. It is the torque that this half width causes, relative to the joint's torque. None is the default.
+        precision: half width of the confidence intervals of link and rotor parameters below which the motion stops,
+            expressed as the torque that it causes, relative to the joint's torque [%]. None is the default.
     """
     from dynid.adaptive.settings import AdaptiveSettings, longest_motion
 

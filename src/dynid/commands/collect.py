@@ -182,7 +182,7 @@ def _adaptively(
     after: Path | None,
     as_json: bool,
 ) -> NoReturn:
-    """Identify the arm while it moves, print the result, and end the command; arguments are its options."""
+    """Identify the arm while it moves, print the result, and end the command; arguments are options of `collect`."""
     from dynid.adaptive.files import AdaptiveFiles
     from dynid.commands.adaptive import chosen_settings, exit_code, show
     from dynid.nodes.adaptive import run_with_chain

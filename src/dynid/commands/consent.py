@@ -44,8 +44,8 @@ def ask(port: str | None, sentence: str, yes: bool) -> bool:
         yes: whether consent was given beforehand.
 
     Returns:
-        True with consent, False for a simulated arm. Whatever opens the port needs this value, because a real arm may
-        have replaced the simulated one at this port by then.
+        True with consent, False for a simulated arm. The driver that opens the port later needs this value, because a
+        real arm may have replaced the simulated arm at this port in the meantime.
 
     Raises:
         SafetyError: consent was not given, or there is no terminal and `yes` was not given.

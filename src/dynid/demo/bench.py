@@ -1,4 +1,4 @@
-"""Common set-up of measurements on a robot's simulated arm, and identification of a model from the arm's motion."""
+"""Preparation of measurements on a robot's simulated arm, and identification of a model from the arm's motion."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ IDENTIFICATION, PROFILE = "demo_identification", "limited"
 
 @dataclass(frozen=True, eq=False)
 class Bench:
-    """Set-up of a measurement on a simulated arm.
+    """Robot, model and settings for measurements on a robot's simulated arm.
 
     Attributes:
         robot: the robot.
@@ -43,7 +43,7 @@ class Bench:
 
 
 def make_bench(robot: Robot, mount: str | None, seed: int) -> Bench:
-    """Return the set-up for measurements on a robot's simulated arm: load the robot's files, compile its dynamics.
+    """Load a robot's files and compile its dynamics, for measurements on the robot's simulated arm.
 
     Args:
         robot: the robot.
@@ -59,7 +59,7 @@ def identified(bench: Bench, work: Path, without: Sequence[str] = ()) -> ModelFi
     """Simulate one motion of the arm, record it into a bag, and return the model identified from the bag.
 
     Args:
-        bench: the set-up.
+        bench: robot, model and settings of the arm.
         work: folder for the bag.
         without: names of the simulated arm's nuisance effects to switch off.
 

@@ -33,7 +33,8 @@ class Published(NamedTuple):
         difference: largest absolute difference of a base parameter from model.yaml [SI]; NaN if one was not published.
         unset: why base parameters were not published; "" if all were.
         number: number of base parameters.
-        topic_nm: largest torque difference between the published URDF and model.yaml [N m]; NaN like `matching`.
+        topic_nm: largest torque difference between the published URDF and model.yaml [N m]; NaN if no model
+            was published.
         file_nm: largest torque difference between model.urdf and model.yaml [N m].
     """
 

@@ -42,8 +42,8 @@ def draft_mapping(csv: Path, robot: Robot, rate_hz: float | None) -> Draft:
     """Draft the mapping of a CSV file for a robot; `rate_hz` is used if the file has no column of time.
 
     Raises:
-        DataError: no columns, or several sets of columns, look like time, positions or torques; the message names the
-            cure.
+        DataError: no columns, or several sets of columns, look like time, positions or torques; the message suggests
+            a correction.
     """
     header = header_of(csv)
     content: dict[str, Any] = {"schema_version": 1, "delimiter": header.delimiter}

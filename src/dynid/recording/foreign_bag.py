@@ -150,7 +150,7 @@ def foreign_log(bag: Bag, robot: Robot, mapping: BagMapping) -> Log:
 def _with_torques(
     bag: Bag, groups: Sequence[Topics], names: tuple[str, ...], conversion: Conversion, problems: list[str]
 ) -> dict[Topics, Measured]:
-    """Return the measured rows of each group of topics that has torques, by group.
+    """Return the measured values of each group of topics that has torques, by group.
 
     Args:
         bag: the bag.
@@ -179,7 +179,7 @@ def _log(rows: Measured, conversion: Conversion, mapping: BagMapping) -> Log:
 
 
 def _rows(bag: Bag, topics: Topics, names: tuple[str, ...], conversion: Conversion) -> Measured:
-    """Return the measured rows of one topic whose messages have all joints, or those of several publishers, merged.
+    """Return the measured values of one topic whose messages have all joints, or of several topics, merged.
 
     Args:
         bag: the bag.
@@ -193,7 +193,7 @@ def _rows(bag: Bag, topics: Topics, names: tuple[str, ...], conversion: Conversi
 
 
 def _whole(bag: Bag, topic: str, names: tuple[str, ...], conversion: Conversion) -> Measured:
-    """Return the measured rows of one topic, one for each usable message that has all joints.
+    """Return the measured values of one topic, one row for each usable message that has all joints.
 
     Args:
         bag: the bag.
@@ -223,7 +223,7 @@ def _whole(bag: Bag, topic: str, names: tuple[str, ...], conversion: Conversion)
 
 
 def _merged(bag: Bag, topics: Topics, names: tuple[str, ...], conversion: Conversion) -> Measured:
-    """Return the measured rows of several publishers, merged to common stamps, without goals.
+    """Return the measured values of several publishers, merged to common stamps, without commanded positions.
 
     Args:
         bag: the bag.

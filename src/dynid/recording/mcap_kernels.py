@@ -1,4 +1,7 @@
-"""Compiled kernels that find and copy the messages of an MCAP file in bulk; a minute has some 200,000 messages."""
+"""Compiled kernels that find and copy the messages of an MCAP file in bulk.
+
+One minute of recording has some 200,000 messages, too many for a loop in Python.
+"""
 
 import numba
 import numpy as np

@@ -1,8 +1,8 @@
 """Merging of joint states that several publishers send, each for some of the joints and at its own rate.
 
-The stamps of the publisher that sends most often become the common stamps. Values of the others are interpolated at
-these stamps by splines. If one of the others was silent for longer than a few of its steps, its joints are unknown
-during this gap. So the common stamps within the gap are left out instead of repeating old values.
+The stamps of the publisher that sends most often become the common stamps. Values of the other publishers are
+interpolated at these stamps by splines. If one of them was silent for longer than a few of its sampling intervals, its
+joints are unknown during this gap. So the common stamps within the gap are left out instead of repeating old values.
 """
 
 from collections.abc import Sequence

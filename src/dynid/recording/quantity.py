@@ -144,9 +144,9 @@ def _factors(quantity: Quantity, robot: Robot, what: str, turning: Units, slidin
 class Conversion:
     """Conversion of raw numbers of all axes, (N, n), to values at the joints, in two steps.
 
-    The first step multiplies every axis by a factor and gives rad (or m) and N m (or N) on the side of the gears where
-    it was measured. The second step applies gear ratios and coupling. Between the two steps, axes may be treated one by
-    one.
+    The first step multiplies every axis by a factor. It gives rad (or m) and N m (or N) on the side of the gears where
+    the numbers were measured. The second step applies gear ratios and coupling. Between the two steps, axes may be
+    treated one by one.
 
     Args:
         robot: the recorded robot.

@@ -132,10 +132,11 @@ def _stretches(time: FloatArray, own: NDArray[np.int64], alike: NDArray[np.bool_
 def _roughness(q: FloatArray, own: NDArray[np.int64], stretches: NDArray[np.int64]) -> tuple[float, float]:
     """Return two measures of how uneven the motion is near repeats, one for each possible cause of the repeats.
 
-    Both are the squared deviation of a row's displacement from the mean of those before and after, divided by the
-    squared displacement. The first measure (slow source) takes displacements as they are. The second measure (lost
-    reply) takes them per row of the recording. Rows away from repeats count only if repeats are spaced evenly
-    throughout.
+    A displacement is the change of the positions from one row that is not a repeat to the next. Both measures are the
+    squared deviation of a displacement from the mean of those before and after, divided by the squared displacement.
+    The first measure (slow source) takes this mean as it is. The second measure (lost reply) scales it to the number of
+    recorded rows, repeats included, that the displacement spans. Only displacements next to repeats count. If repeats
+    are so regular that none of these stands out, all displacements count.
 
     Args:
         q: positions of all rows, (N, n) [rad or m].

@@ -161,7 +161,7 @@ def _first_of(raw: RawMessages, content: TopicContent, wanted: tuple[str, ...]) 
 def _looks(count: int) -> list[int]:
     """Return the indices of those of `count` messages in which publishers are searched.
 
-    They are the first messages, and as many at even intervals.
+    They are the first `FOREIGN_LOOKS` messages, and the same number of messages at even intervals.
     """
     spread = np.linspace(0, count - 1, FOREIGN_LOOKS).astype(int).tolist() if count > FOREIGN_LOOKS else []
     return list(dict.fromkeys([*range(min(count, FOREIGN_LOOKS)), *spread]))

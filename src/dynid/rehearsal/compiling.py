@@ -124,9 +124,10 @@ def _state(path: str | Path) -> list[int]:
 
 
 def _is_valid(stamp: Path) -> bool:
-    """Return whether a stamp file still holds: its sources are unchanged, no cache file in it is missing or shorter.
+    """Return whether the source files listed in a stamp file are unchanged, and no listed cache file has shrunk.
 
-    A cache file grows when another process compiles the function for other types.
+    A cache file may have grown, because another process compiled the function for other types. A missing file makes the
+    stamp file invalid.
     """
     try:
         content = json.loads(stamp.read_text(encoding="utf-8"))

@@ -56,7 +56,7 @@ def friction_curves(result: Result) -> FrictionCurves | None:
 
 
 def drawings(result: Result, labels: Sequence[str]) -> list[dict[str, str]]:
-    """Return for each joint its label, the ranges in words, and SVG points of the friction curves.
+    """Return for each joint its label, the axis ranges and the load as text, and SVG points of the friction curves.
 
     Curves are without load, and under the largest gravity torque. The list is empty if no friction law was estimated
     besides the base parameters. `labels` are the labels of the joints.

@@ -4,7 +4,10 @@ from itertools import takewhile
 
 
 def short_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return joint names without the words, separated by "_", that all names share at the start and at the end."""
+    """Return joint names without the words, separated by "_", that all names share at the start and at the end.
+
+    If a name consists of such words alone, all names are returned unchanged.
+    """
     words = [name.split("_") for name in names]
     first = _shared(words)
     last = _shared([row[first:][::-1] for row in words])
@@ -13,5 +16,5 @@ def short_names(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _shared(words: list[list[str]]) -> int:
-    """Return the number of first words that all rows have in common."""
+    """Return the number of words at the start that all lists of words have in common."""
     return sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, zip(*words, strict=False)))

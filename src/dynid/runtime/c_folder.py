@@ -47,9 +47,10 @@ def _filled(template: str, source: CSource, **words: str) -> str:
 
 
 def _values(source: CSource) -> dict[str, str]:
-    """Return words for the template of the C test: random states, and the model's results for them, as C text.
+    """Return the texts for the placeholders of the C test's template, by the placeholders' names.
 
-    States are within the limits. With `float` numbers, states with ambiguous friction are omitted.
+    They are random states, and the model's results for these states, as C text. States are within the limits. With
+    `float` numbers, states with ambiguous friction are omitted.
     """
     model, rng = source.model, np.random.default_rng(SEED)
     robot = model.robot
@@ -93,7 +94,7 @@ def ambiguous_friction(model: Model, dq: FloatArray, load: FloatArray) -> BoolAr
     Args:
         model: the model.
         dq: velocities, (N, n) [rad/s].
-        load: torques at the links that the motors carry besides friction, (N, n) [N m].
+        load: load torques that the motors deliver to the links, (N, n) [N m].
     """
     if model.friction_law is None:
         return np.zeros(dq.shape, dtype=bool)
@@ -102,9 +103,10 @@ def ambiguous_friction(model: Model, dq: FloatArray, load: FloatArray) -> BoolAr
 
 
 def _with_a_double(law: FrictionLaw, dq: FloatArray, wanted: FloatArray, te: FloatArray) -> BoolArray:
-    """Return a Boolean mask (N, n) of states with a solution on each side of the step of friction at tm = -te.
+    """Return a Boolean mask (N, n) of states for which two motor torques tm satisfy the friction law.
 
-    tm is the motor torque that solves tm = wanted + friction(dq, tm, te).
+    The equation for tm is tm = wanted + friction(dq, tm, te). As a function of tm, friction jumps at tm = -te, so there
+    may be a solution on each side of this jump.
 
     Args:
         law: the friction law.

@@ -1,6 +1,6 @@
 """Templates of the CMake, test and example files beside the C source.
 
-The module `dynid.runtime.c_folder` replaces the words between @.
+The module `dynid.runtime.c_folder` replaces the placeholders, which are words between two @.
 """
 
 CMAKE = """cmake_minimum_required(VERSION 3.10)

@@ -170,7 +170,7 @@ class Calls:
     def friction(self, states: FloatArray) -> FloatArray:
         """Return the friction torques of N states, (N, n), in SI units.
 
-        `states` (2, N, n) are joint velocities, and the torques at the links that the motors carry besides friction.
+        `states` (2, N, n) are joint velocities, and the load torques that the motors deliver to the links.
         """
         out, one = np.empty(states.shape[1:]), self.constants
         kernels.friction_of_states(

@@ -49,10 +49,12 @@ def sway_motion(robot: Robot, posture: FloatArray, name: str) -> Trajectory:
 def allowed_error(model: Model, q: FloatArray, friction: FloatArray | float = FRICTION_SHARE) -> FloatArray:
     """Return the allowed difference between measured and predicted holding torque, (n,) or (N, n) [N m].
 
+    It is the sum of three parts: fractions of the gravity torque, of the friction torque and of the torque limit.
+
     Args:
         model: model of the arm as mounted.
         q: postures, (n,) or (N, n) [rad].
-        friction: fraction of the friction torque by which the holding torque may differ.
+        friction: fraction of the friction torque in this sum.
     """
     gravity = model.gravity(q)
     slow = np.full_like(gravity, MOVING_RAD_S)

@@ -191,8 +191,8 @@ def friction_of_states(
 ) -> None:
     """Compute the friction torques of N states into `out` (N, n), in SI units.
 
-    `states` (2, N, n) are joint velocities, and the torques at the links that the motors carry besides friction.
-    `program` is the address of the torque program. All other arguments are constants of the arm, see
+    `states` (2, N, n) are joint velocities, and the load torques that the motors deliver to the links. `program` is
+    the address of the torque program. All other arguments are constants of the arm, see
     `dynid.runtime.calls.Constants`.
     """
     n = states.shape[2]

@@ -151,8 +151,8 @@ class Model:
         """Return the friction torques, (n,) or (N, n) [N m], that the motors overcome in addition to a load.
 
         Args:
-            dq: velocities [rad/s]; at 0 the direction is unknown, and sign-dependent friction is 0.
-            load: torques at the links, such as `gravity(q)`, of the same shape [N m].
+            dq: velocities, (n,) or (N, n) [rad/s]; at 0 the direction is unknown, and sign-dependent friction is 0.
+            load: torques that the motors deliver to the links, such as `gravity(q)`, of the same shape [N m].
         """
         states, shape = self._states(dq, load)
         return self.calls.friction(states).reshape(shape)
@@ -160,8 +160,9 @@ class Model:
     def forward_dynamics(self, q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
         """Return the accelerations under motor torques, (n,) or (N, n) [rad/s^2]; the inverse of `torques`.
 
-        Stiction is not modelled: sign-dependent friction is 0 at zero velocity. A quadratic friction term jumps where
-        the motor's torque equals the load, and torques within this jump have no unique acceleration.
+        Stiction is not modelled: sign-dependent friction is 0 at zero velocity. Friction terms that are quadratic in
+        torque jump where motor torque and load have the same size. Motor torques within this jump have no unique
+        acceleration.
 
         Args:
             q: positions, (n,) or (N, n) [rad].
