@@ -211,5 +211,8 @@ def _sqlite_topics(path: Path, found: SqliteContent) -> _FileContent:
 
 
 def _strange(path: Path, count: int) -> list[str]:
-    """Return the finding that `count` messages belong to topics that their file does not describe; [] without any."""
+    """Return a list with the finding that the file `path` has `count` messages of topics that it does not describe.
+
+    The list is empty if `count` is 0.
+    """
     return [f"{path.name} has {count} messages of channels that it does not describe, which were ignored"] * bool(count)

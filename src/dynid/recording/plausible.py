@@ -153,10 +153,10 @@ def wrap_notes(names: tuple[str, ...], wraps: list[int]) -> tuple[str, ...]:
 
 
 def likely_units(tau: FloatArray, robot: Robot) -> str:
-    """Return the probable units of torques (N, n) that are stated to be in N m, joined by "or"; "" if no unit fits.
+    """Return the units, joined by "or", in which torques `tau` (N, n) probably are instead of N m; "" if no unit fits.
 
-    A unit is probable if, in this unit, the largest ratio of a joint's peak torque to its limit is within
-    `LIKELY_RATIOS`.
+    The ratio of each joint's peak torque to its limit is computed in every usual unit. A unit is probable if the
+    largest ratio of all joints is within `LIKELY_RATIOS`.
     """
     peaks = np.abs(tau).max(axis=0)
     found = []

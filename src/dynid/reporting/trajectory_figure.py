@@ -98,9 +98,10 @@ def _curve(axes: Axes, times: FloatArray, values: FloatArray, label: str, note: 
 
 
 def _limits(axes: Axes, arm: Span | None, profile: Span | None) -> None:
-    """Draw the limits of the arm and of the profile as lines, and shade the range beyond the arm's limits.
+    """Draw the limits of the arm and of the excitation profile as lines, and shade the range beyond the arm's limits.
 
-    A limit is a pair of lower and upper value, or None. The vertical axis is extended so that all limits are visible.
+    `arm` and `profile` are a pair of lower and upper limit each, or None for no limits. The vertical axis is extended
+    so that all limits are visible.
     """
     bottom, top = axes.get_ylim()
     given = [value for span in (arm, profile) if span for value in span]

@@ -420,7 +420,10 @@ def _draft(
 
 
 def _within(row: dict[str, Any], angle_deg: float) -> float:
-    """Return an angle [deg] clipped to a joint's limits with the margin that the start of drafted motions needs."""
+    """Return an angle [deg] clipped to a joint's limits, minus a margin that the start of drafted motions needs.
+
+    `row` is the joint's entry of robot.yaml.
+    """
     return round(float(np.clip(angle_deg, row["lower_deg"] + CLEAR_DEG, row["upper_deg"] - CLEAR_DEG)), 1)
 
 

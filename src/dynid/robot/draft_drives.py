@@ -99,7 +99,7 @@ def proposed_drives(rows: list[dict[str, Any]], loads: FloatArray, M: FloatArray
 def _mean_inertia(rows: list[dict[str, Any]], M: FloatArray) -> FloatArray:
     """Return the mean inertia of the links about each joint, (n,) [kg m^2; kg]; a small constant for decoupled joints.
 
-    `M` are inertia matrices at K postures, (K, chain, chain).
+    `rows` are the joints of robot.yaml, and `M` the inertia matrices of the links at K postures, (K, chain, chain).
     """
     inertia = np.full(len(rows), 1e-3)
     inertia[: M.shape[1]] = np.mean(np.diagonal(M, axis1=1, axis2=2), axis=0)
@@ -109,13 +109,19 @@ def _mean_inertia(rows: list[dict[str, Any]], M: FloatArray) -> FloatArray:
 def brisk_torques(rows: list[dict[str, Any]], M: FloatArray, drives: list[AxisRow]) -> FloatArray:
     """Return the torques that accelerate links and rotors at `BRISK` [rad/s^2 or m/s^2], (n,) [N m; N].
 
-    `M` are inertia matrices of the links at K postures, (K, chain, chain), and `drives` hold the rotor inertias.
+    Args:
+        rows: joints of robot.yaml.
+        M: inertia matrices of the links at K postures, (K, chain, chain) [kg m^2; kg].
+        drives: drive parameters of all joints, with the rotor inertias.
     """
     return BRISK * (_mean_inertia(rows, M) + [drive.rotor_inertia_kg_m2 for drive in drives])
 
 
 def _largest_of_kind(rows: list[dict[str, Any]], values: FloatArray) -> FloatArray:
-    """Return for each joint the largest of `values` (n,) among all joints of its kind, revolute or prismatic, (n,)."""
+    """Return for each joint the largest of `values` (n,) among all joints of its kind, revolute or prismatic, (n,).
+
+    `rows` are the joints of robot.yaml, which state the kind.
+    """
     slides = np.array(["lower_m" in row for row in rows])
     return np.array([values[slides == one].max() for one in slides])
 

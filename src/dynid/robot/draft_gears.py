@@ -122,7 +122,10 @@ class DraftedGears:
 
 
 def _advice(row: dict[str, Any], needed_a: float) -> str:
-    """Return sentences on what limits the current of a joint, and how its owner may raise it to `needed_a` [A]."""
+    """Return sentences on what limits the current of a joint, and how the user may raise it to `needed_a` [A].
+
+    `row` is the joint's entry of robot.yaml.
+    """
     model, drafted = model_of(row["servo_model"]), row["current_limit_a"]
     most = min(needed_a, most_current_a(model))
     if drafted < round_down(most):
@@ -167,16 +170,16 @@ def _published() -> tuple[dict[str, Gear], dict[str, str]]:
 
 
 def _stall_nm(model: Dynamixel | None) -> float | None:
-    """Return the stall torque at the recommended voltage [N m]; None if it is not published."""
+    """Return a servo model's stall torque at the recommended voltage [N m]; None if it is not published."""
     points = () if model is None else model.stall
     found = [point.torque_nm for point in points if model is not None and math.isclose(point.supply_v, model.supply_v)]
     return found[0] if found else None
 
 
 def _nearest(stall_nm: float) -> tuple[str, float]:
-    """Return the servo model with published figures that is nearest in stall torque, and a ratio.
+    """Return the servo model with published friction whose stall torque is nearest to `stall_nm` [N m], and a ratio.
 
-    The ratio is `stall_nm` [N m] over the stall torque of that model.
+    The ratio is `stall_nm` over the stall torque of the returned model.
     """
     own = {name: _stall_nm(dynamixel_named(name)) for name in ROTORS_KG_M2}
     ratios = {name: stall_nm / torque for name, torque in own.items() if torque is not None}

@@ -116,14 +116,18 @@ def _other_ids(rows: list[dict[str, Any]], source: ServoSource) -> Iterator[int]
 def joint_constant(row: dict[str, Any]) -> float:
     """Return the proposed torque at a joint, by all its servos together, per ampere of one servo [N m/A].
 
-    The joint must have a servo model.
+    `row` is the joint's entry of robot.yaml, which must name a servo model. A servo model without a published torque
+    constant counts as 1 N m/A.
     """
     own = model_of(row["servo_model"]).torque_constant_nm_per_a or 1.0
     return (1 + len(row.get("shadow_ids", ()))) * own * abs(float(row.get("gear_ratio", 1.0)))
 
 
 def joint_torque_nm(row: dict[str, Any]) -> float:
-    """Return the torque at the current limit of a joint, or else its torque limit [N m; N]; inf without limits."""
+    """Return the torque at the current limit of a joint, or else its torque limit [N m; N]; inf without limits.
+
+    `row` is the joint's entry of robot.yaml.
+    """
     if "current_limit_a" in row and "servo_model" in row:
         return joint_constant(row) * float(row["current_limit_a"])
     return float(row.get("torque_limit_nm", math.inf))
@@ -140,7 +144,13 @@ def most_current_a(model: Dynamixel) -> float:
 
 
 def _add_limit(row: dict[str, Any], model: Dynamixel, questions: dict[str, str]) -> None:
-    """Replace a joint's torque limit by a current limit, because servos limit current and not torque."""
+    """Replace a joint's torque limit by a current limit, because servos limit current and not torque.
+
+    Args:
+        row: the joint's entry of robot.yaml, changed in place.
+        model: servo model of the joint.
+        questions: questions that a person must answer, by field; one about the torque limit is removed.
+    """
     constant = joint_constant(row)
     most = most_current_a(model)
     key = f"joints.{row['name']}.torque_limit_nm"

@@ -90,9 +90,10 @@ def write_bag(
 
 
 def _streams(run: SimulatedRun, stamps: NDArray[np.int64]) -> dict[str, Batch]:
-    """Return the batch of each topic that has one message per cycle, by topic.
+    """Return the messages of each topic that has one message per cycle, by topic, as input of `BagWriter.write_many`.
 
-    A batch is the log times (N,) [ns], and a function that encodes the messages of a slice of cycles, (K, size).
+    For each topic, they are the log times `stamps` (N,) [ns] of the N cycles of `run`, and a function. For a slice of K
+    cycles, this function returns the serialized messages as bytes (K, size).
     """
     state = JointStateEncoder(run.joint_names)
     effort = JointStateEncoder(run.joint_names, fields=("effort",))
