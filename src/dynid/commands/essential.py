@@ -27,7 +27,7 @@ def essential(
     skip_corrupt_rows: SkipOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Drop base parameters that the motion does not excite, and find standard parameters that agree with the rest.
+    """Drop base parameters that the motion does not excite, and find standard parameters that fit the others.
 
     Among these, the standard parameters closest to a-priori values (CAD) are chosen; without such values, those of
     smallest norm.

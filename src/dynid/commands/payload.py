@@ -29,8 +29,8 @@ def payload(
 ) -> None:
     """Estimate the payload added to the last link, and list base parameters that changed beyond their uncertainty.
 
-    Give recordings before and after the change, or one recording and --change-at. The two parts of one recording are
-    fitted together: only the change differs between them.
+    Give recordings before and after the change, or one recording and --change-at. To estimate the payload, the data
+    before and after the change are fitted together: only payload and friction may differ between them.
     """
     from dynid.identification.changes import beyond_chance
     from dynid.identification.data.recordings import torque_sentence

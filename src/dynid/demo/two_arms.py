@@ -1,4 +1,4 @@
-"""Demo `dynid demo --two-arms`: the follower touches a wall, the leader renders its force, and a page shows both."""
+"""Demo `dynid demo --two-arms`: the follower touches a wall, whose force the leader renders; a report shows both."""
 
 import html
 from collections.abc import Callable

@@ -62,7 +62,7 @@ class ChainOptions:
         wire_time: whether simulated servos take as long to answer as on a real line. The simulation computes on the
             same processors, so transmission and computation together may exceed a cycle.
         paused_clock: whether a simulated arm's clock pauses while a busy host delays the driver or the commander.
-            Without it the simulated arm moves on meanwhile, as a real one does.
+            Otherwise the simulated arm moves on during the delay, as a real arm does.
         adapter: adapter between the simulated servos and the driver, see `dynid.simulation.bus.adapter`; any but uart
             implies `wire_time`.
         motor: effects of the simulated arm's motors, see `dynid.simulation.plant.motor`.

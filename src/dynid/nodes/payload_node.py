@@ -2,7 +2,7 @@
 
 The topic `payload` (InertiaStamped, in the last link's frame) has the newest estimate; its standard deviations are in
 the diagnostics. If parameter `policy` is "report", nothing else is done. If it is "apply", a payload that fits the data
-and differs significantly from the previous one is sent to the executor, whose control law changes over without a jump.
+and differs significantly from the previous one is sent to the executor, whose torques then change without a jump.
 The payload is not estimated while the arm may be hand-guided, because a steady hand force looks like a weight.
 The node runs in its own process, so that the estimation does not delay control.
 """

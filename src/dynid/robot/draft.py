@@ -329,7 +329,7 @@ def _draft(
     source: ServoSource | None,
     servo_models: Mapping[str, str],
 ) -> Draft:
-    """Return the draft of a robot; `source` is the assignment of servos to joints, the rest as for `draft_robot`."""
+    """Return the draft of a robot; `source` assigns servos to joints; other arguments are those of `draft_robot`."""
     if not re.match(NAME_PATTERN, name):
         raise ConfigurationError(f"the robot's name is '{name}'; expected a word, such as my_arm")
     tree = read_tree(read_urdf_text(urdf), str(urdf))

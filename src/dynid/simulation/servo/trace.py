@@ -1,4 +1,4 @@
-"""Record of the simulated arm's true motion, to judge a driver by what the arm did instead of by its reports."""
+"""Record of the simulated arm's true motion, to check a driver independently of what the driver reports."""
 
 import io
 from dataclasses import dataclass
