@@ -35,18 +35,18 @@ Columns = Literal["standard", "base", "essential"]
 
 @dataclass(frozen=True, eq=False)
 class ClosestStandard:
-    """Standard parameters that fit the torques and are closest to a-priori ones.
+    """Standard parameters chi that fit the torques and are closest to a-priori ones, chi_ref.
 
     Attributes:
         standard: the standard parameters chi.
-        base: base parameters K chi.
+        base: base parameters K chi, with the regrouping matrix K.
         columns: parameters that were free to change: "standard", "base" or "essential", see `closest_standard`.
         rank: number of singular values that were kept.
         distance: || chi - chi_ref || / || chi_ref ||, in mixed SI units as in Table II of Gautier and Venture (2013);
             NaN without a reference.
         errors: torque errors on the samples.
-        definite_links: number of links whose inertia about the centre of mass is positive definite, by tolerance [kg
-            m^2].
+        definite_links: number of links with a positive mass and eigenvalues of the inertia about the centre of mass
+            above a tolerance; the keys are the tolerances [kg m^2].
     """
 
     standard: StandardParameters
@@ -175,10 +175,10 @@ def closest_standard(
 
 
 def _column_scale(model: ArmModel, columns: Columns, essential: EssentialParameters | None) -> tuple[FloatArray, int]:
-    """Return the factor of every standard parameter's column, (s,), zero for fixed parameters; and the rank.
+    """Return scale factors of the regressor's columns, (s,), zero for parameters that must not change, and the rank.
 
-    The rank is the number of parameters that the data can determine, base or essential ones. Arguments are those of
-    `closest_standard`.
+    There is a column per standard parameter. The rank is the number of base or essential parameters. The arguments are
+    those of `closest_standard`.
     """
     scale = np.zeros(len(model.regrouping.standard))
     places = np.array(model.regrouping.representatives)
@@ -194,10 +194,10 @@ def _column_scale(model: ArmModel, columns: Columns, essential: EssentialParamet
 
 
 def _smallest(rows: FloatArray, rank: int) -> FloatArray:
-    """Return the shortest least-squares solution, V1 S1^-1 U1' y, (s,), by a truncated singular value decomposition.
+    """Return the shortest least-squares solution x (s,) of W x = y, by a truncated singular value decomposition.
 
     Args:
-        rows: rows [W y], (m, s + 1).
+        rows: matrix [W y] of the equations, (m, s + 1).
         rank: number of singular values that are kept.
     """
     R = qr(rows, mode="r", check_finite=False)[0][: rows.shape[1]]

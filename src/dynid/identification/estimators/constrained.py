@@ -86,9 +86,9 @@ def _estimate(
     standard: StandardParameters,
     friction: FrictionLaw | None,
 ) -> Estimate:
-    """Return the `Estimate` of physically consistent standard parameters, without standard deviations.
+    """Return the `Estimate` that belongs to physically consistent standard parameters, without standard deviations.
 
-    Standard deviations of an unconstrained fit would be wrong if bounds are active.
+    None are given, because those of an unconstrained fit would be wrong if physical bounds change the result.
 
     Args:
         name: name of the estimator.

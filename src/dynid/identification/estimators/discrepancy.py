@@ -42,7 +42,7 @@ def friction_effects(
     Args:
         dq: velocities, (N, n) [rad/s].
         torque: predicted torques, (N, n) [N m]; measured torques would add their own errors.
-        columns: columns of all fitted parameters, (N, n, p).
+        columns: torques per unit of each fitted parameter, (N, n, p).
         residual: residual of the fit, (N, n) [N m].
         weights: reciprocal standard deviation of each row, (N, n).
         known: prior standard deviations of the fitted parameters, (p,).
@@ -72,7 +72,7 @@ def friction_effects(
 
 
 def _sizes(normal: FloatArray, seen: FloatArray, groups: NDArray[np.int64]) -> FloatArray:
-    """Return the most likely standard deviations (k,) of random effects u, for data that obey `normal` u = `seen`.
+    """Return the most likely standard deviations (k,) of random effects u with normal equations `normal` u = `seen`.
 
     Args:
         normal: normal matrix (k, k).

@@ -233,10 +233,10 @@ def _outcome(
 def without_friction(
     model: ArmModel, samples: Samples, coulomb: CoulombSettings | None, known: KnownGears | None = None
 ) -> tuple[Samples, FrictionLaw | None, Regression]:
-    """Return samples whose torques exclude friction in addition to the base parameters, its law, and the regression.
+    """Subtract friction that the base parameters do not contain; return new samples, friction law, and regression.
 
-    This friction is estimated by weighted least squares and subtracted from the torques. If the model's structure
-    already contains friction, or if friction is ignored, the torques are unchanged and the law is None.
+    This friction is estimated by weighted least squares and subtracted from the torques. If the base parameters already
+    contain Coulomb friction, or if friction is ignored, the torques are unchanged and the law is None.
 
     Args:
         model: model of the arm.

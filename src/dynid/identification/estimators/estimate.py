@@ -28,14 +28,15 @@ class Estimate:
         errors: torque errors on the data used.
         residual_sigma: standard deviation of each axis's residual, (n,) [N m].
         condition_number: kappa of the stacked regressor, largest over smallest singular value, not scaled.
-        weakest: parameters that dominate the combination that the motion excites least, which determines kappa.
+        weakest: names of the parameters that dominate the combination that the motion excites least. This combination
+            determines kappa.
         rank: numerical rank of the stacked regressor with columns scaled to unit length.
         method: name of the estimator.
         settings: settings of the estimator.
         friction: friction law, estimated in addition to the base parameters; None if friction was ignored.
-        metric: R factor (p, p) of the solved problem: || R (phi - base) || is the weighted torque error that other
-            parameters phi add to the fit. Projections minimise this distance. For "essential" it is the R factor of
-            ordinary least squares.
+        metric: R factor (p, p) of the regression rows. || R (phi - base) || is the weighted torque error that other
+            base parameters phi add to that of the fit. Projections minimise this distance. For the method "essential",
+            it is the R factor of ordinary least squares.
         regression: the regression that was solved.
         standard: physically consistent standard parameters pi with `base` = K pi; None if the estimator does not
             compute them.
@@ -73,7 +74,7 @@ def estimate_from(
         method: name of the estimator.
         solution: least-squares solution of the regression with these weights.
         weights: row weights (N n,); None weighs all rows equally.
-        inflation: factor of the inverse normal matrix, see `Regression.spread`.
+        inflation: factor by which the inverse normal matrix is multiplied in the covariance; 1 for least squares.
         settings: settings of the estimator.
     """
     if weights is not None:  # later uses of the regression must solve the same weighted problem

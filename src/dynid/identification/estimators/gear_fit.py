@@ -218,7 +218,11 @@ def conforming(point: Point, parameters: Sequence[Parameter], drift: bool) -> Po
 
 
 def between(one: Point, other: Point, share: float) -> Point:
-    """Return the linear interpolation between two points of one structure: `one` at share 0, `other` at share 1."""
+    """Return a linear interpolation between two linearisation points: `one` at share 0, `other` at share 1.
+
+    Base parameters, friction parameters and the drift of friction are interpolated. Both points must have the same
+    friction structure, that is, the same set of friction terms.
+    """
     law = replace(one.law, values=one.law.values + share * (other.law.values - one.law.values))
     return Point(one.phi + share * (other.phi - one.phi), law, one.drift + share * (other.drift - one.drift))
 
@@ -231,14 +235,14 @@ def values_of(point: Point, parameters: Sequence[Parameter], drift: bool) -> Flo
 
 @dataclass(frozen=True, eq=False)
 class _Weighed:
-    """Fit with weights from its residuals, which stay fixed during the next Gauss-Newton step.
+    """Fit with row weights that follow from its residuals; these weights stay fixed during the next Gauss-Newton step.
 
     Attributes:
         fit: the fit.
         residual: measured minus predicted torques of moving joints, (N, n) [N m].
         weights: weights of these residuals, (N, n) [1/(N m)].
         held: weight of each axis's torques near standstill, (n,) [1/(N m)].
-        squares: weighted sum of all squared errors.
+        squares: sum of the squared weighted errors, of moving joints and near standstill together.
     """
 
     fit: GearFit
@@ -254,7 +258,7 @@ class GearFitter:
     Args:
         rows: regression rows of all recordings, one equation per sample and axis.
         gears: name of every axis's gear, (n,); axes with equal names share parameters.
-        trust: weights of the rows, (N, n).
+        trust: weights of the rows, (N, n); below 1 near standstill, where joints may stick.
         lower: lower bounds of the base parameters, (p,); -inf for unbounded ones.
         transition_rad_s: transition velocity of the smoothed sign of velocities [rad/s].
     """
@@ -269,7 +273,11 @@ class GearFitter:
 
     @cached_property
     def _standing(self) -> tuple[FloatArray, FloatArray]:
-        """R factors (n, p + 1, p + 1) of each axis's rows [W tau] near standstill, and the numbers (n,) of rows."""
+        """R factors of each axis's regression rows near standstill, (n, p + 1, p + 1), and the number of rows, (n,).
+
+        They are from QR decompositions of rows [W tau]: torques W per unit of the base parameters, and the measured
+        torque. The rows do not contain friction.
+        """
         W, tau = self.rows.standing
         size = W.shape[2] + 1
         R = np.zeros((W.shape[1], size, size))
@@ -280,7 +288,9 @@ class GearFitter:
         return R, np.asarray(np.maximum(count, 1.0))
 
     def standing_sigma(self, phi: FloatArray) -> FloatArray:
-        """Return each axis's rms difference between torques near standstill and W phi without friction, (n,) [N m].
+        """Return the rms difference between measured and predicted torques near standstill, (n,) [N m].
+
+        The prediction consists of the torques W phi of the base parameters, without additional friction.
 
         Args:
             phi: base parameters, (p,).
@@ -306,7 +316,8 @@ class GearFitter:
     def begin(self, structure: Structure) -> Point:
         """Return an initial linearisation point for the fit of a friction structure.
 
-        It is a linear fit, in which the measured torques replace the unknown motor torques of load-dependent friction.
+        Its values are those of a linear fit. In this fit, the measured torques replace the unknown motor torques on
+        which load-dependent friction depends.
         """
         law = start_law(len(self.gears), self.transition_rad_s)
         parameters = tuple(one for one in structure.parameters(self.gears) if TERMS[one.term].kind != "shape")
@@ -318,9 +329,10 @@ class GearFitter:
         return Point(theta[:p], with_parameters(law, parameters, theta[p:]))
 
     def _explicit(self, law: FrictionLaw, terms: set[int]) -> FloatArray:
-        """Return derivatives of torques by friction terms at the law from which all fits start, (N, n, all terms).
+        """Return derivatives of torques by friction terms, (N, n, all terms), at a given friction law.
 
-        The measured torques are used as motor torques. `terms` are indices in `TERMS`; each term is computed only once.
+        The measured torques are used as motor torques. `terms` are indices in `TERMS`. Each term is computed only once,
+        so `law` must be the same in all calls.
         """
         if missing := sorted(terms - self._explicit_terms):
             self._explicit_columns = self._explicit_columns + self.rows.explicit(law, missing)
@@ -339,7 +351,8 @@ class GearFitter:
 
         Args:
             structure: structure of friction.
-            start: initial point, or a fit of the same structure to continue; None starts from the measured torques.
+            start: initial parameter values, or a fit of the same structure to continue; None computes initial values by
+                `begin`.
             steps: largest number of linearisations.
             enough: smallest relative reduction of the squared error by a step; the iteration ends after a smaller one.
             rival: `misfit` of another fit. The iteration ends as soon as this value is out of reach, even if all
@@ -379,7 +392,7 @@ class GearFitter:
         """Return the weighted sum of squared errors of predicted torques, for moving joints and near standstill.
 
         Args:
-            here: fit that defines the weights.
+            here: fit whose weights are used.
             tau: predicted torques of moving joints, (N, n) [N m].
             phi: base parameters (p,), which predict the torques near standstill.
         """
@@ -432,12 +445,12 @@ class GearFitter:
         return None, share, used
 
     def linearised(self, known: KnownGears) -> GearFit:
-        """Return a `GearFit` that keeps given friction and base parameters: torques are only linearised there."""
+        """Return a `GearFit` with torques linearised at known friction and base parameters; nothing is fitted."""
         parameters, drift = known.structure.parameters(self.gears), known.structure.drift
         return self._linearised(known.structure, conforming(known.point, parameters, drift), None)
 
     def _linearised(self, structure: Structure, point: Point, guess: tuple[FloatArray, ...] | None) -> GearFit:
-        """Return a friction structure, linearised at a point.
+        """Return the torques of moving joints, linearised at given parameter values, as a `GearFit`; nothing is fitted.
 
         Args:
             structure: friction structure, to which the friction of the point belongs.
@@ -447,7 +460,7 @@ class GearFitter:
         return self._derived(structure, point, self._predicted(point, guess))
 
     def _predicted(self, point: Point, guess: tuple[FloatArray, ...] | None) -> Predicted:
-        """Return the torques that a point predicts for moving joints.
+        """Return the torques of moving joints that given parameter values predict.
 
         Args:
             point: base parameters and friction law.
@@ -456,12 +469,12 @@ class GearFitter:
         return self.rows.predict(point.phi, point.law, point.drift, guess, sticking=False)
 
     def _derived(self, structure: Structure, point: Point, predicted: Predicted) -> GearFit:
-        """Return a friction structure, linearised at a point.
+        """Return a `GearFit` from torques that were predicted at given parameter values, with their derivatives.
 
         Args:
             structure: friction structure, to which the friction of the point belongs.
             point: base parameters and friction law.
-            predicted: torques of moving joints that were predicted at this point.
+            predicted: torques of moving joints, predicted at this point.
         """
         parameters, drift = structure.parameters(self.gears), structure.drift
         rows = self.rows.derived(predicted, sorted({one.term for one in parameters}))
@@ -535,7 +548,7 @@ class GearFitter:
             target: torques to which the columns are fitted, (N, n) [N m].
             lower: lower bounds of the parameters, (k,).
             upper: upper bounds of the parameters, (k,).
-            weights: weights of these rows, (N, n).
+            weights: weights of the rows of moving joints, (N, n).
             held: weights of each axis's rows near standstill, (n,).
         """
         size = columns.shape[2]

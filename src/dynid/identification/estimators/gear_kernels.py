@@ -49,15 +49,17 @@ def settled_torque(
 ) -> float:
     """Return the motor torque tm = wanted + mean friction(dq, tm + ripple, te) of axis i in one state [N m].
 
+    The mean is over the ripple. Friction depends on tm, so the equation is solved by Newton's method.
+
     Args:
         p: parameters of friction, (terms, n).
         i: index of the axis.
         x: smoothed sign of dq.
         s: remaining fraction of the Stribeck friction, which decays with speed.
-        warmth: factor of friction.
+        warmth: factor by which the drift of friction over time multiplies friction; 1 without drift.
         dq: velocity [rad/s].
-        te: load of the gear [N m].
-        wanted: torque of the links [N m].
+        te: load of the gear by gravity and Coriolis forces [N m].
+        wanted: torque of the base parameters [N m].
         ripple: deviations of the motor torque around the state, (R,) [N m].
         guess: initial motor torque [N m].
         loaded: whether the friction of the axis depends on the load.
@@ -89,14 +91,16 @@ def settle(
 ) -> None:
     """Solve tm = wanted + mean friction(dq, tm + ripple, te) for the motor torques tm of all states, in place.
 
+    The mean is over the ripple.
+
     Args:
         p: parameters of friction, (terms, n).
         x: smoothed signs of dq, (M, n).
         s: remaining fraction of the Stribeck friction, which decays with speed, (M, n).
-        warmth: factor of friction, (M,).
+        warmth: factor by which the drift of friction over time multiplies friction, (M,).
         dq: velocities, (M, n) [rad/s].
-        te: loads of the gears, (M, n) [N m].
-        wanted: torques of the links, (M, n) [N m].
+        te: loads of the gears by gravity and Coriolis forces, (M, n) [N m].
+        wanted: torques of the base parameters, (M, n) [N m].
         ripple: deviations of the motor torque around each state, (M, n, R) [N m].
         tm: motor torques, (M, n) [N m]; guess on entry, result on exit.
     """
@@ -128,17 +132,18 @@ def settle_links(
     te: FloatArray,
     tm: FloatArray,
 ) -> None:
-    """Compute the torques W phi and loads -G phi of all states, and solve the friction equation for the motor torques.
+    """Compute the torques W phi and the loads te = -G phi of all states, and from them the motor torques tm.
 
-    The equation is tm = W phi + mean friction(dq, tm + ripple, te). States of weight 0 get no torques, and their motor
-    torque stays the guess.
+    tm solves tm = W phi + mean friction(dq, tm + ripple, te), with the mean over the ripple. In states of weight 0,
+    `links`, `rubbing` and `te` become 0, and `tm` keeps its initial value.
 
     Args:
         p: parameters of friction, (terms, n).
-        W: columns of the wanted torques, which belong to one joint each, (M, kept).
-        G: columns of the load, (M, kept).
+        W: nonzero columns of the regressor, (M, kept). A column contains the torque of one joint per unit of one base
+            parameter.
+        G: the same columns without acceleration, for the load by gravity and Coriolis forces, (M, kept).
         joints: joint of each column in ascending order, (kept,).
-        phi: parameters of the columns, (kept,).
+        phi: base parameter of each column, (kept,).
         rubs: whether each column is friction, (kept,), which drifts like the law's friction.
         x: smoothed signs of dq, (M, n).
         s: remaining fraction of the Stribeck friction, which decays with speed, (M, n).
@@ -146,9 +151,9 @@ def settle_links(
         minutes: times of the states [min], (M,).
         dq: velocities, (M, n) [rad/s].
         ripple: deviations of the motor torque around each state, (M, n, R) [N m].
-        slides: weights of the states, (M, n).
+        slides: weights of the states, (M, n); 0 masks a state near standstill.
         links: result W phi, (M, n) [N m].
-        rubbing: result of the friction columns alone, (M, n) [N m].
+        rubbing: result, torques of the friction columns of W alone, (M, n) [N m].
         te: result -G phi, (M, n) [N m].
         tm: motor torques, (M, n) [N m]; guess on entry, result on exit.
     """
@@ -188,19 +193,21 @@ def state_gradient(
     by_loads: bool,
     gradient: FloatArray,
 ) -> tuple[float, float]:
-    """Return the derivatives of axis i's mean friction in one state by motor torque tm and by load te.
+    """Return the derivatives of axis i's friction in one state by motor torque tm and by load te.
+
+    Friction is the mean over the torque ripple. Its derivatives by the friction parameters are written to `gradient`.
 
     Args:
         p: parameters of friction, (terms, n).
         i: index of the axis.
         x: smoothed sign of the velocity.
         s: remaining fraction of the Stribeck friction, which decays with speed.
-        warmth: factor of friction.
+        warmth: factor by which the drift of friction over time multiplies friction; 1 without drift.
         dq: velocity [rad/s].
-        te: load [N m].
+        te: load of the gear by gravity and Coriolis forces [N m].
         ripple: deviations of the motor torque around the state, (R,) [N m].
         tm: motor torque [N m].
-        by_loads: whether friction may depend on the load; else both derivatives are 0.
+        by_loads: whether friction may depend on motor torque and load; else both returned derivatives are 0.
         gradient: result, derivatives by the parameters of the axis, (terms,); zero on entry.
     """
     plain_gradient(x, s, dq, warmth, gradient)
@@ -224,7 +231,9 @@ def differentiate(
     tm: FloatArray,
     gradient: FloatArray,
 ) -> None:
-    """Compute the derivatives of each axis's mean friction by its friction parameters, in all states.
+    """Compute the derivatives of each axis's friction by its friction parameters, in all states.
+
+    The friction of a state is the mean over the torque ripple.
 
     Args:
         p: parameters of friction, (terms, n).
@@ -265,14 +274,18 @@ def derive(
     slides: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Compute derivatives of the motor torques that `settle_links` has found, multiplied by the weights of the states.
+    """Compute derivatives of motor torques tm by parameters, multiplied by the weights of the states.
+
+    tm solves tm = W phi + mean friction(dq, tm + ripple, te), see `settle_links`. The parameters are the drift of
+    friction, friction parameters, and base parameters phi.
 
     Args:
         p: parameters of friction, (terms, n).
-        W: columns of the wanted torques, which belong to one joint each, (M, kept).
-        G: columns of the load, (M, kept).
+        W: nonzero columns of the regressor, (M, kept). A column contains the torque of one joint per unit of one base
+            parameter.
+        G: the same columns without acceleration, for the load by gravity and Coriolis forces, (M, kept).
         joints: joint of each column, (kept,).
-        changed: indices of the columns whose derivative friction changes, (c,).
+        changed: indices of the c columns of W to whose derivative friction contributes, (c,).
         rubs: whether each column is friction, (kept,), which drifts like the law's friction.
         x: smoothed signs of dq, (M, n).
         s: remaining fraction of the Stribeck friction, which decays with speed, (M, n).
@@ -280,14 +293,15 @@ def derive(
         minutes: times of the states [min], (M,).
         dq: velocities, (M, n) [rad/s].
         ripple: deviations of the motor torque around each state, (M, n, R) [N m].
-        links: torques W phi of the links, (M, n) [N m].
-        rubbing: torques of the friction columns alone, (M, n) [N m].
+        links: torques W phi of the base parameters, (M, n) [N m].
+        rubbing: torques of those base parameters that are friction, (M, n) [N m].
         te: loads -G phi, (M, n) [N m].
         tm: motor torques, (M, n) [N m].
         terms: indices of the wanted friction parameters, (t,).
-        slides: weights of the states, (M, n).
+        slides: weights of the states, (M, n); 0 masks a state near standstill.
         out: result (M, (1 + t) n + c). The first n columns are derivatives by drift, then follow n columns for each
-            wanted term. The last c columns are what friction adds to the columns `changed` of W.
+            wanted term. The last c columns are derivatives of friction by the base parameters of the columns `changed`,
+            to be added to these columns of W.
     """
     n, count = dq.shape[1], len(terms)
     loaded = loaded_axes(p)

@@ -2,9 +2,10 @@
 
     tm = W phi + friction(dq, tm, te),    te = -(C + g) of the same phi
 
-is solved for the motor torque tm, because the errors of a measured tm would bias the fit. The right-hand side contains
-no measured torque except its ripple, which lies above the fitted band. Predictions and derivatives are computed on the
-fine grid and pass the torques' low-pass.
+is solved for the motor torque tm. W phi is the torque of the base parameters phi, dq the velocity, and te the load of
+the gear by Coriolis forces C and gravity g. A measured tm on the right-hand side would bias the fit by its errors. So
+the right-hand side contains only the ripple of the measured torque, whose frequencies are above the fitted band.
+Predictions and derivatives are computed on a time grid that is finer than the samples, and pass the torques' low-pass.
 
 The torque of a sticking joint does not follow from its velocity, and the low-pass would spread this torque to
 neighbouring samples. So states near standstill are masked in torques and derivatives before the low-pass. Slow states
@@ -46,9 +47,9 @@ class Linearised:
         W: derivatives by the base parameters phi, (N, n, p).
         friction: derivatives by the parameters of the axis's own friction, (N, n, terms), zero for terms that were not
             requested.
-        drift: derivative by the relative change of friction per `DRIFT_UNIT_S`, (N, n).
-        tm: motor torques on the fine grid of each recording, (M, n) each [N m]; initial guess for the next
-            linearisation.
+        drift: derivative by the relative change of friction per minute (`DRIFT_UNIT_S`), (N, n).
+        tm: motor torques before the low-pass, on the fine time grid of each recording, (M, n) each [N m]; initial guess
+            for the next linearisation.
     """
 
     tau: FloatArray
@@ -59,15 +60,18 @@ class Linearised:
 
 
 class _Settled(NamedTuple):
-    """Motor torques of one recording that satisfy the friction equation, with the values from which they were computed.
+    """Solution tm of tm = W phi + friction(dq, tm, te) for one recording, with the values from which it was computed.
+
+    The motor torque tm is the torque W phi of the base parameters plus friction, which depends on the velocity dq, on
+    tm, and on the load te of the gear. All values are given on a fine time grid of M instants.
 
     Attributes:
-        law: friction law.
+        law: friction law for the friction that the base parameters do not contain.
         drift: relative change of friction per minute.
         shape: smoothed signs of the velocities, and remaining fractions of the Stribeck friction, (M, n) each.
         links: torques W phi of the base parameters, (M, n) [N m].
         rubbing: torques of those base parameters that are friction, (M, n) [N m].
-        te: loads of the gears, (M, n) [N m].
+        te: loads of the gears by gravity and Coriolis forces, (M, n) [N m].
         tm: motor torques, (M, n) [N m].
     """
 
@@ -87,7 +91,7 @@ class Predicted:
     Attributes:
         tau: prediction after the low-pass, (N, n) [N m].
         sticking: whether states near standstill are included.
-        settled: motor torques of each recording that satisfy the friction equation.
+        settled: motor torques of each recording on its fine time grid, from which `tau` follows by the low-pass.
     """
 
     tau: FloatArray
@@ -123,11 +127,10 @@ class _Stretch:
         self.rubs = rubs[self.parameters]
 
     def by_other_current(self) -> tuple[FloatArray, FloatArray]:
-        """Return the torques of the other current minus the fitted ones for this recording, (N, n) each [N m].
+        """Return the torques from the current that is not fitted, minus the fitted ones, (N, n) each [N m].
 
-        A recording may contain a measured and a commanded current. The other current is that from which the fitted
-        torques were not computed. The first array is for states in which the joint moves, the second for masked states
-        near standstill.
+        A recording may contain a measured and a commanded current; the fitted torques are computed from one of them.
+        The first array is for states in which the joint moves, the second for masked states near standstill.
         """
         if self._more is None:
             return np.zeros_like(self.target), np.zeros_like(self.target)
@@ -135,25 +138,29 @@ class _Stretch:
         return sliding, self.low_pass(self._more) - sliding
 
     def _directions(self, law: FrictionLaw) -> FloatArray:
-        """Return the smoothed signs of the velocities, -1 to 1, (M, n), cached by transition velocity."""
+        """Return the signs of the velocities, smoothed with the law's transition velocity, -1 to 1, (M, n); cached."""
         if law.transition_rad_s not in self._known_directions:
             found = law.directions(self.dq) if self.step_s is None else law.directions_in_time(self.dq, self.step_s)
             self._known_directions[law.transition_rad_s] = read_only(np.ascontiguousarray(found))
         return self._known_directions[law.transition_rad_s]
 
     def low_pass(self, values: FloatArray) -> FloatArray:
-        """Return values on the fine grid (M, ...) after the torques' low-pass, at the samples (N, ...); any unit."""
+        """Return values at the samples, (N, ...), any unit: values on the fine time grid, (M, ...), after a low-pass.
+
+        The low-pass is the one that the measured torques have passed. If the states are not a time series on a fine
+        grid, the values are returned unchanged.
+        """
         return self._states.low_pass(values) if self._is_series else values
 
     def _filtered(self, columns: int, fill: Callable[[FloatArray], None], sticking: bool) -> FloatArray:
-        """Return values on the fine grid after the low-pass of the torques, at the samples, (N, columns).
+        """Return values at the samples, (N, columns), computed on the fine time grid and low-passed like the torques.
 
-        Friction of states near standstill changes faster than the wider filter of the states permits. So with
-        `sticking`, the values pass that filter as well, as the measured torques did.
+        The measured torques have also passed the filter of the states, which has a higher cut-off frequency. Friction
+        near standstill changes faster than this filter permits. So with `sticking`, the values pass it as well.
 
         Args:
             columns: number of columns.
-            fill: function that writes the values into an array (M, columns).
+            fill: function that writes the values on the fine grid into an array (M, columns).
             sticking: whether states near standstill are included.
         """
         if self._is_series and not sticking:
@@ -169,14 +176,16 @@ class _Stretch:
     def predict(
         self, phi: FloatArray, law: FrictionLaw, drift: float, guess: FloatArray, sticking: bool
     ) -> tuple[FloatArray, _Settled]:
-        """Return the torques predicted for this recording, (N, n) [N m], and the motor torques that belong to them.
+        """Return this recording's predicted torques at the samples, (N, n) [N m], and motor torques on its fine grid.
+
+        The predicted torques are these motor torques after the low-pass that the measured torques have passed.
 
         Args:
             phi: base parameters, (p,).
-            law: friction in addition to phi.
+            law: friction law for the friction that phi does not contain.
             drift: relative change of friction per minute.
-            guess: initial motor torques on the fine grid, (M, n) [N m].
-            sticking: whether all states are used; otherwise states near standstill are masked.
+            guess: initial motor torques on the fine time grid, (M, n) [N m].
+            sticking: True uses all states; False masks states near standstill, in which the joint may stick.
         """
         links, rubbing, te = (np.empty(self.dq.shape) for _ in range(3))
         shape, tm = (self._directions(law), law.fadings(self.dq)), guess.copy()
@@ -196,8 +205,8 @@ class _Stretch:
         """Return the torques predicted for this recording with their derivatives.
 
         Args:
-            at: motor torques that satisfy the friction equation.
-            tau: predicted torques, (N, n) [N m].
+            at: motor torques on the fine time grid, from `predict`.
+            tau: predicted torques at the samples, from `predict`, (N, n) [N m].
             terms: friction terms for which derivatives are computed, as indices in `TERMS`.
             sticking: whether the prediction includes states near standstill.
         """
@@ -238,8 +247,10 @@ class _Stretch:
     def explicit(self, law: FrictionLaw, terms: Sequence[int]) -> FloatArray:
         """Return derivatives of friction torques by friction terms, (N, n, all terms), for known motor torques.
 
-        The measured torques are used as motor torques, and their negative values as loads. So no equation is solved.
-        States near standstill are masked, and terms that are not requested have zeros.
+        Friction depends on motor torque and load. Here the measured torque replaces the motor torque, and the negative
+        measured torque replaces the load: without friction and acceleration, the motor balances the load. So the motor
+        torque need not be solved from an implicit equation, as in `predict`. States near standstill are masked, and
+        terms that are not requested have zeros.
 
         Args:
             law: friction law at which the derivatives are computed.
@@ -309,11 +320,12 @@ class GearRows:
 
         Args:
             phi: base parameters, (p,).
-            law: friction in addition to phi.
+            law: friction law for the friction that phi does not contain.
             drift: relative change of friction per minute, counted from the middle of each recording.
-            guess: initial motor torques from an earlier result; None starts from the measured torques.
+            guess: initial motor torques of each recording on its fine time grid, (M, n) each [N m], from an earlier
+                result; None starts from the measured torques.
             terms: friction terms for which derivatives are computed, as indices in `TERMS`.
-            sticking: whether all states are used; otherwise states near standstill are masked.
+            sticking: True uses all states; False masks states near standstill, in which the joint may stick.
         """
         return self.derived(self.predict(phi, law, drift, guess, sticking=sticking), terms)
 
@@ -330,10 +342,11 @@ class GearRows:
 
         Args:
             phi: base parameters, (p,).
-            law: friction in addition to phi.
+            law: friction law for the friction that phi does not contain.
             drift: relative change of friction per minute, counted from the middle of each recording.
-            guess: initial motor torques from an earlier result; None starts from the measured torques.
-            sticking: whether all states are used; otherwise states near standstill are masked.
+            guess: initial motor torques of each recording on its fine time grid, (M, n) each [N m], from an earlier
+                result; None starts from the measured torques.
+            sticking: True uses all states; False masks states near standstill, in which the joint may stick.
         """
         starts = guess or tuple(one.tau for one in self._stretches)
         pairs = zip(self._stretches, starts, strict=True)
@@ -344,7 +357,7 @@ class GearRows:
         """Return predicted torques with derivatives by base parameters, drift and friction terms, for all recordings.
 
         Args:
-            at: the predicted torques.
+            at: the predicted torques, from `predict`.
             terms: friction terms for which derivatives are computed, as indices in `TERMS`.
         """
         ends = np.cumsum([len(one.target) for one in self._stretches])[:-1]
@@ -354,8 +367,10 @@ class GearRows:
     def explicit(self, law: FrictionLaw, terms: Sequence[int]) -> FloatArray:
         """Return derivatives of friction torques by friction terms, (N, n, all terms), for known motor torques.
 
-        The measured torques are used as motor torques, and their negative values as loads. So no equation is solved.
-        States near standstill are masked, and terms that are not requested have zeros.
+        Friction depends on motor torque and load. Here the measured torque replaces the motor torque, and the negative
+        measured torque replaces the load: without friction and acceleration, the motor balances the load. So the motor
+        torque need not be solved from an implicit equation, as in `predict`. States near standstill are masked, and
+        terms that are not requested have zeros.
 
         Args:
             law: friction law at which the derivatives are computed.
@@ -375,11 +390,11 @@ class GearRows:
 
     @cached_property
     def by_other_current(self) -> tuple[FloatArray, FloatArray]:
-        """Torques of the other current minus the fitted torques, (N, n) each [N m]; zero without another current.
+        """Torques from the current that is not fitted, minus the fitted torques, (N, n) each [N m].
 
-        A recording may contain a measured and a commanded current. The other current is that from which the fitted
-        torques were not computed. The first array is for states in which the joint moves, the second for masked states
-        near standstill.
+        A recording may contain a measured and a commanded current; the fitted torques are computed from one of them.
+        The first array is for states in which the joint moves, the second for masked states near standstill. Both are
+        zero if only one current was recorded.
         """
         sliding, standing = zip(*(one.by_other_current() for one in self._stretches), strict=True)
         return np.concatenate(sliding), np.concatenate(standing)
@@ -391,17 +406,23 @@ class GearRows:
         return W, np.concatenate([one.left_out for one in self._stretches])
 
     def sliding(self, values: Sequence[FloatArray]) -> FloatArray:
-        """Return low-passed columns at the samples, (N, n, k), with states near standstill masked; any unit.
+        """Return columns at the samples, (N, n, k), any unit, low-passed like the torques.
+
+        States near standstill are set to zero before the low-pass.
 
         Args:
-            values: columns on the fine grid of each recording, (M, n, k) each.
+            values: columns on the fine time grid of each recording, (M, n, k) each.
         """
         pairs = zip(self._stretches, values, strict=True)
         return np.concatenate([one.low_pass(one.slides[..., None] * part) for one, part in pairs])
 
     @cached_property
     def sliding_share(self) -> FloatArray:
-        """Fraction of every row that remains after states near standstill were masked before the low-pass, (N, n)."""
+        """Weighted fraction of moving states among the states that the low-pass combines in each sample, (N, n).
+
+        It is 1 if none of these states is masked as near a standstill of the joint, and 0 if all are. The weights are
+        those of the low-pass.
+        """
         return np.concatenate([one.low_pass(one.slides) for one in self._stretches])
 
 
@@ -412,7 +433,8 @@ def sliding_states(dq: FloatArray, slow_rad_s: float, width: int, slowest: Float
         dq: velocities after the states' filter, (M, n) [rad/s].
         slow_rad_s: speed below which joints may stick [rad/s].
         width: number of successive states over which the filter spreads one state.
-        slowest: least recorded velocity near each state, (M, n) [rad/s]; None if no velocity was recorded.
+        slowest: least recorded velocity in the direction of motion near each state, (M, n) [rad/s]; None if no velocity
+            was recorded.
     """
     slow = np.abs(dq) < slow_rad_s
     if slowest is not None:
@@ -426,8 +448,12 @@ def sliding_states(dq: FloatArray, slow_rad_s: float, width: int, slowest: Float
 def sliding_masks(samples: Samples, slow_rad_s: float) -> list[FloatArray]:
     """Return a mask (M, n) for each recording: 0.0 for states near a standstill of the joint, else 1.0.
 
-    The states are those on the fine grid. Near means within half the width over which the low-pass of the torques
-    spreads a state, see `sliding_states`.
+    The states are those on the fine time grid. Near means within half the width over which the states' filter spreads a
+    standstill, see `sliding_states`.
+
+    Args:
+        samples: samples with states on a fine grid.
+        slow_rad_s: speed below which a joint may stick [rad/s].
     """
     step = grid_step_s(samples.settings.interval_s, samples.fine[0])
     width = 2 * round(STICK_PERIODS / ((samples.settings.state_cutoff_hz or np.inf) * step)) + 1
@@ -440,9 +466,10 @@ class SlidingRows(NamedTuple):
     Attributes:
         W: regressor, (N, n, p).
         tau: torques, (N, n) [N m].
-        share: fraction of each row that remains after the mask, (N, n).
-        by_other_current: torques of the other current minus `tau`, (N, n) [N m]. A recording may contain a measured and
-            a commanded current; the other one is that from which `tau` was not computed.
+        share: weighted fraction of moving (not masked) states among those that the low-pass combines in each row,
+            (N, n).
+        by_other_current: torques from the current that `tau` does not use, minus `tau`, (N, n) [N m]. A recording may
+            contain a measured and a commanded current.
     """
 
     W: FloatArray
@@ -473,13 +500,14 @@ def predicted_torques(
 ) -> FloatArray:
     """Return the torques at the samples that parameters predict from the motion, (N, n) [N m].
 
-    Load-dependent friction takes into account the measured torque ripple above the samples' band; see `gear_kernels`.
+    Load-dependent friction is averaged over the ripple of the measured torque, which is the part of the torque that the
+    low-pass of the samples removes.
 
     Args:
         model: model of the arm.
         samples: states and torques.
         phi: base parameters.
-        friction: friction law in addition to phi; None if there is none.
+        friction: law of the friction that phi does not contain; None if there is none.
     """
     if friction is None:
         return samples.low_passed(lambda q, dq, ddq: model.inverse_dynamics(q, dq, ddq, phi))
@@ -503,15 +531,15 @@ def solved_torques(
     friction: FrictionLaw,
     step_s: float | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the torques of the links (base parameters) and of additional friction in given states, (M, n) [N m] each.
+    """Return the torques of the base parameters, and those of additional friction, in given states, (M, n) [N m] each.
 
     Args:
         model: model of the arm.
         states: states, on a fine grid or at the samples.
         guess: initial motor torques, (M, n) [N m].
-        ripple: deviations of the torques around each state, (M, R, n) [N m].
+        ripple: R deviations of the measured torque from its low-passed value around each state, (M, R, n) [N m].
         phi: base parameters.
-        friction: friction law in addition to the base parameters.
+        friction: law of the friction that the base parameters do not contain.
         step_s: time between the states [s]; None if they are not consecutive.
     """
     q, dq, still = states.q, states.dq, np.zeros_like(states.ddq)

@@ -76,7 +76,7 @@ class JointFriction:
 
     @property
     def shape_note(self) -> str:
-        """Sentence that names the friction shape parameters at a bound of their range; "" if there are none."""
+        """Sentence that names shape parameters of friction (Stribeck velocity, exponent) at a bound; "" if none is."""
         p = self.fit.rows.W.shape[2]
         ends = [
             f"{one.name} {value:.3g}"
@@ -92,9 +92,10 @@ class JointFriction:
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Friction parameters except those of shape, which keep their fitted values.
+        """Friction parameters that a regression estimates again: all except those of shape.
 
-        Drift is not among them. If there is drift, arrays of parameter values have it as an additional last entry.
+        Shape parameters (Stribeck velocity and exponent) keep their fitted values. Drift, the change of friction over
+        time, is not among the parameters; if there is drift, arrays of parameter values have it as last entry.
         """
         return tuple(one for one in self.fit.parameters if TERMS[one.term].kind != "shape")
 
@@ -106,11 +107,16 @@ class JointFriction:
 
     @cached_property
     def columns(self) -> FloatArray:
-        """Torques C per unit of every friction parameter and of drift, without parameters of shape, (N, n, m)."""
+        """Regressor columns C: torques per unit of each friction parameter and of drift, (N, n, m).
+
+        Shape parameters (Stribeck velocity and exponent) have no column.
+        """
         return self.fit.columns[..., self.fit.rows.W.shape[2] :][..., ~self._shape]
 
     def with_discrepancy(self, fitter: GearFitter) -> "JointFriction":
-        """Return a copy whose `effects` include friction that the law does not describe, sized by the fit's residuals.
+        """Return a copy whose `effects` include friction that the law does not describe.
+
+        The size of this friction is estimated from the residuals of the fit.
 
         Args:
             fitter: fitter with the rows of the fit.
@@ -131,11 +137,11 @@ class JointFriction:
 
     @cached_property
     def shape_columns(self) -> tuple[FloatArray, FloatArray]:
-        """Columns of open parameters outside f and phi, (N, n, k), and their prior standard deviations, (k,).
+        """Regressor columns of uncertain parameters that are not estimated, (N, n, k), and prior deviations, (k,).
 
-        They are the shape parameters of friction, and the load-dependent terms that the structure lacks. In slow
-        motions, the data hardly distinguish these terms from masses. Without these columns, a small friction structure
-        would give masses too small standard deviations.
+        The parameters are the shape of friction (Stribeck velocity and exponent), and the load-dependent friction terms
+        that the structure lacks. In slow motions, the data hardly distinguish these terms from masses. The columns
+        enter the covariance; without them, a small friction structure would give masses too small standard deviations.
         """
         known = np.array([PRIOR_SHAPE[one.term] for one in self.fit.parameters if one.term in PRIOR_SHAPE])
         columns = self.fit.columns[..., self.fit.rows.W.shape[2] :][..., self._shape]
@@ -157,14 +163,20 @@ class JointFriction:
 
     @property
     def known(self) -> FloatArray:
-        """Prior standard deviations of the friction parameters and of drift, without parameters of shape, (m,)."""
+        """Prior standard deviations of the friction parameters and, last, of drift if there is drift, (m,).
+
+        Shape parameters (Stribeck velocity and exponent) are not included.
+        """
         return np.array(
             [PRIOR[TERMS[one.term].unit] for one in self.parameters] + [PRIOR_DRIFT] * self.fit.structure.drift
         )
 
     @property
     def target(self) -> FloatArray:
-        """Torques to which C f + W phi is fitted, (N, n) [N m], with friction parameters f and base parameters phi."""
+        """Torques to which C f + W phi is fitted, (N, n) [N m].
+
+        f are friction parameters and phi base parameters; C and W are the torques per unit of them.
+        """
         return self._less_shape(self.fit)
 
     def _less_shape(self, rows: GearFit) -> FloatArray:
@@ -192,14 +204,17 @@ class JointFriction:
 
     @cached_property
     def bounds(self) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper bounds of the friction parameters and of drift, without parameters of shape, (m,) each."""
+        """Lower and upper bounds of the friction parameters and, last, of drift if there is drift, (m,) each.
+
+        Shape parameters (Stribeck velocity and exponent) are not included.
+        """
         drift = [-1.0] * self.fit.structure.drift
         lower = np.array([one.lower for one in self.parameters] + drift)
         upper = np.array([one.upper for one in self.parameters] + [-one for one in drift])
         return lower, upper
 
     def law(self, values: FloatArray, deviations: FloatArray | None = None) -> FrictionLaw:
-        """Return the friction law with given parameter values.
+        """Return the friction law with given parameter values; its shape parameters keep their fitted values.
 
         Args:
             values: friction parameters without those of shape, (m,).

@@ -40,10 +40,10 @@ LEAST_DEVIATION = 1e-9  # floor of deviations, far below any real one [s, or rad
 
 @dataclass(frozen=True, eq=False)
 class FoundDelay:
-    """Delay of all torques behind positions.
+    """Estimated delay of all recorded torques behind the recorded positions, the same for all joints.
 
     Attributes:
-        value: the delay [s].
+        value: the delay [s]; positive if torques are recorded later than the positions that belong to them.
         deviation: standard deviation of the delay [s].
         column: derivative of the torques by the delay, (N, n) [N m/s]; states near standstill are masked.
     """
@@ -54,18 +54,21 @@ class FoundDelay:
 
     @property
     def remaining(self) -> float:
-        """Likely size of the delay [s]: root mean square of the delay given this estimate and its prior."""
+        """Likely size of the delay [s]: the root mean square of its distribution, given this estimate and a prior.
+
+        The prior has a mean of zero and the standard deviation `PRIOR_DELAY_S`.
+        """
         share = PRIOR_DELAY_S**2 / (PRIOR_DELAY_S**2 + self.deviation**2)
         return float(np.sqrt(share * self.deviation**2 + (share * self.value) ** 2))
 
     @property
     def effects(self) -> FloatArray:
-        """Change of the torques by a delay of the size `remaining`, (N, n, 1) [N m]."""
+        """Change of the torques by a delay of its likely size `remaining`, (N, n, 1) [N m]."""
         return (self.column * self.remaining)[..., None]
 
 
 def find_lags(fitter: GearFitter, fit: GearFit) -> tuple[FoundPlay, FoundDelay]:
-    """Return backlash and delay, estimated together with corrections of all fitted parameters.
+    """Return the backlash of all joints and the delay of torques, estimated together with changes of all parameters.
 
     The rows of each axis are divided by its residual standard deviation.
 
@@ -96,7 +99,7 @@ def find_lags(fitter: GearFitter, fit: GearFit) -> tuple[FoundPlay, FoundDelay]:
 def _estimated(
     columns: FloatArray, residual: FloatArray, known: FloatArray, rows: GearRows
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the factors (k,) of columns that fit a residual best, and their covariance (k, k).
+    """Return the factors (k,) with which regressor columns fit a residual best, and their covariance (k, k).
 
     Args:
         columns: weighted columns, (N, n, k).
@@ -126,7 +129,7 @@ def in_common(values: FloatArray, deviations: FloatArray) -> tuple[float, float]
 
 
 def variance_between(values: FloatArray, deviations: FloatArray) -> float:
-    """Return the variance of the joints' true values: scatter of the estimates beyond their own uncertainty.
+    """Return the variance of the true values of all joints: scatter of the estimates beyond their uncertainty.
 
     Args:
         values: estimate of each joint, (n,).
@@ -157,8 +160,9 @@ def pooled(values: FloatArray, deviations: FloatArray) -> tuple[FloatArray, Floa
 
 
 def _late_columns(rows: GearRows, fit: GearFit) -> tuple[FloatArray, FloatArray]:
-    """Return derivatives of the torques by each axis's delay, (N, n, n) [N m/s], and friction over link torques, (n,).
+    """Return derivatives of the torques by each axis's delay, (N, n, n) [N m/s], and ratios of friction to link torque.
 
+    The ratio of each axis, (n,), is the standard deviation of measured minus link torque over that of link torque.
     The torques are those of links alone, because friction may have a delay of its own. Their derivative is low-passed,
     because fast encoder errors would look like a negative delay: a controller turns these errors into torques, which
     then correlate with the derivative. States near standstill are masked.

@@ -45,7 +45,7 @@ class OrdinaryLeastSquares:
 class WeightedLeastSquares:
     """Estimator by weighted least squares: the rows of each axis are divided by the axis's residual standard deviation.
 
-    Otherwise joints with large torques would dominate the wrist.
+    Without these weights, joints with large torques would dominate the fit of the wrist joints.
     """
 
     name: str = "wls"

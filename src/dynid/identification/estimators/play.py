@@ -41,7 +41,7 @@ class FoundPlay:
         deviations: standard deviations of half the backlash, (n,).
         columns: derivatives of the torques by half the backlash of each joint, (N, n, n) [N m/rad]; states near
             standstill are masked.
-        taken: half the backlash for which the states were corrected, (n,); None if it equals `significant`.
+        taken: half the backlash for which the states were corrected, (n,); None if this is `significant`.
     """
 
     half: FloatArray
@@ -56,7 +56,10 @@ class FoundPlay:
 
     @property
     def effects(self) -> FloatArray:
-        """Torques of the uncorrected rest of each joint's half backlash, at its likely size, (N, n, n) [N m]."""
+        """Torques of the backlash that remains after the correction of the states, at its likely size, (N, n, n) [N m].
+
+        There is one column per joint.
+        """
         return self.columns * self.remaining
 
     @property
@@ -67,7 +70,7 @@ class FoundPlay:
 
 
 def _side(samples: Samples, states: FineStates, half: FloatArray | None = None) -> tuple[FloatArray, ...]:
-    """Return the position s of each joint within its backlash gap, from -1 to 1, and two time derivatives, (M, n) each.
+    """Return the position s of each joint within its backlash gap, -1 to 1, with ds/dt and d2s/dt2, (M, n) each.
 
     Args:
         samples: samples, whose interval defines the step of the grid.

@@ -14,15 +14,15 @@ def prior_unit(torques: FloatArray) -> float:
 
 
 def prior_rows(prior: BaseParameters, unit: float, before: int, after: int = 0) -> FloatArray:
-    """Return rows (p, before + p + after + 1) that hold base parameters near prior values.
+    """Return least-squares rows (p, before + p + after + 1) that hold base parameters near prior values.
 
-    The last column is the target.
+    The last column is the right-hand side. Columns other than it and those of the base parameters are zero.
 
     Args:
         prior: prior base parameters, with a diagonal covariance.
         unit: standard deviation of the residuals of all other rows, in the unit of these rows.
         before: number of columns before those of the base parameters.
-        after: number of columns between those of the base parameters and the target.
+        after: number of columns between those of the base parameters and the right-hand side.
     """
     deviations = prior.standard_deviations
     assert deviations is not None, "what is known has deviations"

@@ -43,12 +43,12 @@ class RecursiveRegression:
     Attributes:
         model: model of the arm.
         coulomb: how friction is treated.
-        known: structure of friction, and the point at which torques are linearised.
+        known: structure of friction, and the parameter values at which torques are linearised.
         sliding: R factor of the rows of moving joints, (k + 1, k + 1); friction first, then base parameters, then
             torques.
         standing: R factor of each axis's rows near standstill, (n, p + 1, p + 1).
-        sums: per-axis sums, (4, n): squared row weights, squared weighted residuals, squared weighted torques, fraction
-            of states near standstill.
+        sums: sums over all samples of each axis, (4, n): squared row weights, squared weighted residuals, squared
+            weighted torques, and fractions of states near standstill.
         samples: number of samples so far.
         origin_s: time from which friction's drift counts, on the recording's time axis [s].
         weights: weights of each axis's rows, (n,).
@@ -82,7 +82,8 @@ class RecursiveRegression:
         Args:
             model: model of the arm.
             coulomb: how friction is treated.
-            known: structure of friction, with at least one term, and the point at which torques are linearised.
+            known: structure of friction, with at least one term, and the parameter values at which torques are
+                linearised.
             origin_s: time from which friction's drift counts [s].
             weights: weights of the axes' rows, (n,); None weighs all equally, as `Regression` does.
         """
@@ -123,8 +124,8 @@ class RecursiveRegression:
     def with_prior(self, phi: FloatArray, deviations: FloatArray, friction: FloatArray) -> "RecursiveRegression":
         """Return a copy of the regression with prior knowledge of base parameters and friction.
 
-        The friction parameters' prior values are those of the linearisation point. The prior has its correct weight if
-        `weights` are the reciprocal standard deviations of the residuals.
+        The prior values of the friction parameters are those at which torques are linearised. The prior has its correct
+        weight only if the regression's `weights` are the reciprocal standard deviations of the residuals.
 
         Args:
             phi: prior base parameters, (p,).
@@ -162,9 +163,9 @@ class RecursiveRegression:
 
     @property
     def standing_sigma(self) -> FloatArray:
-        """Root mean square of torques near standstill minus their prediction, (n,) [N m].
+        """Root mean square of measured minus predicted torques near standstill, (n,) [N m].
 
-        The prediction is that of the base parameters at the linearisation point, without friction.
+        The prediction uses the base parameters at which torques are linearised, without friction.
         """
         off = self.standing[..., :-1] @ self.known.point.phi - self.standing[..., -1]
         return np.asarray(np.sqrt(np.sum(off**2, axis=1) / np.maximum(self.sums[3], 1.0)))
@@ -183,7 +184,10 @@ class RecursiveRegression:
 
 
 def _columns(fit: GearFit) -> FloatArray:
-    """Return torques per unit of friction and base parameters at a fit, (N, n, k), without the shape of friction."""
+    """Return torques per unit of friction and base parameters at a fit, (N, n, k).
+
+    The shape parameters of friction (Stribeck velocity and exponent) have no column.
+    """
     joint_friction = JointFriction(fit, fit)
     return np.concatenate([joint_friction.columns, fit.rows.W], axis=2)
 

@@ -29,7 +29,7 @@ class ReducedRows:
     Attributes:
         R: R factors (groups, n, k, k) of rows [C W S tau]: columns of friction parameters, base parameters and shape of
             friction, and the torque. Every row is multiplied by its weight.
-        rows: number of rows of full weight, by joint, (n,).
+        rows: number of rows of each joint whose weight was not lowered near standstill, (n,).
         friction: number of columns C.
         base: number of columns W.
         left_out: sentences about the recordings that gave no rows.
@@ -57,11 +57,12 @@ class ReducedRows:
         return cls(np.zeros((GROUPS, axes, size, size)), np.zeros(axes), friction, base)
 
     def merge(self, triangles: Mapping[int, FloatArray], rows: FloatArray) -> None:
-        """Add the R factors of further regression rows.
+        """Add the R factors of further regression rows to this object.
 
         Args:
             triangles: R factors (n, k, k) of each joint's rows, by group of recordings.
-            rows: number of rows of full weight that they represent, by joint, (n,).
+            rows: number of rows of each joint that they represent and whose weight was not lowered near standstill,
+                (n,).
         """
         for group, more in triangles.items():
             self.R[group] = merged(self.R[group], more)
@@ -75,8 +76,8 @@ class ReducedRows:
     def triangle(self, weights: FloatArray, more: FloatArray | None = None) -> FloatArray:
         """Return the R factor (m + p + 1, m + p + 1) of the weighted rows [C W tau] of all recordings and joints.
 
-        The columns are those of m friction parameters, p base parameters and the torque. The shape of friction keeps
-        its fitted value.
+        The columns are those of m friction parameters, p base parameters and the torque. Columns of friction's shape
+        (Stribeck velocity and exponent) are left out, so the shape keeps its fitted value.
 
         Args:
             weights: weights of the joints, (n,).
@@ -86,10 +87,11 @@ class ReducedRows:
         return triangle(scaled.swapaxes(0, 1).reshape(len(weights), -1, scaled.shape[-1]), more)
 
     def wider(self, solution: Solution, weights: FloatArray, deviations: FloatArray) -> FloatArray:
-        """Return factors (q,), at least 1, by which standard deviations must grow to cover contradictions of groups.
+        """Return factors (q,), at least 1, for standard deviations, so that they cover contradictions between groups.
 
         The q parameters are the friction parameters that are not at a bound, and the base parameters. The factors
-        follow from the sandwich of least squares with one observation per group: cov = A^-1 (sum_g s_g s_g') A^-1.
+        compare the deviations with those of the sandwich covariance A^-1 (sum_g s_g s_g') A^-1. A is the normal matrix,
+        and s_g the sum over a group of recordings of regressor column times residual.
 
         Args:
             solution: least-squares solution of all rows.

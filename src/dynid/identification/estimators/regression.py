@@ -61,19 +61,19 @@ class Regression:
         tau: torques, (N n,).
         interval_s: time between samples [s].
         joint_friction: friction in addition to the base parameters; None if there is none.
-        trust: weights of the rows, (N n,); None for equal weights.
+        trust: weights of the rows, (N n,), below 1 near standstill, where joints may stick; None for equal weights.
         moving: mask of the axes that were faster than the settings' slow and transition velocities, (N, n).
-        measured: measured torques (N, n), if `tau` is that of a linearisation.
+        measured: measured torques (N, n), if `tau` differs from them by linearisation or masks; else None.
         dq: velocities, (N, n) [rad/s].
         other: torques (N n,) from the recorded current that `tau` does not use: the commanded one if `tau` uses the
             measured one, or vice versa. NaN where this current was not recorded; None without it.
         whole: W of all states, (N, n, p), if states near standstill are masked in W and tau because base parameters
-            contain dry friction.
-        share: fraction of each row that remains after this mask, (N, n).
+            contain dry friction; else None.
+        share: weighted fraction of unmasked states among those that the low-pass combines in each row, (N, n).
         row_weights: weights of an estimator, (N n,), in addition to `trust`; friction for given base parameters and all
             covariances are those of the weighted problem.
-        reduced: reduced rows of many recordings, including these; None if all rows are here. They determine all
-            parameters; the rows kept here determine the size and correlation time of residuals.
+        reduced: R factors of the rows of many recordings, including those in W and tau; None if W and tau contain all
+            rows. The R factors determine all parameters; W and tau determine size and correlation time of residuals.
         prior: prior estimate of the base parameters; None if there is none.
     """
 
@@ -155,7 +155,7 @@ class Regression:
     def _of_sliding_states(
         self, model: ArmModel, samples: Samples, coulomb: CoulombSettings, whole: FloatArray
     ) -> "Regression":
-        """Return a copy with masked states near standstill, in which stiction can balance any torque.
+        """Return a copy in which states near standstill are masked, because stiction can balance any torque there.
 
         Args:
             model: model of the arm, whose base parameters contain dry friction.
@@ -259,7 +259,7 @@ class Regression:
 
     @property
     def freedom_of_deviations(self) -> float:
-        """Degrees of freedom of the standard deviations, from the number of independent windows of residuals."""
+        """Degrees of freedom of the standard deviations, from the number of independent time windows of residuals."""
         return degrees_of_freedom(len(self.torques), self.interval_s)
 
     @property
@@ -269,7 +269,7 @@ class Regression:
 
     @cached_property
     def trusted(self) -> NDArray[np.bool_]:
-        """Mask (N n,) of the regression rows with full weight."""
+        """Mask (N n,) of the regression rows whose weight `trust` was not lowered near standstill."""
         return np.ones(len(self.tau), dtype=bool) if self.trust is None else self.trust >= 1.0
 
     def columns(self) -> FloatArray:
@@ -322,8 +322,8 @@ class Regression:
     def _prior_rows(self, weights: FloatArray | None) -> FloatArray | None:
         """Return rows [C W tau] that hold base parameters near their prior values; None without a prior.
 
-        `weights` are those of the other rows, (N n,). None means unweighted rows in N m, to which the prior's rows are
-        scaled by a likely residual.
+        The prior is scaled to the other rows. `weights` (N n,) are those of the other rows, which they divide by
+        standard deviations. With None, the other rows are in N m, and the prior is multiplied by a likely residual.
         """
         if self.prior is None:
             return None
@@ -331,7 +331,10 @@ class Regression:
         return prior_rows(self.prior, unit, self.friction_size)
 
     def _joint_weights(self, weights: FloatArray | None) -> FloatArray:
-        """Return the joints' weights (n,), from row weights (N n,) that are equal within each joint; None is 1."""
+        """Return one weight per joint, (n,), from row weights (N n,) that are equal for all rows of a joint.
+
+        If `weights` is None, all weights are 1.
+        """
         return np.ones(self.axes) if weights is None else weights[: self.axes]
 
     def joint_triangles(self) -> FloatArray:
@@ -456,10 +459,10 @@ class Regression:
         return float(singular[0] / singular[-1]), named
 
     def of_other_current(self) -> "Regression":
-        """Return the regression of the same states with the torques from the other recorded current.
+        """Return the regression of these states with torques from the recorded current that it does not use so far.
 
         A recording may contain a measured and a commanded current; the regression uses one of them. Rows for which the
-        other current was not recorded get no weight. Friction stays linearised at the fit to the used current.
+        other current was not recorded get no weight. Friction stays linearised at the fit to the first current.
 
         Raises:
             DataError: the other current was not recorded.
@@ -500,9 +503,9 @@ class Regression:
 
     @cached_property
     def weighted_spread(self) -> FloatArray:
-        """Covariance of (f, phi, shape) at the solution with the estimator's weights, see `whole_spread`.
+        """Covariance (k, k) of friction parameters, base parameters and shape of friction at the weighted solution.
 
-        The parameters are those of friction, the base parameters, and the shape parameters of friction.
+        It is that of `whole_spread` with the row weights of the estimator.
         """
         return self.whole_spread(self.weighted_solution, self.row_weights)
 
@@ -523,10 +526,10 @@ class Regression:
         Args:
             solution: least-squares solution.
             weights: row weights (N n,) of this solution, in addition to `trust`; None is 1.
-            inflation: factor of the inverse normal matrix, see `uncertainty`.
+            inflation: factor by which the inverse normal matrix is multiplied; 1 for least squares.
 
         Raises:
-            DataError: there are too few equations with full weight.
+            DataError: too few equations have a weight that was not lowered near standstill.
         """
         count = self.friction_size
         kept = np.flatnonzero(np.concatenate([solution.sliding[:count], np.ones(len(self.names), dtype=bool)]))
@@ -542,10 +545,10 @@ class Regression:
         Args:
             solution: least-squares solution.
             weights: row weights (N n,) of this solution, in addition to `trust`; None is 1.
-            inflation: factor of the inverse normal matrix, see `uncertainty`.
+            inflation: factor by which the inverse normal matrix is multiplied; 1 for least squares.
 
         Raises:
-            DataError: there are too few equations with full weight.
+            DataError: too few equations have a weight that was not lowered near standstill.
         """
         scale = np.ones(len(self.tau))
         for one in (weights, self.trust):
@@ -570,15 +573,15 @@ class Regression:
     def _of_all_recordings(
         self, reduced: ReducedRows, solution: Solution, whole: FloatArray, noise: FloatArray, weights: FloatArray
     ) -> FloatArray:
-        """Return the covariance (q, q) of the parameters for all recordings, from that of the rows in memory.
+        """Return the covariance (q, q) of parameters estimated from all recordings, from that of the rows in memory.
 
-        The part due to noise decreases with the number of recordings, that due to unmodelled torques does not.
+        The part due to noise decreases with the number of recordings. The part due to unmodelled torques does not.
 
         Args:
-            reduced: rows of all recordings.
-            solution: solution of these rows.
+            reduced: R factors of the rows of all recordings.
+            solution: least-squares solution of all rows.
             whole: covariance from the rows in memory, (q, q).
-            noise: the part of this covariance without effects that have no parameter, (q, q).
+            noise: covariance from the rows in memory without unmodelled torques (such as backlash), (q, q).
             weights: weights of the joints, (n,).
         """
         share = min(1.0, float(self.trusted.sum() / max(reduced.rows.sum(), 1.0)))
@@ -590,7 +593,7 @@ class Regression:
 
     @property
     def _all_columns(self) -> tuple[FloatArray, FloatArray]:
-        """Torques per unit of all open parameters, (N n, k), and prior standard deviations of the parameters, (k,).
+        """Torques per unit of all uncertain parameters, (N n, k), and prior standard deviations of parameters, (k,).
 
         The parameters are those of friction, the base parameters, and further ones such as the shape of friction.
         """
@@ -605,7 +608,7 @@ class Regression:
 
     @property
     def _effects(self) -> FloatArray:
-        """Torques of effects without a parameter, such as remaining backlash, each at its likely size, (N n, k)."""
+        """Torques of effects that no parameter describes, such as remaining backlash, at likely size, (N n, k)."""
         if self.joint_friction is None or self.joint_friction.effects is None:
             return np.zeros((len(self.tau), 0))
         return self._padded(self.joint_friction.effects)
@@ -620,7 +623,7 @@ class Regression:
         return torque_errors(self.torques, self.torques - self.misfit(phi, self.friction_given(phi)), self.dq)
 
     def misfit(self, phi: FloatArray, friction: FloatArray | None = None) -> FloatArray:
-        """Return measured minus predicted torques, (N, n) [N m], in all states, including those masked in the fit.
+        """Return measured minus predicted torques in all states, (N, n) [N m], including states masked in the fit.
 
         Args:
             phi: base parameters, (p,).
@@ -641,12 +644,13 @@ class Regression:
         return left if friction is None or self.joint_friction is None else left - self._friction_columns @ friction
 
     def axis_sigma(self, residual: FloatArray) -> FloatArray:
-        """Return the standard deviation of every axis's residual on rows with full weight, (n,) [N m].
+        """Return the standard deviation of every axis's residual, (n,) [N m].
 
-        The number of base parameters, spread evenly over the axes, is subtracted from the number of rows.
+        Rows with a weight lowered near standstill are left out. The number of base parameters, spread evenly over the
+        axes, is subtracted from the number of rows.
 
         Args:
-            residual: residual of the samples, with or without that of rows that follow them, (N, n) [N m].
+            residual: residual of the samples, (N, n) [N m]; the residual of additional rows near standstill may follow.
         """
         trusted = self.trusted.reshape(-1, self.axes)[: len(residual)].copy()
         trusted[:, ~trusted.any(axis=0)] = True  # all rows of an axis that hardly moves and so has no trusted row
@@ -685,9 +689,10 @@ def _chosen_fit(
 def _without_play(
     fitter: GearFitter, fit: GearFit, play: FoundPlay, coulomb: CoulombSettings
 ) -> tuple[GearFitter, GearFit, FoundPlay]:
-    """Return fitter and friction fit for states that are corrected for backlash, and the corrected backlash.
+    """Return fitter, friction fit and backlash after a correction of the joints' states for backlash.
 
-    The correction of a joint is kept only if it reduces the joint's error on held-out blocks of time.
+    The returned backlash states which part was corrected. The correction of a joint is kept only if it reduces the
+    joint's error on held-out blocks of time.
 
     Args:
         fitter: fitter of the uncorrected rows.

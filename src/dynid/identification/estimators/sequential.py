@@ -79,7 +79,10 @@ class SequentialModel:
 
 
 def owners(model: ArmModel) -> NDArray[np.int64]:
-    """Return the joint whose program estimates each standard parameter, (s,): the last whose torque depends on it."""
+    """Return for each standard parameter the index of the joint whose semidefinite program estimates it, (s,).
+
+    It is the outermost joint whose torque depends on the parameter.
+    """
     found = []
     for k, name in enumerate(model.regrouping.standard):
         kind, number = kind_and_number(name)
@@ -93,10 +96,10 @@ def owners(model: ArmModel) -> NDArray[np.int64]:
 
 
 def largest(model: ArmModel, bounds: PhysicalBounds, joint: int) -> tuple[float, float]:
-    """Return the largest mass [kg] and second moment [kg m^2] of all links that a joint moves, about its origin.
+    """Return the largest possible mass [kg] and second moment [kg m^2] of all links that a joint moves, together.
 
-    The mass limit follows from the bounds. The second moment assumes no mass farther away than the stretched arm plus
-    `BODY_M`.
+    The second moment is about the origin of the joint. The mass follows from the bounds. The second moment follows from
+    the assumption that no mass is farther away than the length of the stretched arm plus `BODY_M`.
 
     Args:
         model: model of the arm.
@@ -113,13 +116,14 @@ def largest(model: ArmModel, bounds: PhysicalBounds, joint: int) -> tuple[float,
 
 
 def lightest(link: FloatArray, margin: float, slides: bool = False) -> FloatArray:
-    """Return a link's standard parameters (10,) with the smallest part that its own joint's torque does not show.
+    """Return a link's standard parameters (10,), with those parts minimised that do not affect its own joint's torque.
 
-    For a revolute joint, this part is the mass, and the first and second moment along the axis z. It may equally belong
-    to the previous link.
+    For a revolute joint, these are the mass, and the first and second moment along the axis z. They may equally belong
+    to the previous link. The pseudo-inertia stays at least `margin` times the identity.
 
     Args:
-        link: ten standard parameters of the link. The visible part A of its pseudo-inertia must exceed the margin.
+        link: ten standard parameters of the link. The part of its pseudo-inertia that affects the joint's torque (rows
+            and columns x and y of a revolute joint, the mass of a prismatic one) must exceed the margin.
         margin: delta, smallest eigenvalue of the pseudo-inertia.
         slides: whether the joint is prismatic.
     """
@@ -226,7 +230,10 @@ class _JointProgram:
         self.unfelt = second / (MASS_UNIT_KG * LENGTH_UNIT_M**2) + mass_unit * ten[9] / MASS_UNIT_KG
 
     def solve(self, columns: FloatArray, rest: FloatArray) -> FloatArray:
-        """Return the joint's parameters (k,) that fit its torques, with the least mass that the torques do not show.
+        """Return the joint's parameters (k,) that fit its torques.
+
+        Among parameters that fit equally well within the noise, those are returned whose part without effect on the
+        torques, such as mass on the joint's axis, is smallest.
 
         Args:
             columns: torques per unit of each parameter, (N, k).
@@ -255,7 +262,7 @@ class _JointProgram:
         return np.asarray(self.units * self._minimum(self.unfelt, norm_below(misfit, torque, np.zeros(size), allowed)))
 
     def _minimum(self, c: FloatArray, fit: Cone) -> FloatArray:
-        """Return the variables (k,) that minimise c' x under the constraints of this joint and the constraint `fit`."""
+        """Return the variables x (k,) that minimise c' x under this joint's constraints and the constraint `fit`."""
         begin = time.perf_counter()
         found = minimise(
             c,
@@ -272,8 +279,8 @@ def samples_alike(errors: FloatArray) -> float:
     """Return the number of consecutive errors (N,) that carry as much information as one independent error, at least 1.
 
     Unmodelled friction causes errors that last for tenths of a second. If every sample counted as independent, the
-    fit of the first link would seem far too certain, and mass on an axis would grow to the bounds. The number is twice
-    the sum of the autocorrelations, up to the first that is not positive, minus one.
+    fit of a link would seem far too certain. The number is twice the sum of the autocorrelations from lag 0 on, up to
+    the first that is not positive, minus one.
     """
     count = len(errors)
     power = np.abs(np.fft.rfft(errors - errors.mean(), 2 * count)) ** 2

@@ -16,9 +16,10 @@ class Solution:
 
     Attributes:
         phi: base parameters, (p,).
-        inverse: inverse normal matrix of (f, phi), with the free friction parameters first; 0 for phi at a bound.
-        triangle: R factor of the weighted rows [C W tau]: columns C of the free friction parameters, columns W of phi,
-            and the torque.
+        inverse: inverse normal matrix of the free friction parameters, then phi. Free parameters are not at a bound;
+            rows and columns of a phi at a bound are 0.
+        triangle: R factor of a QR decomposition of the weighted rows [C W tau]: columns C of the free friction
+            parameters, columns W of phi, and the torque.
         friction: friction parameters f, (m,); None if the problem has none.
         sliding: mask (m,) of the friction parameters that are not at a bound.
     """
@@ -31,13 +32,18 @@ class Solution:
 
     @property
     def metric(self) -> FloatArray:
-        """Matrix R (p, p): || R (phi - self.phi) || is the weighted torque error that values phi add to the fit."""
+        """R factor (p, p) by which distances of base parameters are measured, after elimination of friction.
+
+        || R (phi - self.phi) || is the weighted torque error that other base parameters phi add to that of the fit.
+        """
         count = int(self.sliding.sum())
         return self.triangle[count:-1, count:-1]
 
 
 def solve_triangle(whole: FloatArray, count: int, lower: FloatArray, upper: FloatArray) -> Solution:
-    """Return the least-squares solution within bounds; parameters at a bound have no standard deviation.
+    """Return the least-squares solution within bounds for friction and base parameters.
+
+    Parameters at a bound get a variance of zero.
 
     Args:
         whole: R factor (m + p + 1, m + p + 1) of the weighted rows [C W tau]: columns of friction parameters, columns

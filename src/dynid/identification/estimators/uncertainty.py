@@ -42,7 +42,14 @@ def window_width(count: int, interval_s: float) -> int:
 
 
 def degrees_of_freedom(count: int, interval_s: float) -> float:
-    """Return the degrees of freedom of a variance from `count` samples: 3/2 of the windows' number (Priestley 1981)."""
+    """Return the degrees of freedom of a variance that is estimated from correlated samples.
+
+    They are 3/2 of the number of time windows (Priestley 1981).
+
+    Args:
+        count: number of samples.
+        interval_s: time between samples [s].
+    """
     return max(LEAST_FREEDOM, 1.5 * count / window_width(count, interval_s))
 
 
@@ -114,7 +121,7 @@ def sandwich(inverse: FloatArray, scores: FloatArray, interval_s: float, freedom
         inverse: inverse A^-1 (p, p) of the normal matrix.
         scores: scores X_k' e_k (regressor columns times residual) of successive samples, (N, p).
         interval_s: time between samples [s].
-        freedom: number of equations over the degrees of freedom of the residual.
+        freedom: ratio of the number of equations to the degrees of freedom of the residual, at least 1.
     """
     return np.asarray(freedom * inverse @ score_covariance(scores, interval_s) @ inverse)
 
@@ -127,14 +134,16 @@ def whole_covariance(
     inflation: float = 1.0,
     effects: FloatArray | None = None,
 ) -> FloatArray:
-    """Return the covariance (p, p) of least-squares parameters due to noise, prior and effects without a parameter.
+    """Return the covariance (p, p) of least-squares parameters due to noise, prior, and effects without a parameter.
+
+    Effects without a parameter are unmodelled torques that repeat in every motion, such as those of backlash.
 
     Args:
-        columns: weighted columns of all open parameters, (N, n, p).
+        columns: weighted regressor columns of all uncertain parameters, (N, n, p).
         residual: weighted residual of samples `interval_s` apart, (N, n).
         known: prior standard deviations of the parameters, (p,); infinite without a prior.
         interval_s: time between samples [s].
-        inflation: factor of the inverse normal matrix.
+        inflation: factor by which the inverse normal matrix is multiplied; 1 for least squares.
         effects: weighted torques (N, n, k) of effects without a parameter, each times the standard deviation of its
             factor.
     """
