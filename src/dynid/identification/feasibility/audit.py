@@ -97,7 +97,7 @@ class Auditor:
 
     Args:
         model: model of the arm.
-        lower: lower corner of the box, chain joints, (c,) [rad].
+        lower: lower corner of the box of poses: a limit for each joint of the kinematic chain, (c,) [rad].
         upper: upper corner of the box, (c,) [rad].
     """
 
@@ -113,9 +113,9 @@ class Auditor:
         self.kernels = compile_pose_kernels(model)
 
     def _free_joints(self) -> list[int]:
-        """Return the indices of the joints that have a range and affect the inertia matrix; at least one index.
+        """Return the indices of the joints that affect the inertia matrix and whose limits differ; at least one index.
 
-        If no joint does, the first one is returned, so that the box of poses has a dimension.
+        If there is no such joint, index 0 is returned, so that the box of poses has a dimension.
         """
         rng = np.random.default_rng(0)
         q = rng.uniform(-np.pi, np.pi, (8, self.model.axes))
@@ -125,9 +125,9 @@ class Auditor:
         return [int(j) for j in np.flatnonzero((strength > 1e-9 * strength.max()) & wide)] or [0]
 
     def poses(self, unit: FloatArray) -> FloatArray:
-        """Return poses (N, n) [rad] of the box for points (N, k) in the unit cube of the k free joints.
+        """Return poses (N, n) [rad] in the box, one for each of N points (N, k) in the unit cube, by linear scaling.
 
-        The other joints are at mid-range.
+        The k free joints are those that affect the inertia matrix; all other joints are at mid-range.
         """
         q = np.tile(0.5 * (self.lower + self.upper), (len(unit), 1))
         q[:, self.free] = self.lower[self.free] + unit * (self.upper - self.lower)[self.free]
@@ -143,9 +143,7 @@ class Auditor:
         seed: int = 1,
         extra: FloatArray | None = None,
     ) -> AuditResult:
-        """Return the result of a search for the smallest eigenvalue of M(q; phi).
-
-        M is the inertia matrix.
+        """Return the result of a search for the smallest eigenvalue of the inertia matrix M(q; phi) in this box.
 
         Args:
             phi: base parameters.
@@ -153,7 +151,7 @@ class Auditor:
             poses: number of poses to sample.
             searches: number of downhill searches to start; 0 for none.
             seed: seed of the sample; another seed gives fresh poses.
-            extra: additional poses (k, n) [rad] to start from, such as earlier findings.
+            extra: additional poses (k, n) [rad] at which searches start, such as the worst poses of earlier audits.
 
         Raises:
             DataError: the parameters belong to another model, or the domain exceeds the kernels' range.
@@ -179,11 +177,12 @@ class Auditor:
     def screen(self, phi: BaseParameters, eps: float, poses: int, blocks: int, seed: int) -> tuple[int, FloatArray]:
         """Return the number of sampled poses, and the worst pose of each of several sample parts, (blocks, n) [rad].
 
-        The worst pose is that with the smallest margin m = 1 / trace((M - eps I)^-1) of the inertia matrix M.
+        The worst pose is that with the smallest m = 1 / trace((M - eps I)^-1), with M the inertia matrix. The value m
+        measures the distance of M - eps I from singularity.
 
         Args:
             phi: base parameters.
-            eps: eps of the margin [kg m^2].
+            eps: subtracted eigenvalue eps [kg m^2].
             poses: number of poses to sample.
             blocks: number of sample parts.
             seed: seed of the sample.
@@ -225,8 +224,8 @@ class Auditor:
     ) -> tuple[int, FloatArray, float]:
         """Screen sampled poses twice for small eigenvalues of the inertia matrix, and return the worst poses.
 
-        The eps of the second screen is just below the lowest eigenvalue of the first one. With this eps, the margin of
-        `screen` ranks poses best.
+        Both rank poses by m = 1 / trace((M - eps I)^-1), see `screen`. This ranking is best if eps is just below the
+        lowest eigenvalue. So the second screen uses such an eps, from the lowest eigenvalue of the first one.
 
         Args:
             phi: base parameters.
@@ -249,13 +248,13 @@ class Auditor:
     ) -> tuple[FloatArray, FloatArray]:
         """Return the poses (k, n) [rad] with the smallest eigenvalues of the inertia matrix, and the eigenvalues (k,).
 
-        At most `LOWEST` poses are selected by their margin at eps, which compiled kernels compute. They are then sorted
-        by their exact eigenvalue, lowest first.
+        First, the poses with the smallest m = 1 / trace((M - eps I)^-1) are selected, at most `LOWEST`. They are then
+        sorted by their exact eigenvalue, lowest first.
 
         Args:
             q: poses, (N, n) [rad].
             phi: base parameters.
-            eps: eps of the margin [kg m^2].
+            eps: eps of m [kg m^2].
             distinct: whether poses close to a selected one are left out.
         """
         q = q[np.argsort(self.kernels.margins(q, phi.values, eps))]
@@ -270,10 +269,10 @@ class Auditor:
         Args:
             q: initial poses, (k, n) [rad].
             phi: base parameters.
-            eps: eps of the margin that ranks the initial poses [kg m^2].
+            eps: eps of m = 1 / trace((M - eps I)^-1), by which the initial poses are ranked [kg m^2].
 
         Returns:
-            The poses, and the eps of the margin that ranks them [kg m^2].
+            The poses, and the last eps of the search, with which m ranks these poses best [kg m^2].
         """
         for _ in range(DEPTH):
             lowest = float(self._lowest(q, phi, eps)[1][0])
@@ -286,14 +285,15 @@ class Auditor:
         return q, eps
 
     def _walk(self, q: FloatArray, phi: FloatArray, eps: float) -> FloatArray:
-        """Return poses (k, n) [rad] after a projected gradient descent of the margin from each pose.
+        """Return poses (k, n) [rad] after a projected gradient descent of m = 1 / trace((M - eps I)^-1) from each pose.
 
-        A descent stops when the margin is no longer positive: the smallest eigenvalue is then below eps.
+        M is the inertia matrix. A descent stops when m is no longer positive, since the smallest eigenvalue is then
+        below eps.
 
         Args:
             q: initial poses, (k, n) [rad].
             phi: base parameters, (p,).
-            eps: eps of the margin 1 / trace((M - eps I)^-1) [kg m^2].
+            eps: eps of m [kg m^2].
         """
         free, lower, upper = self.free, self.lower[self.free], self.upper[self.free]
         q = np.array(q)
@@ -346,7 +346,7 @@ def audit(
     Args:
         model: model of the arm.
         phi: base parameters.
-        lower: lower corner of the box, chain joints, (c,) [rad].
+        lower: lower corner of the box of poses: a limit for each joint of the kinematic chain, (c,) [rad].
         upper: upper corner of the box, (c,) [rad].
         limit: required lambda_min [kg m^2].
         poses: number of poses to sample.

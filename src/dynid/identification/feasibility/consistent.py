@@ -59,8 +59,8 @@ class ConsistentModel:
         strained: base parameters that the bounds changed by more than `STRAIN_DEVIATIONS` standard deviations, each
             with its change in standard deviations. The covariance of `base` includes these changes, because either data
             or bounds are wrong.
-        negative: strained rotor inertias and friction parameters that the data make negative, which is physically
-            impossible.
+        negative: names of those rotor inertias and friction parameters in `strained` that the data make negative, which
+            is physically impossible.
     """
 
     standard: StandardParameters
@@ -73,7 +73,7 @@ class ConsistentModel:
 
     @property
     def strain_sentence(self) -> str:
-        """Sentence about the contradiction between data and physical bounds; "" if there is none."""
+        """Sentence about base parameters that the data put far outside the physical bounds; "" if there are none."""
         if not self.strained:
             return ""
         worst = max(self.strained, key=lambda name: self.strained[name])
@@ -104,10 +104,11 @@ def solver_units(names: tuple[str, ...], prismatic: Sequence[bool] = ()) -> Floa
 
 
 def pseudo_inertia_rows(parameters: FloatArray, margin: float, spread: float = 0.0) -> tuple[FloatArray, FloatArray]:
-    """Return pseudo-inertia - margin I - mass spread^2 diag(1, 1, 1, 0) of a link as A x + b, (16, n) and (16,).
+    """Return A (16, n) and b (16,) for a bound on a link's pseudo-inertia, which is linear in the variables x (n,).
 
-    A x + b are the entries of the (4, 4) matrix in the solver's units. If the matrix is positive semidefinite, its last
-    term keeps the covariance of the link's mass about its centre above spread^2, in any frame.
+    A x + b are the entries of the matrix pseudo-inertia - margin I - mass spread^2 diag(1, 1, 1, 0), (4, 4), in the
+    solver's units. If it is positive semidefinite, its last term keeps the variance of the link's mass about its centre
+    above spread^2, in all directions.
 
     Args:
         parameters: derivatives of the link's ten standard parameters, in SI units, by x, (10, n).
@@ -123,13 +124,13 @@ def pseudo_inertia_rows(parameters: FloatArray, margin: float, spread: float = 0
 class ConsistentProblem:
     """Convex set of all standard parameters within physical bounds, as constraints on scaled variables x.
 
-    The standard parameters are pi = units * x, entry by entry.
+    The standard parameters are pi = units * x, entry by entry. The units make all variables of similar size.
 
     Args:
         model: model of the arm.
         limits: physical bounds of the arm.
-        room: smallest distance from all bounds, in the solver's units; None makes this distance a variable that follows
-            x.
+        room: smallest distance that x must keep from all bounds, in the solver's units. None makes this distance an
+            additional variable after those of x.
     """
 
     def __init__(self, model: ArmModel, limits: ArmLimits, room: float | None = 0.0) -> None:
@@ -164,13 +165,15 @@ class ConsistentProblem:
     def least(self, c: FloatArray, extra: Sequence[Cone], stage: str) -> FloatArray:
         """Return the variables x (size,) that minimise c' x within the physical bounds and the `extra` constraints.
 
+        If the distance from the bounds is a variable, it is the last entry of x.
+
         Args:
             c: objective, (size,).
             extra: additional constraints.
             stage: name of the problem in errors.
 
         Raises:
-            InfeasibleError: there are none; the message names `stage`.
+            InfeasibleError: no x satisfies all constraints; the message names `stage`.
         """
         return minimise(
             c,
@@ -193,7 +196,7 @@ class ConsistentProblem:
             stage: name of the problem in errors.
 
         Raises:
-            InfeasibleError: there are none; the message names `stage`.
+            InfeasibleError: no x satisfies all constraints; the message names `stage`.
         """
         # each norm is bounded by a variable of its own, and their sum is minimised
         tops = np.eye(self.size + len(norms))[self.size :]
@@ -203,13 +206,13 @@ class ConsistentProblem:
 
 
 def _inside(A: FloatArray, b: FloatArray, unit: FloatArray, room: float | None) -> tuple[FloatArray, FloatArray]:
-    """Return the matrix and vector of the constraint A x + b - room * unit >= 0.
+    """Return the matrix and vector of the constraint A x + b - room * unit >= 0, a bound with a distance.
 
     Args:
         A: matrix of the bounds A x + b >= 0, (m, n).
         b: vector of the bounds, (m,).
         unit: vector (m,) that is multiplied by the distance from the bounds.
-        room: distance from the bounds; None makes it a variable that follows x, so that the matrix is (m, n + 1).
+        room: distance from the bounds. None makes it a variable after those of x, so that the matrix is (m, n + 1).
     """
     return (np.column_stack([A, -unit]), b) if room is None else (A, b - room * unit)
 
@@ -238,14 +241,13 @@ def consistent_projection(
 ) -> ConsistentModel:
     """Return the physically consistent model whose base parameters are nearest to phi0.
 
-    A second stage selects its standard parameters among all with nearly these base parameters.
+    Many standard parameters have nearly these base parameters. A second stage selects those closest to a prior.
 
     Args:
         model: model of the arm.
         phi0: base parameters to project, of this model.
         bounds: physical bounds.
-        prior: standard parameters (s,) to which the second stage stays close; None is boxes in the middle of the
-            bounds.
+        prior: standard parameters (s,) to which the second stage stays close; None is those of `prior_from_bounds`.
         metric: matrix L (k, p) of the norm || L (phi - phi0) ||; None is the plain Euclidean distance. The R factor of
             a regressor makes the result the least-squares fit under the constraints.
 
@@ -331,7 +333,7 @@ def _roomiest(model: ArmModel, limits: ArmLimits) -> tuple[FloatArray, float]:
 
 
 def on_their_bounds(model: ArmModel, pi: FloatArray, margin: float, spread: float = 0.0) -> StandardParameters:
-    """Return a solver's standard parameters, moved onto bounds that they violate within the solver's tolerance.
+    """Return standard parameters from a solver, moved onto those bounds that they violate within its tolerance.
 
     Args:
         model: model of the arm.
@@ -398,9 +400,9 @@ def _outcome(model: ArmModel, phi0: BaseParameters, pi: FloatArray, limits: ArmL
 
 
 def _strained(phi0: BaseParameters, values: FloatArray) -> tuple[BaseParameters, Mapping[str, float]]:
-    """Return the projected base parameters with covariance, and those that bounds changed more than chance explains.
+    """Return the projected base parameters with covariance, and the changes that are too large for chance.
 
-    The latter are `ConsistentModel.strained`.
+    These changes, by name, are those by more than `STRAIN_DEVIATIONS` standard deviations, in standard deviations.
 
     Args:
         phi0: base parameters before the projection.

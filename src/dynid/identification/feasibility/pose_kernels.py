@@ -27,9 +27,10 @@ from dynid.robot import FloatArray
 
 @compiled
 def keep_sign(pivots: Any, margin: Any) -> None:
-    """Replace the margin of poses at which M - eps I is not positive definite by its last pivot that is not positive.
+    """Replace the margin of poses at which M - eps I is not positive definite by a pivot, so that its sign is right.
 
-    M is the inertia matrix.
+    M is the inertia matrix, and the margin is m = 1 / trace((M - eps I)^-1). It is replaced by the last pivot that is
+    not positive.
 
     Args:
         pivots: pivots of the LDL' factors of M - eps I for LANES poses at once, (n, LANES).
@@ -44,12 +45,12 @@ def keep_sign(pivots: Any, margin: Any) -> None:
 def margins(program: int, chain: int, q: Any, phi: Any, eps: Any, margin: Any) -> int:
     """Compute m = 1 / trace((M - eps I)^-1) at each pose, and return the number of joint positions out of range.
 
-    M is the inertia matrix. If M - eps I is not positive definite, m is a pivot that is not positive. The range is that
-    of the program.
+    M is the inertia matrix. If M - eps I is not positive definite, m is a pivot of its LDL' factors that is not
+    positive. Out of range are positions at which the compiled program is inaccurate.
 
     Args:
         program: address of the compiled program that computes pivots and m.
-        chain: number of chain joints.
+        chain: number c of joints of the kinematic chain, which come first in a pose.
         q: poses, (N, n) [rad].
         phi: base parameters, (p,).
         eps: eps as an array (1,) [kg m^2].
@@ -71,12 +72,13 @@ def margins(program: int, chain: int, q: Any, phi: Any, eps: Any, margin: Any) -
 def slopes(program: int, chain: int, q: Any, phi: Any, eps: Any, margin: Any, slope: Any) -> int:
     """Compute m = 1 / trace((M - eps I)^-1) and its derivatives; return the number of joint positions out of range.
 
-    M is the inertia matrix at each pose. If M - eps I is not positive definite, m is a pivot that is not positive, and
-    the derivatives are meaningless. The range is that of the program.
+    M is the inertia matrix at each pose. If M - eps I is not positive definite, m is a pivot of its LDL' factors that
+    is not positive, and the derivatives are meaningless. Out of range are positions at which the compiled program is
+    inaccurate.
 
     Args:
         program: address of the compiled program that computes pivots, m and its derivatives.
-        chain: number c of chain joints.
+        chain: number c of joints of the kinematic chain, which come first in a pose.
         q: poses, (N, n) [rad].
         phi: base parameters, (p,).
         eps: eps as an array (1,) [kg m^2].
@@ -126,8 +128,9 @@ def _generate(model: ArmModel) -> Generated:
 class InertiaFunctions:
     """Exact symbolic functions of the inertia matrix M(q; phi) for batches of poses.
 
-    They give M, its smallest eigenvalue, the slope of this eigenvalue, and quadratic forms v' M v as linear functions
-    of phi. All methods take poses q (N, n) [rad]; columns of decoupled axes are ignored.
+    They give M, its smallest eigenvalue, the derivative of this eigenvalue by the pose, and quadratic forms v' M v as
+    linear functions of the base parameters phi. Columns of q that belong to axes outside the kinematic chain are
+    ignored.
     """
 
     def __init__(self, model: ArmModel) -> None:
@@ -156,9 +159,9 @@ class InertiaFunctions:
         return values[:, 0], vectors[:, :, 0]
 
     def slopes(self, q: FloatArray, phi: FloatArray, v: FloatArray) -> FloatArray:
-        """Return derivatives of v' M(q; phi) v by the chain's positions at each pose, (N, c) [kg m^2 / rad].
+        """Return derivatives of v' M(q; phi) v by the positions of the c chain joints, (N, c) [kg m^2 / rad].
 
-        If v is a unit eigenvector of the inertia matrix M, this is the slope of the eigenvalue.
+        M is the inertia matrix. If v is a unit eigenvector of M, this is the derivative of the eigenvalue.
 
         Args:
             q: poses, (N, n) [rad].
@@ -168,7 +171,9 @@ class InertiaFunctions:
         return np.asarray(self._slope(self._chain(q), phi, v.T)).T
 
     def cuts(self, q: FloatArray, v: FloatArray) -> FloatArray:
-        """Return rows a (N, p) such that a phi = v' M(q; phi) v: the inertia matrix M is linear in phi (p,).
+        """Return the derivatives of v' M(q; phi) v by the base parameters phi at each pose, (N, p).
+
+        The inertia matrix M is linear in phi (p,), so the product of such a row with phi is v' M v.
 
         Args:
             q: poses, (N, n) [rad].
@@ -186,7 +191,7 @@ class InertiaFunctions:
         Args:
             pose: initial pose, (n,) [rad].
             phi: base parameters, (p,).
-            joints: indices of the k chain joints that may move.
+            joints: indices of the k joints that may move, all in the kinematic chain.
             lower: lower limits of these joints, (k,) [rad].
             upper: upper limits of these joints, (k,) [rad].
 
@@ -218,9 +223,10 @@ class PoseKernels:
     M(q; phi) is the inertia matrix of the arm.
 
     Attributes:
-        margins: returns the margin m = 1 / trace((M - eps I)^-1), (N,) [kg m^2].
-        slopes: returns the margin m, (N,), and its derivatives by the chain's positions, (N, c) [kg m^2 / rad]; they
-            are meaningless if m is not positive.
+        margins: returns m = 1 / trace((M - eps I)^-1), (N,) [kg m^2], or a value of at most 0 if M - eps I is not
+            positive definite.
+        slopes: returns m, (N,), and its derivatives by the positions of the c chain joints, (N, c) [kg m^2 / rad]. The
+            derivatives are meaningless if m is not positive.
 
     Both raise DataError for positions out of the kernels' range.
     """

@@ -52,8 +52,8 @@ class PossibleArms:
     Attributes:
         names: names of the standard parameters, (s,).
         standard: standard parameters (N, s), every row consistent and within the limits.
-        base_names: names of the base parameters and the additional friction, (k,).
-        base: base parameters and additional friction, (N, k).
+        base_names: names of the base parameters, and of Coulomb friction that they do not contain, (k,).
+        base: values of the parameters `base_names` of each arm, (N, k).
         chain_size: number of links.
         acceptance: fraction of the trajectories that were accepted.
     """
@@ -73,17 +73,18 @@ class PossibleArms:
 class _Density:
     """Posterior density of an arm's free standard parameters; a call returns its negative logarithm and the gradient.
 
-    The density is a function of coordinates z (c, d) of c Markov chains. The free standard parameters in the solver's
-    units are x = origin + axes z. Slacks, link matrices and residuals are linear in z. Each is given by its matrix and
-    its value at z = 0.
+    The density is computed for coordinates z (c, d) of c Markov chains at once. The free standard parameters in the
+    solver's units are x = origin + axes z. Slacks, link matrices and residuals are linear in z. Each is given by its
+    derivatives by z and its value at z = 0.
 
     Attributes:
-        slopes: matrix of the slacks of the linear bounds, (m, d).
+        slopes: derivatives by z of the slacks (distances from the linear bounds, positive inside), (m, d).
         levels: slacks at z = 0, (m,).
-        shapes: matrix of the entries of all links' matrices S (pseudo-inertia beyond margin and spread), (16 n, d).
+        shapes: derivatives by z of the entries of all links' matrices S, (16 n, d). S is a link's pseudo-inertia minus
+            the smallest one that the physical bounds permit; it is positive definite inside the bounds.
         inertias: entries of all S at z = 0, (16 n,).
-        fit: matrix of the whitened residual of the data, (k, d).
-        misses: whitened residual at z = 0, (k,).
+        fit: derivatives by z of the residual of the data in standard deviations, (k, d).
+        misses: this residual at z = 0, (k,).
         slack_pull: reciprocal slacks of the arm at which the prior is largest, (m,); zero for a prior without such an
             arm.
         inertia_pull: entries of the inverse matrices S of this arm, (16 n,); zero without such an arm.
@@ -112,9 +113,10 @@ class _Density:
         return _Density(self.parts, (1.0 / (self.slopes @ z + self.levels), inverse.reshape(-1)))
 
     def _matrices(self, z: FloatArray) -> FloatArray:
-        """Return the matrices S (pseudo-inertia beyond margin and spread) of all n links for c chains, (4, 4, n, c).
+        """Return the matrices S of all n links for c Markov chains, (4, 4, n, c), at coordinates z (c, d).
 
-        `z` are the coordinates of the chains, (c, d). The chains come last, so that operations run along them.
+        S is a link's pseudo-inertia minus the smallest one that the physical bounds permit. The chains are the last
+        dimension, so that operations run along them.
         """
         flat = self.shapes @ z.T + self.inertias[:, None]
         return flat.reshape(4, 4, -1, len(z))
@@ -147,9 +149,10 @@ class _Density:
 
 
 def _inverse(S: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return log-determinants (n, c) and inverses (4, 4, n, c) of symmetric matrices S (4, 4, n, c).
+    """Return log-determinants (n, c) and inverses (4, 4, n, c) of n c symmetric matrices S (4, 4, n, c).
 
-    There are n links and c chains. The results are NaN if S is not positive definite.
+    There is a matrix for each of n links and c Markov chains. The results are NaN for a matrix that is not positive
+    definite.
     """
     size = len(S)
     root, back = np.zeros_like(S), np.zeros_like(S)
@@ -217,7 +220,9 @@ class _Arm:
         )
 
     def _freedom(self, model: ArmModel, names: tuple[str, ...], held: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return a mask (s,) of the free standard parameters: the model's, and additional friction with a variance.
+        """Return a mask (s,) of the standard parameters that are free (not fixed) in the posterior.
+
+        They are those that the model contains, and additional friction whose estimate has a variance above zero.
 
         Args:
             model: structure of the arm.
@@ -267,8 +272,8 @@ class _Arm:
     def _shapes(self, model: ArmModel, limits: ArmLimits) -> tuple[FloatArray, FloatArray]:
         """Return A (16 n, s) and b (16 n,) such that A pi + b are the entries of all n links' matrices S.
 
-        S is a link's pseudo-inertia minus what the required margin and spread need, in the solver's units. The order is
-        that of `_Density`.
+        S is a link's pseudo-inertia minus the smallest one that the physical bounds permit, in the solver's units. The
+        entries are in the order of `_Density.shapes`.
         """
         scale = np.diag([1 / LENGTH_UNIT_M] * 3 + [1.0]) / np.sqrt(MASS_UNIT_KG)
         units = np.array([scale @ spread_out(one, limits.spread) @ scale for one in np.eye(10)])
@@ -280,10 +285,10 @@ class _Arm:
         return A.reshape(-1, len(self.names)), margin.reshape(-1)
 
     def inside(self, standard: FloatArray, belief: Belief) -> FloatArray:
-        """Return values of the free parameters (d,), strictly inside the bounds, in the solver's units.
+        """Return initial values of the free parameters (d,), strictly inside the bounds, in the solver's units.
 
-        Friction has no upper bound and a spring has no bound, so their values in an interior model are arbitrary: they
-        start at the estimate.
+        Friction has no upper bound and a spring has no bound, so their given values are arbitrary. They are replaced by
+        the estimate.
 
         Args:
             standard: standard parameters (s,), strictly inside the bounds except for additional friction.
@@ -305,7 +310,10 @@ class _Arm:
 
 
 def _whitening(correlation: FloatArray) -> FloatArray:
-    """Return W (k, k) with W' W the inverse of a correlation matrix, whose eigenvalues are bounded from below."""
+    """Return W (k, k) with W' W the inverse of a correlation matrix (k, k).
+
+    Eigenvalues of the correlation matrix below `LEAST_VARIANCE` are raised to this value.
+    """
     values, vectors = np.linalg.eigh(correlation)
     return np.asarray((vectors / np.sqrt(np.maximum(values, LEAST_VARIANCE))).T)
 
@@ -327,12 +335,12 @@ def possible_arms(
         belief: estimate of base parameters and additional friction, with covariance.
         bounds: physical bounds.
         count: number of arms.
-        start: standard parameters (s,) of the result, which fix those that the model does not contain; None takes them
-            from a model inside the bounds.
+        start: standard parameters (s,), whose values are used for those that the model's structure does not contain.
+            None takes these values from a model inside the bounds.
         seed: seed of the draws; the same seed gives the same arms.
 
     Raises:
-        InfeasibleError: no arm is strictly inside the bounds, or the chains did not settle.
+        InfeasibleError: no arm is strictly inside the bounds, or the mode or the draws of the posterior failed.
         DataError: the estimate is of another model, or has no standard deviations.
     """
     if count < 1:

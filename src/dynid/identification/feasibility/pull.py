@@ -45,9 +45,9 @@ class BoundsPull:
     The displacement is that from the estimate to the nearest physically consistent model.
 
     Attributes:
-        value: T, the squared displacement in standard deviations.
-        directions: q, the number of independent directions in which bounds that the model reaches block base
-            parameters.
+        value: T, the squared ratio of the displacement to its standard deviation.
+        directions: q, the number of independent directions of base parameters in which bounds prevent further motion of
+            the nearest consistent model.
         freedom: degrees of freedom of the standard deviations.
         worst: name of the base parameter that is displaced most, in its standard deviations.
         by: displacement of this parameter, in its standard deviations.
@@ -81,10 +81,10 @@ class BoundsPull:
 def pull_limit(directions: int, freedom: float, chance: float = CHANCE) -> float:
     """Return the limit that the test statistic T exceeds with a probability of at most `chance` if bounds are right.
 
-    T is the squared displacement of the estimate by physical bounds, in standard deviations.
+    T is the squared ratio of the estimate's displacement by physical bounds to its standard deviation.
 
     Args:
-        directions: number q of independent directions of base parameters that the bounds block.
+        directions: number q of independent directions of base parameters in which bounds prevent further motion.
         freedom: degrees of freedom of the standard deviations.
         chance: probability.
     """
@@ -107,7 +107,8 @@ def pull_of_bounds(
 ) -> BoundsPull | None:
     """Return the displacement of estimated base parameters by physical bounds; None if their covariance is unknown.
 
-    Directions of reached bounds are counted only if the displacement exceeds the limit for one direction.
+    The displacement is that from the estimate to the nearest consistent model. The directions in which bounds prevent
+    further motion are counted only if the displacement exceeds the limit for one direction.
 
     Args:
         model: model of the arm.

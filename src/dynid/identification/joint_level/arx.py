@@ -54,7 +54,7 @@ class ArxFit:
 
 
 def fit_arx(segments: Sequence[Segment], dt: float, first_order: FirstOrderFit) -> ArxFit:
-    """Return the least-squares fit of the ARX model over all usable open-loop sections of one joint.
+    """Return the least-squares fit of a fourth-order ARX model to all usable open-loop sections of one joint.
 
     Args:
         segments: sections of the joint's motion without feedback.
@@ -89,7 +89,9 @@ def _complete(segment: Segment) -> Iterator[Segment]:
 def _averages(
     segment: Segment, dt: float, size: int, known: FirstOrderFit
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return net torque and velocity of a joint, averaged over intervals, and a mask of continuous motion, (n,) each.
+    """Return net torque and velocity of a joint, averaged over n intervals, and marks of continuous motion, (n,) each.
+
+    The mark of an interval is 1 if the joint moves all the time, else 0.
 
     Args:
         segment: open-loop section without missing readings.
@@ -114,9 +116,9 @@ def _averages(
 
 
 def _rows(u: FloatArray, v: FloatArray, clear: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return ARX regression rows (k, 9) and velocities (k,), for intervals whose whole history is continuous motion.
+    """Return rows (k, 9) and right-hand sides (k,) of the ARX equations, for k intervals of continuous motion.
 
-    The history consists of the `ORDER` intervals before.
+    The `ORDER` intervals before each of them must also be continuous motion. The right-hand side is the velocity.
 
     Args:
         u: mean net torque of each interval, (n,).

@@ -37,7 +37,7 @@ class ExcitedJoint:
         q: positions, (N, n) [rad].
         command: torques that the controller commanded after each state, (N, n) [N m].
         dq_ref: reference velocity of each state, (N, n) [rad/s].
-        ddq_ref: reference acceleration of each state, (N, n) [rad/s^2].
+        ddq_ref: reference acceleration of each state, (N, n) [rad/s^2]; it contains the excitation signal.
         torque_constants: torque constants, (n,) [N m/A].
         mount: name of the arm's mount.
         source: path of the recording.
@@ -148,7 +148,9 @@ def excited_joints(recording: DriverRecording) -> list[ExcitedJoint]:
 
 
 def _at_states(time: FloatArray, stamps: FloatArray, values: FloatArray, cycle: float) -> FloatArray:
-    """Return the values (N, n) of the messages sent in response to each state; a missing one repeats its predecessor.
+    """Return for each state the values of the message that was sent in response to it, (N, n).
+
+    If the message is missing, the values of the previous message are repeated.
 
     Args:
         time: timestamps of the states, (N,) [s].
@@ -163,9 +165,13 @@ def _at_states(time: FloatArray, stamps: FloatArray, values: FloatArray, cycle: 
 def segments(excited: ExcitedJoint, robot: Robot) -> tuple[list[Segment], float]:
     """Return the open-loop sections of a joint's excitation, and the time between two states [s].
 
-    Open-loop sections are recognised by the reference: its velocity is zero, and its acceleration contains the
-    excitation signal. The torques are those after current quantisation, minus the gravity torques of the arm's nominal
-    parameters.
+    In these sections, the controller commands the excitation through the reference acceleration: it is not zero, while
+    the reference velocity is zero. Sections are found by this pattern. Their torques are the commanded ones,
+    rounded to the servo's current unit and limited, minus the gravity torques of the arm's nominal parameters.
+
+    Args:
+        excited: recorded excitation of the joint.
+        robot: the robot.
 
     Raises:
         DataError: there are too few states.

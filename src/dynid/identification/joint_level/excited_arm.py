@@ -33,7 +33,7 @@ def simulate_excitation(
 
     Args:
         robot: the robot.
-        controller: settings of the FF+PD controller, which holds the other joints.
+        controller: settings of the controller (feedforward and PD feedback), which holds the other joints.
         joint: index of the excited joint.
         acceleration_limits: largest accelerations of the approach, (n,) [rad/s^2].
         mount: a mount of robot.yaml; None is the default one.

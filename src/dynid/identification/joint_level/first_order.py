@@ -44,7 +44,8 @@ class Segment:
 
     Attributes:
         q: measured positions, (N,) [rad]; NaN for missing readings, which are neither first nor last.
-        torque: commanded torques minus the known load, (LEAD + N,) [N m]; the last N belong to q.
+        torque: commanded torques minus the gravity torque, (LEAD + N,) [N m]. The last N belong to q; those before may
+            still act in the section because of the dead time.
     """
 
     q: FloatArray
@@ -84,14 +85,14 @@ class FirstOrderFit:
         time_constant: Tp1 [s].
         dead_time: Td [s].
         coulomb: Coulomb friction [N m].
-        offset: constant load [N m].
-        stiffness: load per angle [N m/rad], about `centre`.
+        offset: constant load torque [N m].
+        stiffness: load torque per angle from `centre` [N m/rad].
         centre: angle at which the load is `offset` [rad].
         play: backlash between joint and encoder [rad].
-        torque_noise: standard deviation of torque per sample that explains the errors [N m].
+        torque_noise: standard deviation of a random torque per sample that explains the prediction errors [N m].
         samples: number of readings that were predicted.
         missing: fraction of the cycles without a reading.
-        normalised_error: root mean square of the errors over that explained by the noise; about 1.
+        normalised_error: ratio of the rms prediction error to that explained by torque and encoder noise; about 1.
     """
 
     gain: Bounded
@@ -142,7 +143,9 @@ class FirstOrderFit:
 class _Problem:
     """Prediction errors of all segments as a function of x = (ln M, ln D, delay [samples], F, c, k, backlash).
 
-    The joint obeys M dv/dt = u(t - delay) - D v - F sign(v) - c - k (q - q0), with the torque u and velocity v.
+    The joint obeys M dv/dt = u(t - delay) - D v - F sign(v) - c - k (q - q0), with torque u, position q and velocity v.
+    M is the inertia, D the viscous damping, F Coulomb friction, c a constant load, and k the load per angle about q0.
+    The backlash is in units of `PLAY_UNIT_RAD`.
     """
 
     def __init__(self, segments: Sequence[Segment], dt: float, position_step: float) -> None:
@@ -153,7 +156,7 @@ class _Problem:
     def errors(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the prediction errors of all positions and their expected standard deviations, (N,) each [rad].
 
-        `x` are the parameters of the joint, (7,).
+        `x` (7,) are the parameters of the joint in the order of this class.
         """
         model = np.array(
             [np.exp(x[0]), np.exp(x[1]), x[2] * self.dt, x[3], x[4], x[5], self.centre, 0.5 * PLAY_UNIT_RAD * x[6]]
@@ -170,14 +173,14 @@ class _Problem:
     def residuals(self, x: FloatArray) -> FloatArray:
         """Return the prediction errors of all positions, divided by their expected standard deviations, (N,).
 
-        `x` are the parameters of the joint, (7,).
+        `x` (7,) are the parameters of the joint in the order of this class.
         """
         error, spread = self.errors(x)
         with np.errstate(all="ignore"):  # a filter that diverges gives large residuals
             return np.asarray(np.nan_to_num(error / spread, nan=1e6, posinf=1e6, neginf=-1e6))
 
     def jacobian(self, x: FloatArray) -> FloatArray:
-        """Return the derivatives (N, 7) of the scaled prediction errors by the parameters x (7,) of the joint.
+        """Return the derivatives (N, 7) of `residuals` by the parameters x (7,) of the joint.
 
         They are central differences with a step per parameter.
         """

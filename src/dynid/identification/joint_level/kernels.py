@@ -56,15 +56,16 @@ def predict_errors(
 ) -> None:
     """Compute one-step prediction errors of a joint with M dv/dt = u(t - delay) - D v - F sign(v) - c - k (q - q0).
 
-    The encoder measures the joint through backlash: its reading is constant until the joint has crossed the gap, and
-    carries no information meanwhile.
+    u is the torque, q the position and v the velocity of the joint. The encoder measures the joint through backlash:
+    its reading is constant until the joint has crossed the gap, and carries no information meanwhile.
 
     Args:
         y: measured positions, (N,) [rad]; NaN for missing readings, except for the first.
         u: commanded torques, each held for dt, (N + lead,) [N m]; the last N belong to y, the others precede it.
         dt: time between two samples [s].
-        model: M, D, delay, F, c, k, q0, half of the backlash.
-        noise: standard deviations of the torque per sample [N m], of a measured position [rad], and of the initial
+        model: parameters (8,): inertia M [kg m^2], viscous damping D [N m s/rad], delay [s], Coulomb friction F [N m],
+            constant load c [N m], load per angle k [N m/rad], angle q0 [rad], and half the backlash [rad].
+        noise: standard deviations (3,) of the torque per sample [N m], of a measured position [rad], and of the initial
             speed [rad/s].
         error: result, (N,): measured minus predicted position [rad]; NaN for missing readings.
         spread: result, (N,): standard deviations of the errors that the noise causes [rad].

@@ -36,7 +36,9 @@ MOST_NAMED = 3  # largest number of recordings without rows that a note lists
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Several recordings whose regression rows a process reduces, with all that is needed for it.
+    """Several recordings for one worker process, with all inputs from which it computes their regression rows.
+
+    The worker returns R factors of a QR decomposition instead of the rows.
 
     Attributes:
         sources: the recordings, as recorded, without corrections by `setup`.
@@ -46,8 +48,9 @@ class Task:
             corrected.
         settings: settings of the identification.
         held_out_share: fraction of each recording's time, at its end, that is not fitted.
-        known: friction at which rows are linearised; None if torques are linear in all parameters.
-        play: significant half backlash, (n,) [rad]; None without backlash.
+        known: friction parameters at which torques are linearised; None if torques are linear in all parameters.
+        play: half the backlash of each joint, for which states are corrected, 0 if it is not significant, (n,) [rad];
+            None if no joint has significant backlash.
     """
 
     sources: tuple[Recording, ...]
@@ -66,7 +69,7 @@ class Reduced:
 
     Attributes:
         triangles: R factors of each joint's rows, (n, k, k), by group of recordings.
-        rows: number of rows of full weight of each joint, (n,).
+        rows: number of rows of each joint whose weight was not lowered near standstill, (n,).
         seconds: total duration of the recordings that gave rows [s].
         left_out: sentences about the recordings that gave no rows.
     """
@@ -78,7 +81,9 @@ class Reduced:
 
 
 def reduced(task: Task) -> Reduced:
-    """Return the reduced regression rows of a task's recordings, which are read one after the other.
+    """Return R factors of the regression rows of a task's recordings, which are read one after the other.
+
+    The R factors of QR decompositions replace the rows, because least squares needs nothing else.
 
     Raises:
         DataError: a recording has changed since it was found.
@@ -127,13 +132,14 @@ def from_all(
 ) -> tuple[Estimate, tuple[str, ...]]:
     """Return the estimate from all recordings, and notes about the recordings on which it is based.
 
-    How the tasks are distributed affects the result only by rounding.
+    Worker processes compute R factors of the recordings' regression rows. How recordings are distributed over workers
+    affects the result only by rounding.
 
     Args:
-        estimate: estimate from the sample of the recordings that fits into memory.
+        estimate: estimate from the part of the recordings that fits into memory.
         model: model of the arm.
         sources: all recordings, as recorded, without corrections by `setup`.
-        setup: errors of the arm's set-up (such as position zeros and delay), estimated from the sample.
+        setup: errors of the arm's set-up (such as position zeros and delay), estimated from this part.
         settings: settings of the identification.
         held_out_share: fraction of each recording's time, at its end, that is not fitted.
         mapper: map function that distributes the tasks, such as `map` or that of a process pool.
@@ -163,10 +169,10 @@ def from_all(
 
 
 def _pieces(count: int) -> list[tuple[int, ...]]:
-    """Return the indices of the recordings of each task, for `count` recordings.
+    """Return the indices of the recordings that each task contains, for `count` recordings in all.
 
-    Indices of a task differ by multiples of `reduced_rows.GROUPS`, so the first blocks of its recordings belong to one
-    group of R factors.
+    R factors are kept apart by groups of recordings. The indices of a task differ by multiples of the number of groups,
+    so that the first blocks of all its recordings belong to one group.
     """
     groups = [range(group, count, GROUPS) for group in range(GROUPS)]
     return [tuple(own[first : first + PER_TASK]) for own in groups for first in range(0, len(own), PER_TASK)]

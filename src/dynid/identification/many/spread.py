@@ -89,10 +89,14 @@ class _ClusterFuture:
 
 
 def kept(spread: Map, folder: Path) -> Map:
-    """Return a map function that caches results of tasks in a folder and reuses those that the folder contains.
+    """Return a map function that stores results of tasks in a folder and reuses results that the folder contains.
 
-    An interrupted run resumes from the cached results. A task is identified by everything that its result depends on,
+    An interrupted run resumes from the stored results. A task is identified by everything that its result depends on,
     see `task_key`.
+
+    Args:
+        spread: map function that computes the missing results.
+        folder: folder of the results.
     """
     make_folder(folder)
 
@@ -113,7 +117,10 @@ def kept(spread: Map, folder: Path) -> Map:
 
 
 def task_key(task: Task) -> str:
-    """Return the cache key of a task: a digest of its recordings' contents, model, set-up, settings and friction."""
+    """Return the key under which a task's result is stored: a digest of everything on which the result depends.
+
+    This is the contents of its recordings, the model, the errors of the set-up, the settings and friction.
+    """
     digest = hashlib.sha256(_probe(task.model))
     digest.update(f"{__version__} {FORMAT} {task.numbers} {task.held_out_share!r}".encode())
     digest.update(" ".join(one.sha256 for one in task.sources).encode())

@@ -44,7 +44,7 @@ class JointScale:
         scale: ratio c; NaN if the motion does not determine it.
         deviation: standard deviation of c; infinite if the motion does not determine it.
         known_torque: root mean square of the known body's torque at this joint [N m].
-        unexplained: root mean square of the fit's residual [N m].
+        unexplained: root mean square of the torque that arm and body do not explain [N m].
         torque_constant: torque constant that was used [N m/A]; None if torques were recorded.
         placed: whether the body's position was known; otherwise it was estimated together with the scales.
     """
@@ -59,7 +59,10 @@ class JointScale:
 
     @property
     def determined(self) -> bool:
-        """Whether the known mass determines the ratio of reported to true torque of this joint."""
+        """Whether the known mass determines this joint's ratio of reported to true torque.
+
+        This requires a small standard deviation of the ratio, and a known torque well above the unexplained one.
+        """
         return self.deviation <= DETERMINED and self.known_torque > LEAST_LOAD * self.unexplained
 
     @property
@@ -92,11 +95,11 @@ class JointScale:
 def check_torque_constants(
     model: ArmModel, without: Samples, carrying: Samples, body: LinkInertia, torque_constants: tuple[float, ...] = ()
 ) -> tuple[JointScale, ...]:
-    """Return the ratio of reported to true torque of each chain joint, from the torque of a known body.
+    """Return the ratio of reported to true torque of each joint of the kinematic chain, from a known body's torque.
 
     Args:
-        model: model of the arm, mounted as in both runs. It contains Coulomb friction, because a load may change
-            friction.
+        model: model of the arm, mounted as in both runs. Its structure should contain Coulomb friction: changes of
+            friction by the body's load are then estimated, too, instead of distorting the result.
         without: samples of the run without the body.
         carrying: samples of the run with the body.
         body: the known body in the last URDF link frame.
@@ -139,10 +142,10 @@ def refuse_unseen(found: tuple[JointScale, ...]) -> tuple[JointScale, ...]:
 def arm_columns(
     model: ArmModel, without: Samples, carrying: Samples, friction: FloatArray
 ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-    """Yield each chain joint's index, its regressor columns without the body (N, p), and its torque (N,) [N m].
+    """Yield for each joint of the kinematic chain its index, regressor columns (N, p), and reported torque (N,) [N m].
 
-    The columns are those of the arm's base parameters and of a friction change by the load. The N samples are those of
-    both runs in sequence.
+    The columns are those of the arm's base parameters and of a friction change by the load, but not those of the body.
+    The N samples are those of both runs in sequence.
 
     Args:
         model: model of the arm.
@@ -158,7 +161,12 @@ def arm_columns(
 
 
 def residuals_after_fit(columns: FloatArray, *values: FloatArray) -> tuple[int, list[FloatArray]]:
-    """Return the number of independent columns (N, p), and the residuals of values (N,) or (N, k) fitted by them."""
+    """Fit values by columns with least squares; return the number of independent columns and the residuals.
+
+    Args:
+        columns: columns, (N, p), any unit.
+        values: arrays (N,) or (N, k); each of their columns is fitted on its own. Residuals have the same shapes.
+    """
     own = columns[:, independent_columns(columns, range(columns.shape[1]))]
     basis = np.linalg.qr(own / np.linalg.norm(own, axis=0))[0]
     return own.shape[1], [one - basis @ (basis.T @ one) for one in values]
@@ -190,7 +198,7 @@ def _scale(columns: FloatArray, torque: FloatArray, tau: FloatArray, interval_s:
 
 
 def pooled(scales: tuple[JointScale, ...]) -> dict[float, tuple[float, float]]:
-    """Return for each torque constant the common ratio of reported to true torque and its standard deviation.
+    """Return for each torque constant the mean ratio of reported to true torque, and the mean's standard deviation.
 
     Joints with equal torque constants have servos of one type. They are weighted by the reciprocals of their variances.
     If their ratios scatter more than these permit, the standard deviation is increased.

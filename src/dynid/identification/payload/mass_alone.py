@@ -36,7 +36,7 @@ class MassCheck(NamedTuple):
     """Result of the check of torque constants by a body of known mass.
 
     Attributes:
-        joints: ratio of reported to true torque of each chain joint.
+        joints: ratio of reported to true torque of each joint of the kinematic chain.
         place_m: estimated position of the body in the last URDF link frame, (3,) [m].
         place_deviation_m: standard deviations of the position, (3,) [m].
     """
@@ -77,7 +77,9 @@ class _Body:
 
 
 class _Rows:
-    """Torques of two runs and regressor columns of a body, without the parts that the arm's own columns reproduce.
+    """Torques of two runs and regressor columns of a body, reduced to the parts that the arm's columns cannot fit.
+
+    The arm's columns are those of its base parameters and of a friction change by the load.
 
     Args:
         model: model of the arm.
@@ -89,8 +91,9 @@ class _Rows:
         torque: residuals of the torques, (N, n) [N m].
         sigma: standard deviation of each joint's noise, (n,) [N m].
         carried: columns of the body's ten parameters in the run with the body, before the fit.
-        short: R factor (k, 11) of [columns, torque] of each joint, which replaces the residuals in fits.
-        freedom: number of equations over the degrees of freedom of the residual.
+        short: R factor (k, 11) of a QR decomposition of [columns, torque] of each joint, which replaces the residuals
+            in fits.
+        freedom: ratio of the number of equations to the degrees of freedom of the residual.
     """
 
     def __init__(self, model: ArmModel, without: Samples, carrying: Samples) -> None:
@@ -122,9 +125,9 @@ class _Rows:
         return np.array(found)
 
     def first_moments(self, mass: float) -> FloatArray:
-        """Return the first moments (3,) [kg m] that fit best for a body of this mass.
+        """Return the best-fitting first moments (3,) [kg m] of a body with a mass of `mass` [kg].
 
-        All joints are assumed to report the true torque, and the body's inertia is free.
+        All joints are assumed to report the true torque. The body's inertia is fitted, too.
         """
         rows = np.concatenate([left / sigma for left, sigma in zip(self.short, self.sigma, strict=True)])
         return np.asarray(np.linalg.lstsq(rows[:, :9], rows[:, 10] - mass * rows[:, 9], rcond=1e-9)[0][6:])
@@ -149,13 +152,15 @@ def check_with_mass_alone(
 ) -> MassCheck:
     """Return each joint's ratio of reported to true torque, from a body of known mass, and the body's position.
 
+    The position of the body in the last link's frame is not known before; it is estimated together with the ratios.
+
     Args:
-        model: model of the arm, mounted as in both runs. It contains Coulomb friction, because a load may change
-            friction.
+        model: model of the arm, mounted as in both runs. Its structure should contain Coulomb friction: changes of
+            friction by the body's load are then estimated, too, instead of distorting the result.
         without: samples of the run without the body.
         carrying: samples of the run with the body.
         mass: mass of the body [kg].
-        radius: radius of a solid ball with the same inertia [m].
+        radius: radius of a solid ball with the body's mass and inertia [m]; 0 for a point mass.
         torque_constants: torque constants that were used, (n,) [N m/A]; () if torques were recorded.
 
     Raises:

@@ -45,7 +45,8 @@ class Payload:
         unseen: names of the parameters that the motion does not determine.
         centre_of_mass: centre of mass of the change in the last URDF link frame, (3,) [m]; None if mass or moments are
             undetermined, or the mass is not positive.
-        physical: whether the ten parameters are physically possible; None if some are undetermined.
+        physical: whether a body can have the ten changes as its parameters (its pseudo-inertia is positive definite);
+            None if some are undetermined.
     """
 
     names: tuple[str, ...]
@@ -80,9 +81,10 @@ def changes_between(model: ArmModel, before: Samples, after: Samples) -> tuple[C
 
 
 def load_columns(model: ArmModel, samples: Samples) -> tuple[FloatArray, FloatArray]:
-    """Return regressor columns of a load at the last link: its ten parameters (N, n, 10), and friction terms (N, n, k).
+    """Return regressor columns for a load at the last link, and for a change of friction by this load.
 
-    A column contains the torques of all joints per unit of the parameter. Friction terms are those of all joints.
+    A column contains the torques of all joints per unit of a parameter [N m per SI unit]. The first array (N, n, 10) is
+    for the load's ten standard parameters. The second array (N, n, k) is for the friction terms of all joints.
     """
     c = model.chain_size
     kinds = [(name, kind_and_number(name)[0]) for name in model.drive.modelled_names]
@@ -123,7 +125,7 @@ def _stacked(model: ArmModel, before: Samples, after: Samples) -> tuple[FloatArr
 
 @on_one_thread
 def find_payload(model: ArmModel, before: Samples, after: Samples) -> Payload:
-    """Return the change of the last link's parameters between two runs.
+    """Return the change of the last link's standard parameters between two runs, such as that by a payload.
 
     Args:
         model: model of the arm, mounted as in both runs.

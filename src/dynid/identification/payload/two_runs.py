@@ -16,7 +16,13 @@ from dynid.robot import Robot
 class TwoRuns(NamedTuple):
     """Two runs of one arm with equal mount and preprocessing, and a model of the arm.
 
-    The structure of the model contains Coulomb friction, because a load may change friction.
+    The structure of the model always contains Coulomb friction. So a comparison of the runs can also estimate by how
+    much the load of one run changes friction.
+
+    Attributes:
+        model: model of the arm.
+        torque_constants: torque constants that were used, (n,) [N m/A]; () if torques were recorded.
+        samples: samples of the first and of the second run.
     """
 
     model: ArmModel

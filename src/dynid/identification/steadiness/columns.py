@@ -67,9 +67,14 @@ def tested_quantities(model: ArmModel, samples: Samples, regression: Regression)
 
 
 def _body(model: ArmModel, regression: Regression, count: int) -> FloatArray:
-    """Return torques (N, n, 4) [SI] per unit of mass and first moments of a body that is attached to the last link.
+    """Return torques per unit of mass and of three first moments of a body attached to the last link, (N, n, 4) [SI].
 
-    The first moments are those in the last link's frame. `count` is the number N of samples.
+    The first moments are those in the last link's frame.
+
+    Args:
+        model: model of the arm.
+        regression: regression of the samples.
+        count: number N of samples.
     """
     standard = [f"{kind}{model.chain_size}" for kind in LOAD]
     of_load = model.regrouping.K[:, [model.regrouping.standard.index(name) for name in standard]]
@@ -77,7 +82,9 @@ def _body(model: ArmModel, regression: Regression, count: int) -> FloatArray:
 
 
 def _zeros(model: ArmModel, samples: Samples, base: BaseParameters) -> list[TestedQuantity]:
-    """Return the tested position zero of each chain joint, with the derivative of all torques by this zero.
+    """Return the position zero of each joint of the kinematic chain as tested property, with its regressor column.
+
+    The column is the derivative of all torques by the joint's position.
 
     Args:
         model: model of the arm.

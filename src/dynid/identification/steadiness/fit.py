@@ -19,7 +19,8 @@ LEAST_CORRELATION = 1e-6  # least eigenvalue of a correlation matrix; smaller on
 class ChangeFit:
     """Least-squares fit of a property of the arm (such as a joint's friction) that changes with time.
 
-    The torques of the change are the property's k regressor columns, times a given function of time, times `values`.
+    The property has k regressor columns, which contain the torques per unit of the property. The torques of the change
+    are these columns, times a given function of time, times `values`.
 
     Attributes:
         values: factors of the columns, (k,).
@@ -27,8 +28,10 @@ class ChangeFit:
         explained: weighted squared residual that the change removes.
         by_noise: expectation of `explained` for noise alone.
         chance: probability of values this large if nothing changed.
-        theta_at_start: change of all fitted parameters (p,) if the property has its nominal value at the start.
-        theta_at_end: change of all fitted parameters (p,) if the property has its nominal value at the end.
+        theta_at_start: shift of all fitted parameters (p,) if the fit contains the change and the property has its
+            nominal value at the start.
+        theta_at_end: shift of all fitted parameters (p,) if the fit contains the change and the property has its
+            nominal value at the end.
     """
 
     values: FloatArray
@@ -43,16 +46,16 @@ class ChangeFit:
 class Information:
     """Products [X Z y]'[X Z y] of the regression rows of each time window, from which changes over time are fitted.
 
-    X are the columns of all parameters, Z those of the properties of the arm that are tested for changes, and y is the
-    residual of a fit.
+    X are the regressor columns of all fitted parameters. Z are those of the properties of the arm that are tested for
+    changes, such as a joint's friction. y is the residual of the fit.
     """
 
     def __init__(self, products: FloatArray, parameters: int) -> None:
-        """Store the products [X Z y]'[X Z y] of each time window and factor those of the parameters' columns X.
+        """Store the products [X Z y]'[X Z y] of each time window, and factor the sum of the products X'X.
 
         Args:
             products: products of w windows, (w, k, k), any unit.
-            parameters: number of columns X, which come first.
+            parameters: number of columns X (of fitted parameters), which come first.
         """
         self.products, self.size = products, parameters
         total = products.sum(axis=0)
@@ -67,16 +70,17 @@ class Information:
         self.own = products[:, parameters:, parameters:]
 
     def without(self, columns: Sequence[int], course: FloatArray, beside: bool) -> tuple[FloatArray, FloatArray]:
-        """Return the normal matrix D'D (..., k, k) and right-hand side D'y (..., k) of a change over time, any unit.
+        """Return the normal equations of a change over time without the unknowns that the fit contains besides it.
 
-        D are tested columns of Z, multiplied by a function of time. The parts of D and y that the parameters' columns X
-        span are removed before the products. If `beside`, the parts that these columns of Z span without the function
-        of time are removed as well.
+        They are D'D x = D'y, with matrix D'D (..., k, k) and right-hand side D'y (..., k), any unit. D are the k
+        regressor columns of a tested property, times a function of time, and y is the residual of the fit. Before the
+        products, all parts are removed from D and y that columns of the fitted parameters reproduce.
 
         Args:
-            columns: indices of the columns of Z.
+            columns: indices of the k columns among those of all tested properties.
             course: values of one or several functions of time by window, (..., w).
-            beside: whether the tested property also has an unknown constant value.
+            beside: whether the property also has an unknown constant value. Parts that its columns reproduce without
+                the function of time are then removed, too.
         """
         c = list(columns)
         own, target = self.own[:, c][:, :, c], self.own[:, c, -1]
@@ -98,20 +102,21 @@ class Information:
         """Return the squared residual that a change over time removes, (...), for each of several functions of time.
 
         Args:
-            columns: indices of the tested columns of Z.
+            columns: indices of the changing property's columns among those of all tested properties.
             courses: values of the functions of time by window, (..., w).
-            beside: whether the tested property also has an unknown constant value.
+            beside: whether the property also has an unknown constant value.
         """
         G, b = self.without(columns, courses, beside)
         return np.asarray(np.einsum("...i,...ij,...j", b, self._inverse(G, columns, courses), b))
 
     def _inverse(self, G: FloatArray, columns: Sequence[int], course: FloatArray) -> FloatArray:
-        """Return the inverse of D'D, (..., k, k), restricted to directions that the parameters do not reproduce.
+        """Return the inverse of a normal matrix of `without`, (..., k, k), in directions that it determines.
+
+        In directions that columns of the fitted parameters reproduce almost entirely, the result is zero.
 
         Args:
-            G: D'D (..., k, k), with D tested columns of Z times a function of time, after removal of what the
-                parameters reproduce.
-            columns: indices of the tested columns of Z.
+            G: normal matrix (..., k, k) of a property's change over time, from `without`.
+            columns: indices of the property's columns among those of all tested properties.
             course: values of the function of time by window, (..., w).
         """
         size = np.sqrt(np.maximum(course**2 @ self.own[:, list(columns), list(columns)], np.finfo(float).tiny))
@@ -125,9 +130,9 @@ class Information:
         """Return the fit of a change over time, with a covariance from the scores of time windows.
 
         Args:
-            columns: indices of the tested columns of Z.
+            columns: indices of the changing property's columns among those of all tested properties.
             course: values of the function of time by window, (w,).
-            beside: whether the tested property also has an unknown constant value.
+            beside: whether the property also has an unknown constant value.
         """
         G, b = self.without(columns, course, beside)
         inverse = self._inverse(G, columns, course)
@@ -140,10 +145,10 @@ class Information:
         return ChangeFit(values, np.sqrt(np.diag(V)), float(b @ values), float(np.sum(inverse * S)), chance, start, end)
 
     def _moved(self, columns: Sequence[int], course: FloatArray) -> FloatArray:
-        """Return the change of all fitted parameters (p,) [SI] if the fit also contains a change over time.
+        """Return the shift of all fitted parameters (p,) [SI] if the fit also contains a property's change over time.
 
         Args:
-            columns: indices of the columns of Z that change.
+            columns: indices of the changing property's columns among those of all tested properties.
             course: values of the function of time by window, (w,).
         """
         G, b = self.without(columns, course, False)
@@ -154,14 +159,14 @@ class Information:
     def _spread(
         self, columns: Sequence[int], course: FloatArray, beside: bool, values: FloatArray
     ) -> tuple[FloatArray, float]:
-        """Return the covariance (k, k) of D'y, any unit, and its degrees of freedom, from the scores of time windows.
+        """Return the covariance (k, k) of D'y, any unit, and its degrees of freedom, from sums over time windows.
 
-        D are tested columns of Z times a function of time, and y is the residual.
+        D are the k regressor columns of a tested property, times a function of time, and y is the residual of the fit.
 
         Args:
-            columns: indices of the tested columns of Z.
+            columns: indices of the property's columns among those of all tested properties.
             course: values of the function of time by window, (w,).
-            beside: whether the tested property also has an unknown constant value.
+            beside: whether the property also has an unknown constant value.
             values: fitted factors of D, (k,).
         """
         c = [self.size + k for k in columns]
@@ -181,10 +186,10 @@ class Information:
         return _covariance(scores), _freedom(shown)
 
     def with_course(self, columns: Sequence[int], course: FloatArray) -> "Information":
-        """Return the products after a change over time has become part of the fitted parameters.
+        """Return a copy in which a property's change over time is one of the fitted parameters.
 
         Args:
-            columns: indices of the columns of Z that change.
+            columns: indices of the changing property's columns among those of all tested properties.
             course: values of the function of time by window, (w,), any unit.
         """
         c = [self.size + k for k in columns]
@@ -197,9 +202,9 @@ class Information:
 
 
 def _covariance(scores: FloatArray) -> FloatArray:
-    """Return the covariance (k, k) of the sum of the windows' scores (w, k), any unit, with Bartlett's weights.
+    """Return the covariance (k, k) of the sum of scores, any unit, if scores of neighbouring windows are correlated.
 
-    The scores of neighbouring windows may be correlated.
+    Scores (w, k) are regressor columns times residual, summed over each of w time windows. Bartlett's weights are used.
     """
     S = scores.T @ scores
     for lag, weight in ((1, 2.0 / 3.0), (2, 1.0 / 3.0)):
@@ -217,7 +222,7 @@ def _chance(values: FloatArray, V: FloatArray, windows: float) -> float:
     Args:
         values: fitted values, (k,).
         V: covariance of the values, (k, k).
-        windows: number of independent windows from which the covariance was estimated.
+        windows: degrees of freedom of the covariance, which was estimated from windows of time.
     """
     spread = np.sqrt(np.maximum(np.diag(V), np.finfo(float).tiny))
     correlation, vectors = np.linalg.eigh(V / np.outer(spread, spread))

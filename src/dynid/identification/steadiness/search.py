@@ -47,8 +47,10 @@ class Change:
         values: size of the change, as factors of the property's regressor columns.
         chance: probability of a change this large if nothing changed, over all tested properties.
         explained: fraction of the squared error that the change removes.
-        gravity: change of the model's gravity torques over their size (root mean square).
-        torque: change of the model's torques along the recorded motions over their size (root mean square).
+        gravity: relative change of the model's gravity torques (root mean square over random postures) if the fit
+            contains the change.
+        torque: relative change of the model's torques along the recorded motions (root mean square) if the fit contains
+            the change.
         at: time of a step [s] on the axis of its recording.
         recording: index of the recording that contains the step.
         into: whether the step is at the start of this recording, and so between two recordings.
@@ -68,7 +70,11 @@ class Change:
 
     @property
     def moved(self) -> float:
-        """Relative change of the model's gravity torques or of all its torques, whichever is larger."""
+        """Relative change of the model's torques if the fit contains the change of the arm.
+
+        It is the larger of two values: for gravity torques at random postures, and for all torques along the recorded
+        motions.
+        """
         return max(self.gravity, self.torque)
 
 
@@ -93,12 +99,13 @@ class _Tried(NamedTuple):
 
 
 class HiddenOffset(NamedTuple):
-    """Constant offset of a joint's torque that the data do not exclude.
+    """Constant offset of a joint's measured torque that the data do not exclude.
 
     Attributes:
         axis: index of the joint, from 0.
-        size: `DEVIATIONS` standard deviations of the offset [N m].
-        moved: change of gravity torques by such an offset, over their size.
+        size: size of the offset, `DEVIATIONS` of its standard deviations [N m].
+        moved: relative change of the model's gravity torques (root mean square over random postures) if the fit takes
+            an offset of this size into account.
     """
 
     axis: int
@@ -117,7 +124,7 @@ class Search:
     """
 
     def __init__(self, robot: Robot, model: ArmModel, samples: Samples, regression: Regression) -> None:
-        """Prepare the regressor columns of all tested properties of the arm, and their products by time windows."""
+        """Compute the regressor columns of all tested properties of the arm, and their products by time windows."""
         self.samples, self.regression = samples, regression
         self.windows = Windows.of(samples)
         self.tried = tested_quantities(model, samples, regression)
@@ -153,7 +160,10 @@ class Search:
                 yield "step", (np.arange(len(share)) >= k).astype(float), k
 
     def changes(self) -> tuple[Change, ...]:
-        """Return the significant changes of the arm over time, in the order in which the search finds them."""
+        """Return the significant changes of the arm over time, in the order in which the search finds them.
+
+        Changes with an effect on the model's torques below `NEGLIGIBLE` are left out.
+        """
         information, found = self.information, list[Change]()
         total = float(information.products[:, -1, -1].sum())
         courses = list(self.courses())
@@ -197,6 +207,7 @@ class Search:
     def _best(self, tried: Sequence[_Tried], information: Information) -> tuple[_Tried, ChangeFit] | None:
         """Return the combination of property and function of time that explains most beyond noise, with its fit.
 
+        Noise alone also explains some squared error; a multiple of its expectation is subtracted before the comparison.
         None is returned if nothing was tested.
 
         Args:
@@ -241,16 +252,19 @@ class Search:
     def _constants(self, best: _Tried) -> int:
         """Return the number of joints among which a constant torque offset is tested.
 
-        An offset is relevant only at joints where even a hardly significant offset changes gravity torques noticeably.
-        This depends on the motion and its noise, not on the estimate. So the false-alarm probability is shared among
-        the relevant joints alone. If the joint of `best` is not relevant, all joints count.
+        The false-alarm probability of the test is shared among these joints. A joint is relevant if an offset of two
+        standard deviations changes the model's gravity torques by more than `RELEVANT_SHARE`. If the joint of `best` is
+        relevant, only relevant joints count; otherwise all joints count.
         """
         matter = [one.axis for one in self.hidden if one.moved > RELEVANT_SHARE]
         return len(matter) if best.reading.axes[0] in matter else self.samples.tau.shape[1]
 
     @cached_property
     def hidden(self) -> tuple[HiddenOffset, ...]:
-        """Largest constant torque offset of each joint that the gravity parameters of the fit may conceal."""
+        """Constant torque offset of each joint that the data do not exclude, with its effect on the model's gravity.
+
+        The size of the offset is `DEVIATIONS` of its standard deviations. Gravity parameters of the fit may conceal it.
+        """
         constant, found = np.ones(len(self.windows)), []
         for one, columns in zip(self.tried, self.places, strict=True):
             if one.kind != OFFSET:
@@ -264,7 +278,8 @@ class Search:
     def _moved(self, fit: ChangeFit) -> tuple[float, float]:
         """Return the relative changes of the model's gravity torques and of all its torques by a fitted change.
 
-        Each is the larger of two values: with the nominal property at the start, and with that at the end.
+        The parameters of the arm can be those at the start or those at the end of the recordings. Both cases are
+        computed, and the larger change is returned.
         """
         p, first = len(self.phi), self.first_phi
         gravity = float(np.linalg.norm(self.gravity @ self.phi))

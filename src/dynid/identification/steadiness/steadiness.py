@@ -30,18 +30,21 @@ class Steadiness:
 
     @property
     def measured(self) -> tuple[float, str]:
-        """Largest relative change of the model's torques, and sentences about all changes of the arm in one text."""
+        """Largest relative change of the model's torques by a change of the arm, and all sentences in one text."""
         return max((one.moved for one in self.changes), default=0.0), "; ".join(self.sentences)
 
     def beyond(self, limit: float) -> tuple[str, ...]:
-        """Return sentences about changes of the arm that change the model's torques by more than a relative limit."""
+        """Return sentences about those changes of the arm that change the model's torques by more than a limit.
+
+        The limit is relative to the torques; see `Change.moved`.
+        """
         pairs = zip(self.changes, self.sentences, strict=True)
         return tuple(words for one, words in pairs if one.moved > limit)
 
     def notes(self, limit: float) -> tuple[str, ...]:
-        """Return sentences about changes of the arm within a relative limit, and about hidden torque offsets.
+        """Return sentences about changes of the arm that change the model's torques by at most a relative limit.
 
-        Hidden offsets are those that the data do not separate from gravity.
+        A sentence about hidden torque offsets follows; these are offsets that the data do not separate from gravity.
         """
         pairs = zip(self.changes, self.sentences, strict=True)
         found = tuple(words for one, words in pairs if one.moved <= limit)
@@ -55,12 +58,12 @@ def steadiness(
 
     Args:
         robot: the robot, in whose postures gravity torques are compared.
-        model: the arm as mounted.
+        model: model of the arm as mounted.
         samples: the fitted samples.
         regression: regression of the samples.
         recordings: names of the recordings, in order.
-        share: relative change of gravity torques beyond which the model is refused; a hidden offset is reported from
-            half of this value on.
+        share: relative change of the model's torques above which the model is refused. A hidden torque offset is
+            reported if it changes gravity torques by more than half of this value.
     """
     search = Search(robot, model, samples, regression)
     changes = search.changes()
