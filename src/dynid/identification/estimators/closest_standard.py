@@ -40,7 +40,7 @@ class ClosestStandard:
     Attributes:
         standard: the standard parameters chi.
         base: base parameters K chi, with the regrouping matrix K.
-        columns: parameters that were free to change: "standard", "base" or "essential", see `closest_standard`.
+        columns: which parameters were free to change, "standard", "base" or "essential"; see `closest_standard`.
         rank: number of singular values that were kept.
         distance: || chi - chi_ref || / || chi_ref ||, in mixed SI units as in Table II of Gautier and Venture (2013);
             NaN without a reference.
@@ -140,10 +140,11 @@ def closest_standard(
     Args:
         model: model of the arm.
         samples: filtered states and torques.
-        prior: a-priori parameters chi_ref; None selects the smallest parameters.
-        columns: parameters that may change: "standard" for all that affect a torque (eq. 30 or 26); "base" for those
-            that name the base parameters; "essential" for essential ones (eq. 32).
-        essential: essential parameters, required for "essential".
+        prior: a-priori parameters chi_ref; None is zero, which gives the parameters with the smallest norm.
+        columns: which standard parameters may change. "standard" permits all that affect a torque (eq. 30, or eq. 26
+            without a prior). "base" permits one for each base parameter, the one after which it is named. "essential"
+            permits only those of essential base parameters (eq. 32).
+        essential: essential base parameters, required if `columns` is "essential".
 
     Raises:
         DataError: the prior belongs to another model, essential parameters are missing, or the motion determines too

@@ -54,7 +54,10 @@ class Parameter:
 
     @property
     def upper(self) -> float:
-        """Upper bound of the friction parameter: `MOST_LOAD` for km and kms, fractions of motor torque; else inf."""
+        """Upper bound of the friction parameter in its SI unit: `MOST_LOAD` for km and kms, inf for all others.
+
+        km and kms are the fractions of the motor torque that friction takes.
+        """
         return MOST_LOAD if self.term in (KM, KMS) else np.inf
 
 

@@ -208,7 +208,7 @@ def _raced(fitter: GearFitter, structure: Structure, starts: Sequence[Point | No
     Args:
         fitter: fitter of the rows.
         structure: friction structure.
-        starts: start points; None is computed from the measured torques.
+        starts: start points (parameter values); for None, a start point is computed from the measured torques.
         rival: misfit of another fit; the iteration ends as soon as it is out of reach.
     """
     fits = [fitter.fit(structure, start, RACE_STEPS, ENOUGH) for start in starts]
@@ -217,7 +217,10 @@ def _raced(fitter: GearFitter, structure: Structure, starts: Sequence[Point | No
 
 
 def _settled(fitter: GearFitter, fit: GearFit) -> GearFit:
-    """Return the converged fit with the smaller misfit: continued from `fit`, or started from the measured torques."""
+    """Return the better of two converged fits: one continues `fit`, the other starts from the measured torques.
+
+    Better is the fit with the smaller misfit.
+    """
     first = fit_until_settled(fitter, fit)
     if not fit.structure.terms:
         return first
@@ -293,6 +296,6 @@ def _smallest(found: Sequence[tuple[GearFit, FloatArray]], best: FloatArray, lea
 
 
 def _at_bounds(fit: GearFit) -> tuple[str, ...]:
-    """Return the names of the friction parameters at their bound of zero."""
+    """Return the names of a fit's friction parameters whose value is at their lower bound of zero."""
     p = fit.columns.shape[2] - len(fit.parameters) - fit.structure.drift
     return tuple(one.name for k, one in enumerate(fit.parameters) if one.lower == 0.0 and fit.theta[p + k] <= 1e-9)

@@ -265,7 +265,7 @@ def _by_terms(columns: FloatArray, terms: Sequence[int], axes: int) -> FloatArra
     """Return derivatives by some friction terms as an array over all `TERMS`, (N, n, all terms), with zeros elsewhere.
 
     Args:
-        columns: derivatives, (N, t n): n axes of the first term, then n axes of the next term.
+        columns: derivatives, (N, t n), with n columns for the axes of the first term, then n for those of the next.
         terms: the t terms, as indices in `TERMS`.
         axes: number n of axes.
     """

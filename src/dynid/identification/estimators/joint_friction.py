@@ -61,8 +61,8 @@ class JointFriction:
         delay: delay of torques behind positions; None if it was not estimated.
         given: whether friction was fitted to other samples instead of these.
         left_out: load-dependent friction that the structure does not contain; None if there is none.
-        effects: torques (N, n, k) [N m] of effects without a parameter, each at its likely size: remaining backlash and
-            delay, and friction that the law does not describe.
+        effects: torques (N, n, k) [N m] of effects that no parameter describes, each at its likely size. They are
+            remaining backlash and delay, and friction that the law does not describe.
     """
 
     fit: GearFit
@@ -101,7 +101,10 @@ class JointFriction:
 
     @cached_property
     def _shape(self) -> NDArray[np.bool_]:
-        """Mask (k,) of the shape parameters among all friction parameters of the fit, and drift if there is any."""
+        """Mask (k,) of the shape parameters among all friction parameters of the fit.
+
+        If there is drift, it has an additional last entry, which is False.
+        """
         drift = [False] * self.fit.structure.drift
         return np.array([TERMS[one.term].kind == "shape" for one in self.fit.parameters] + drift, dtype=bool)
 
@@ -197,7 +200,7 @@ class JointFriction:
 
         Args:
             phi: base parameters, (p,).
-            values: friction parameters, (m,).
+            values: friction parameters and, last, drift if there is drift, (m,).
         """
         p, columns = len(phi), self.judged.columns
         return self._less_shape(self.judged) - columns[..., :p] @ phi - columns[..., p:][..., ~self._shape] @ values

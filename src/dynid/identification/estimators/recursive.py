@@ -47,8 +47,8 @@ class RecursiveRegression:
         sliding: R factor of the rows of moving joints, (k + 1, k + 1); friction first, then base parameters, then
             torques.
         standing: R factor of each axis's rows near standstill, (n, p + 1, p + 1).
-        sums: sums over all samples of each axis, (4, n): squared row weights, squared weighted residuals, squared
-            weighted torques, and fractions of states near standstill.
+        sums: four sums over the samples for each axis, (4, n). The summands are squared row weights, squared weighted
+            residuals, squared weighted torques, and fractions of states near standstill.
         samples: number of samples so far.
         origin_s: time from which friction's drift counts, on the recording's time axis [s].
         weights: weights of each axis's rows, (n,).

@@ -27,8 +27,9 @@ class ReducedRows:
     """R factors of the regression rows of all recordings, by group of recordings and by joint.
 
     Attributes:
-        R: R factors (groups, n, k, k) of rows [C W S tau]: columns of friction parameters, base parameters and shape of
-            friction, and the torque. Every row is multiplied by its weight.
+        R: R factors (groups, n, k, k) of rows [C W S tau], each multiplied by its weight. The columns are those of
+            friction parameters (C), base parameters (W), and uncertain parameters that are not estimated, such as the
+            shape of friction (S). The torque is last.
         rows: number of rows of each joint whose weight was not lowered near standstill, (n,).
         friction: number of columns C.
         base: number of columns W.
@@ -51,7 +52,7 @@ class ReducedRows:
             axes: number of axes.
             friction: number of columns of friction parameters.
             base: number of columns of base parameters.
-            shape: number of columns of the shape of friction.
+            shape: number of columns of uncertain parameters that are not estimated, such as the shape of friction.
         """
         size = friction + base + shape + 1
         return cls(np.zeros((GROUPS, axes, size, size)), np.zeros(axes), friction, base)
@@ -70,14 +71,17 @@ class ReducedRows:
 
     @property
     def _shapeless(self) -> NDArray[np.int64]:
-        """Indices of the columns of friction parameters, base parameters and torque, without the shape of friction."""
+        """Indices of the columns of friction parameters, base parameters and torque.
+
+        Columns of uncertain parameters that are not estimated, such as the shape of friction, are left out.
+        """
         return np.append(np.arange(self.friction + self.base), self.R.shape[-1] - 1)
 
     def triangle(self, weights: FloatArray, more: FloatArray | None = None) -> FloatArray:
         """Return the R factor (m + p + 1, m + p + 1) of the weighted rows [C W tau] of all recordings and joints.
 
-        The columns are those of m friction parameters, p base parameters and the torque. Columns of friction's shape
-        (Stribeck velocity and exponent) are left out, so the shape keeps its fitted value.
+        The columns are those of m friction parameters, p base parameters and the torque. Columns of other uncertain
+        parameters are left out, so that the shape of friction (Stribeck velocity and exponent) keeps its fitted value.
 
         Args:
             weights: weights of the joints, (n,).

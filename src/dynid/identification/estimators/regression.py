@@ -65,8 +65,8 @@ class Regression:
         moving: mask of the axes that were faster than the settings' slow and transition velocities, (N, n).
         measured: measured torques (N, n), if `tau` differs from them by linearisation or masks; else None.
         dq: velocities, (N, n) [rad/s].
-        other: torques (N n,) from the recorded current that `tau` does not use: the commanded one if `tau` uses the
-            measured one, or vice versa. NaN where this current was not recorded; None without it.
+        other: torques (N n,) from the recorded current that `tau` does not use. This is the commanded current if `tau`
+            uses the measured one, or vice versa. NaN in rows without this current; None if it was not recorded at all.
         whole: W of all states, (N, n, p), if states near standstill are masked in W and tau because base parameters
             contain dry friction; else None.
         share: weighted fraction of unmasked states among those that the low-pass combines in each row, (N, n).
@@ -340,8 +340,8 @@ class Regression:
     def joint_triangles(self) -> FloatArray:
         """Return the R factor of each joint's weighted rows [C W S tau], (n, k, k).
 
-        The columns are those of friction parameters (C), base parameters (W), and the shape of friction (S), then the
-        torque.
+        The columns are those of friction parameters (C), base parameters (W), and uncertain parameters that are not
+        estimated (S), such as the shape of friction. The torque is last.
         """
         rows = np.column_stack([self._all_columns[0], self.tau])
         if self.trust is not None:
@@ -503,7 +503,7 @@ class Regression:
 
     @cached_property
     def weighted_spread(self) -> FloatArray:
-        """Covariance (k, k) of friction parameters, base parameters and shape of friction at the weighted solution.
+        """Covariance (k, k) of friction, base and further uncertain parameters at the weighted solution.
 
         It is that of `whole_spread` with the row weights of the estimator.
         """
@@ -538,8 +538,9 @@ class Regression:
         return np.asarray(whole[np.ix_(kept, kept)])
 
     def whole_spread(self, solution: Solution, weights: FloatArray | None = None, inflation: float = 1.0) -> FloatArray:
-        """Return the covariance of friction parameters, base parameters and shape of friction, (k, k).
+        """Return the covariance of friction parameters, base parameters and further uncertain parameters, (k, k).
 
+        Further ones are not estimated but have a prior, such as the shape of friction (Stribeck velocity and exponent).
         Friction parameters at a bound are included.
 
         Args:

@@ -18,8 +18,8 @@ class Solution:
         phi: base parameters, (p,).
         inverse: inverse normal matrix of the free friction parameters, then phi. Free parameters are not at a bound;
             rows and columns of a phi at a bound are 0.
-        triangle: R factor of a QR decomposition of the weighted rows [C W tau]: columns C of the free friction
-            parameters, columns W of phi, and the torque.
+        triangle: R factor of a QR decomposition of the weighted rows [C W tau], with the columns C of the free friction
+            parameters, the columns W of phi, and the torque tau.
         friction: friction parameters f, (m,); None if the problem has none.
         sliding: mask (m,) of the friction parameters that are not at a bound.
     """
@@ -46,8 +46,8 @@ def solve_triangle(whole: FloatArray, count: int, lower: FloatArray, upper: Floa
     Parameters at a bound get a variance of zero.
 
     Args:
-        whole: R factor (m + p + 1, m + p + 1) of the weighted rows [C W tau]: columns of friction parameters, columns
-            of base parameters, and the torque.
+        whole: R factor (m + p + 1, m + p + 1) of the weighted rows [C W tau], with the columns C of friction
+            parameters, the columns W of base parameters, and the torque tau.
         count: number m of friction parameters, which come first.
         lower: lower bounds of all parameters, (m + p,).
         upper: upper bounds of all parameters, (m + p,).

@@ -46,8 +46,8 @@ class AuditResult:
         lambda_min: smallest eigenvalue of M found [kg m^2].
         pose: pose with this eigenvalue, all axes, (n,) [rad].
         poses_checked: number of sampled poses that were checked, not counting those that a search visited.
-        certificate: "counterexample": `pose` proves that lambda_min is below the limit; "searched": neither sample nor
-            search found such a pose; "sampled": the sample found none and there was no search.
+        certificate: "counterexample" if `pose` proves that lambda_min is below the limit; "searched" if neither sample
+            nor search found such a pose; "sampled" if the sample found none and there was no search.
         seed: seed of the sample.
         limit: required lambda_min [kg m^2].
         worst_poses: poses below the limit, worst first, (k, n) [rad]; the worst pose if none is below the limit.
@@ -97,7 +97,7 @@ class Auditor:
 
     Args:
         model: model of the arm.
-        lower: lower corner of the box of poses: a limit for each joint of the kinematic chain, (c,) [rad].
+        lower: lower corner of the box of poses, with one limit for each joint of the kinematic chain, (c,) [rad].
         upper: upper corner of the box, (c,) [rad].
     """
 
@@ -346,7 +346,7 @@ def audit(
     Args:
         model: model of the arm.
         phi: base parameters.
-        lower: lower corner of the box of poses: a limit for each joint of the kinematic chain, (c,) [rad].
+        lower: lower corner of the box of poses, with one limit for each joint of the kinematic chain, (c,) [rad].
         upper: upper corner of the box, (c,) [rad].
         limit: required lambda_min [kg m^2].
         poses: number of poses to sample.

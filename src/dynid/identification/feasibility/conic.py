@@ -32,8 +32,9 @@ class Cone:
     """Constraint that A x + b lies in a cone; created by `zero`, `positive`, `norm_below` or `semidefinite`.
 
     Attributes:
-        kind: "zero": all entries are zero; "positive": no entry is negative; "norm": the first entry is at least the
-            norm of the others; "matrix": the entries (k k,) form a symmetric positive semidefinite matrix.
+        kind: "zero" if all entries of A x + b must be zero; "positive" if none may be negative; "norm" if the first
+            must be at least the norm of the others; "matrix" if the k^2 entries must form a symmetric positive
+            semidefinite matrix (k, k).
         A: matrix (m, n); variables beyond its columns are not constrained.
         b: vector (m,).
     """

@@ -341,7 +341,7 @@ def possible_arms(
 
     Raises:
         InfeasibleError: no arm is strictly inside the bounds, or the mode or the draws of the posterior failed.
-        DataError: the estimate is of another model, or has no standard deviations.
+        DataError: the estimate is of another model or has no standard deviations, or the count is below 1.
     """
     if count < 1:
         raise DataError(f"{count} arms; expected at least 1")

@@ -34,7 +34,7 @@ def quick_audit(
     Args:
         model: model of the arm.
         phi: base parameters.
-        lower: lower corner of the box of poses: a limit for each joint of the kinematic chain, (c,) [rad].
+        lower: lower corner of the box of poses, with one limit for each joint of the kinematic chain, (c,) [rad].
         upper: upper corner of the box, (c,) [rad].
         limit: required lambda_min [kg m^2].
         poses: number of poses to sample.

@@ -83,7 +83,7 @@ class FirstOrderFit:
     Attributes:
         gain: Kp [rad/s per N m].
         time_constant: Tp1 [s].
-        dead_time: Td [s].
+        dead_time: Td, from a command to the middle of the time for which it is held [s].
         coulomb: Coulomb friction [N m].
         offset: constant load torque [N m].
         stiffness: load torque per angle from `centre` [N m/rad].

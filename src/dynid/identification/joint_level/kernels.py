@@ -63,12 +63,12 @@ def predict_errors(
         y: measured positions, (N,) [rad]; NaN for missing readings, except for the first.
         u: commanded torques, each held for dt, (N + lead,) [N m]; the last N belong to y, the others precede it.
         dt: time between two samples [s].
-        model: parameters (8,): inertia M [kg m^2], viscous damping D [N m s/rad], delay [s], Coulomb friction F [N m],
-            constant load c [N m], load per angle k [N m/rad], angle q0 [rad], and half the backlash [rad].
+        model: inertia M [kg m^2], viscous damping D [N m s/rad], delay [s], Coulomb friction F [N m], constant load c
+            [N m], load per angle k [N m/rad], angle q0 [rad], and half the backlash [rad], (8,).
         noise: standard deviations (3,) of the torque per sample [N m], of a measured position [rad], and of the initial
             speed [rad/s].
-        error: result, (N,): measured minus predicted position [rad]; NaN for missing readings.
-        spread: result, (N,): standard deviations of the errors that the noise causes [rad].
+        error: result, measured minus predicted positions, (N,) [rad]; NaN for missing readings.
+        spread: result, standard deviations of the errors that the noise causes, (N,) [rad].
     """
     inertia, damping, delay, friction, offset, stiffness, centre, gap = model
     lead, late = len(u) - len(y), delay / dt

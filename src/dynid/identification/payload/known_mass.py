@@ -98,8 +98,8 @@ def check_torque_constants(
     """Return the ratio of reported to true torque of each joint of the kinematic chain, from a known body's torque.
 
     Args:
-        model: model of the arm, mounted as in both runs. Its structure should contain Coulomb friction: changes of
-            friction by the body's load are then estimated, too, instead of distorting the result.
+        model: model of the arm, mounted as in both runs. Its structure should contain Coulomb friction. A change of
+            friction by the body's load is then estimated, too, instead of distorting the result.
         without: samples of the run without the body.
         carrying: samples of the run with the body.
         body: the known body in the last URDF link frame.
@@ -200,8 +200,8 @@ def _scale(columns: FloatArray, torque: FloatArray, tau: FloatArray, interval_s:
 def pooled(scales: tuple[JointScale, ...]) -> dict[float, tuple[float, float]]:
     """Return for each torque constant the mean ratio of reported to true torque, and the mean's standard deviation.
 
-    Joints with equal torque constants have servos of one type. They are weighted by the reciprocals of their variances.
-    If their ratios scatter more than these permit, the standard deviation is increased.
+    Joints with equal torque constants have servos of one type. Their ratios are weighted by reciprocal variances. If
+    the ratios scatter more than these variances permit, the standard deviation of the mean is increased.
     """
     found: dict[float, tuple[float, float]] = {}
     for constant in dict.fromkeys(one.torque_constant for one in scales if one.torque_constant is not None):

@@ -155,8 +155,8 @@ def check_with_mass_alone(
     The position of the body in the last link's frame is not known before; it is estimated together with the ratios.
 
     Args:
-        model: model of the arm, mounted as in both runs. Its structure should contain Coulomb friction: changes of
-            friction by the body's load are then estimated, too, instead of distorting the result.
+        model: model of the arm, mounted as in both runs. Its structure should contain Coulomb friction. A change of
+            friction by the body's load is then estimated, too, instead of distorting the result.
         without: samples of the run without the body.
         carrying: samples of the run with the body.
         mass: mass of the body [kg].

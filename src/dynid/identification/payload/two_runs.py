@@ -16,8 +16,8 @@ from dynid.robot import Robot
 class TwoRuns(NamedTuple):
     """Two runs of one arm with equal mount and preprocessing, and a model of the arm.
 
-    The structure of the model always contains Coulomb friction. So a comparison of the runs can also estimate by how
-    much the load of one run changes friction.
+    The structure of the model always contains Coulomb friction. So a comparison of the runs can also estimate the change
+    of friction by the load of one run.
 
     Attributes:
         model: model of the arm.

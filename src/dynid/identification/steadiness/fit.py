@@ -70,7 +70,7 @@ class Information:
         self.own = products[:, parameters:, parameters:]
 
     def without(self, columns: Sequence[int], course: FloatArray, beside: bool) -> tuple[FloatArray, FloatArray]:
-        """Return the normal equations of a change over time without the unknowns that the fit contains besides it.
+        """Return the normal equations of a change over time, after elimination of all other unknowns.
 
         They are D'D x = D'y, with matrix D'D (..., k, k) and right-hand side D'y (..., k), any unit. D are the k
         regressor columns of a tested property, times a function of time, and y is the residual of the fit. Before the

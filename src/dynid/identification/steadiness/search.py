@@ -43,9 +43,9 @@ class Change:
     Attributes:
         kind: kind of the property that changes, such as a body, a joint zero or friction.
         axes: joints, from 0; () for all joints together, for a body and for the mount.
-        course: function of time of the change: step, drift or constant.
+        course: kind of the change's function of time, "step", "drift" (a straight line) or "constant".
         values: size of the change, as factors of the property's regressor columns.
-        chance: probability of a change this large if nothing changed, over all tested properties.
+        chance: probability that a change this large is found in any tested property if nothing changed.
         explained: fraction of the squared error that the change removes.
         gravity: relative change of the model's gravity torques (root mean square over random postures) if the fit
             contains the change.
@@ -148,8 +148,8 @@ class Search:
     def courses(self) -> Iterator[tuple[Course, FloatArray, int]]:
         """Yield the functions of time of possible changes.
 
-        Each is given by its kind, its values by window from 0 to 1, (w,) [-], and the window at which a step begins, or
-        0.
+        Each is given by its kind, its values by window, (w,) [-], from 0 to 1, and the window at which it begins. This
+        window is 0 for functions other than steps.
         """
         share = self.windows.share
         yield "drift", share, 0
@@ -233,7 +233,7 @@ class Search:
         Args:
             one: property and function of time.
             fit: fit of the change.
-            chance: probability of a change this large if nothing changed, over all tested properties.
+            chance: probability that a change this large is found in any tested property if nothing changed.
             total: squared error before the change was fitted.
         """
         return Change(

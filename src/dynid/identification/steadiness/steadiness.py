@@ -16,7 +16,7 @@ NOTE_SHARE = 0.5  # change of gravity by a hidden offset that is reported, over 
 
 @dataclass(frozen=True)
 class Steadiness:
-    """Changes of the arm that a search has found, the most significant first, with a sentence for each.
+    """Changes of the arm over time, in the order in which a search found them, with a sentence for each.
 
     Attributes:
         changes: significant changes.

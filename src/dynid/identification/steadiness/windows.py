@@ -28,8 +28,8 @@ class Windows:
         begin: start time of each window on its recording's axis, (w,) [s].
         middle: middle of each window on its recording's axis, (w,) [s].
         recording: index of each window's recording, (w,).
-        share: position of each window's middle among the samples of all recordings, (w,): 0 is the first sample, 1 the
-            last.
+        share: position of each window's middle among the samples of all recordings, (w,), from 0 for the first sample
+            to 1 for the last.
     """
 
     first: NDArray[np.int64]
