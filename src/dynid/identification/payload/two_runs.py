@@ -16,7 +16,7 @@ from dynid.robot import Robot
 class TwoRuns(NamedTuple):
     """Two runs of one arm with equal mount and preprocessing, and a model of the arm.
 
-    The structure of the model always contains Coulomb friction. So a comparison of the runs can also estimate the change
+    The structure of the model always contains Coulomb friction. So a comparison of the runs can also estimate a change
     of friction by the load of one run.
 
     Attributes:
