@@ -25,7 +25,7 @@ class ContactReport(Strict):
         joint: the joint with the largest ratio of external torque to threshold.
         torque_nm: external torque of that joint [N m].
         threshold_nm: largest torque at that joint that model errors explain [N m].
-        force_n: magnitude of the force at the tool [N].
+        force_n: magnitude of the estimated external force at the tool [N].
         model: `digest` of the last received `SharedModel` message; "" before the first.
     """
 
@@ -39,7 +39,7 @@ class ContactReport(Strict):
 
     @property
     def text(self) -> str:
-        """Description of the contact in words."""
+        """Description of the contact in words: the joint, its external torque, and the force at the tool."""
         return (
             f"contact at {self.joint}, {self.torque_nm:.1f} N m from outside (the model's errors explain "
             f"{self.threshold_nm:.1f} N m), {self.force_n:.0f} N at the tool"

@@ -35,13 +35,13 @@ class ContactSense:
 
     Attributes:
         observer: the momentum observer.
-        bars: error bounds after the last update.
-        motion: filter of the arm's motion.
-        onset: tests on the filter that detect the onset of forces at the tool early.
-        touched: whether each joint's residual exceeds its threshold, (n,).
+        bars: expected errors and contact thresholds of the observer's external torques, after the last update.
+        motion: Kalman filter of the arm's motion and of a force at the tool.
+        onset: tests that detect the onset of a force at the tool early, from the innovations of `motion`.
+        touched: whether the external torque of each joint exceeds its threshold, (n,).
 
     Raises:
-        DataError: the model states no errors.
+        DataError: `deviations` is None.
     """
 
     def __init__(
@@ -64,7 +64,13 @@ class ContactSense:
         self.touched: NDArray[np.bool_] = np.zeros(robot.size, dtype=bool)
 
     def update(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> bool:
-        """Return whether the arm is in contact; q (n,) [rad] and tau (n,) [N m] as in `MomentumObserver.update`."""
+        """Process one state of the arm and return whether the arm is in contact.
+
+        Args:
+            stamp_ns: timestamp of the state [ns].
+            q: measured positions, (n,) [rad].
+            tau: motor torques between the last state and this one, (n,) [N m].
+        """
         self.observer.update(stamp_ns, q, None, tau)
         dt, self._last_ns, self._q = (stamp_ns - self._last_ns) * 1e-9, stamp_ns, q
         if self.observer.restarted:
@@ -81,7 +87,9 @@ class ContactSense:
         return self.contact
 
     def _test(self, dt: float, since_s: float, q: FloatArray) -> None:
-        """Test for the beginning or end of a force, once it is known whether the arm was moving at the first state.
+        """Test whether a force at the tool has begun or, in contact, whether it has ended.
+
+        Nothing is tested until enough time has passed since the first state to estimate the arm's motion.
 
         Args:
             dt: time since the last state [s].
@@ -96,9 +104,10 @@ class ContactSense:
             self.onset.accept_hypothesis()
 
     def _found_motion(self, since_s: float, q: FloatArray) -> bool:
-        """Return whether enough time has passed since the first state to know the arm's motion.
+        """Return whether enough time has passed since the first state to have estimated the arm's motion.
 
-        If the arm moves, this takes longer, and the filter then restarts with the observer's velocity.
+        An arm that moves needs more time than an arm at rest. Its motion filter then restarts with the velocity that
+        the momentum observer estimates.
 
         Args:
             since_s: time since the first state, or since the first one after a gap [s].
@@ -121,15 +130,16 @@ class ContactSense:
 
     @property
     def contact(self) -> bool:
-        """Whether the arm is in contact after the last update, by the residual or by the onset tests."""
+        """Whether the arm is in contact after the last update, by its external torques or by the onset tests."""
         return self.onset.contact or bool(self.touched.any())
 
     def force(self) -> tuple[FloatArray, FloatArray]:
         """Return the force at the tool (3,) [N] in the URDF base link and its covariance (3, 3) [N^2].
 
-        After the onset tests have detected contact, the force is part of the filter's state. The filter treats friction
-        whose direction is undetermined as noise that changes quickly. But the stiction of a joint at rest persists. So
-        the uncertainty that it causes in the least squares of `ToolForce` is added to the filter's covariance.
+        Until the onset tests detect contact, the force is a least-squares estimate from the observer's external
+        torques. Afterwards it is part of the motion filter's state. The filter treats friction of unknown direction as
+        noise that changes quickly. But the stiction of a joint at rest persists. The additional uncertainty that it
+        causes in a least-squares estimate is therefore added to the filter's covariance.
         """
         if self.onset.contact:
             own, hidden = self.motion.lasting_deviations()
@@ -142,7 +152,7 @@ class ContactSense:
         return self._force.jacobian(q)
 
     def along(self, names: tuple[str, ...], time: FloatArray, q: FloatArray, tau: FloatArray) -> "list[Contact]":
-        """Return all contacts of a recording.
+        """Detect contact along a recording and return all contacts, in order of time.
 
         Args:
             names: joint names, (n,).

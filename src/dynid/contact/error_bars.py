@@ -8,10 +8,11 @@ false alarms (Rice's rate of crossings). A timestamp error e shifts all position
 contributes K M dq e / T.
 
 Near standstill the friction error is not random. If the velocity does not determine the direction of motion, friction
-is anything between minus and plus its budget, plus the excess over the budget that model.yaml states. An encoder behind
-gears with backlash stands still while the joint crosses the gap. At the end of the gap it starts with a speed of sqrt(2
-play a), with the backlash `play` and the acceleration a. Both errors are bounds, added to the threshold. All torque
-errors pass through the observer's low-pass filter, so they act for about 1 / K.
+is anything between minus and plus its budget (the largest friction torque against the motion), plus the excess over the
+budget that model.yaml states. An encoder behind gears with backlash stands still while the joint crosses the gap. At
+the end of the gap it starts with a speed of sqrt(2 play a), with the backlash `play` and the acceleration a. Both
+errors are bounds, added to the threshold. All torque errors pass through the observer's low-pass filter, so they act
+for about 1 / K.
 """
 
 import math
@@ -31,21 +32,23 @@ FALSE_ALARMS_1_S = 0.1 / 3600.0  # rate of false alarms per joint [1/s]: one in 
 class ErrorBars:
     """Standard deviations of a `MomentumObserver`'s residual without contact, and its contact thresholds.
 
-    They are updated every cycle.
+    The residual is the observer's estimate of the external joint torques. Both are updated every cycle.
 
     Args:
         robot: robot, whose robot.yaml states encoder steps and backlash under `simulation.nuisances`.
-        observer: observer of the residual; updated before `update`.
-        friction: friction law, which gives the friction budgets.
-        errors: errors of the model's torques as model.yaml states them.
-        jitter: jitter of the states' timestamps, updated before `update`; None uses the value of robot.yaml.
+        observer: momentum observer of the residual; it must be updated before each call of `update`.
+        friction: friction law, which gives the largest friction torque at rest.
+        errors: expected errors of the model's torques, from model.yaml.
+        jitter: jitter of the states' timestamps, updated before each call of `update`; None uses the value of
+            robot.yaml.
 
     Attributes:
-        deviation: standard deviation of the residual r, with bounds counted as uniform distributions, (n,) [N m].
-        threshold: value that |r| exceeds only in contact, (n,) [N m].
+        deviation: standard deviation of the residual without contact, (n,) [N m]. An error of which only a bound is
+            known counts as uniformly distributed within this bound.
+        threshold: magnitude that the residual exceeds only in contact, (n,) [N m].
 
     Raises:
-        DataError: the model states no errors.
+        DataError: `errors` is None.
     """
 
     def __init__(
@@ -82,7 +85,7 @@ class ErrorBars:
 
         Args:
             dt: time since the last cycle [s].
-            tau: torques that the observer received, (n,) [N m].
+            tau: motor torques with which the observer was updated in this cycle, (n,) [N m].
         """
         seen = self._observer
         speed, load = np.abs(seen.velocity), seen.torque - seen.load

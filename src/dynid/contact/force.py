@@ -7,18 +7,20 @@ from dynid.robot import FloatArray, Robot
 
 
 class ToolForce:
-    """Estimator of a force, without a moment, at a point of the last chain link.
+    """Least-squares estimator of a force at the tool, without a moment, from external joint torques.
 
-    Three force components cause torques in all chain joints, so each joint is weighted by its deviation; a sticking
-    joint has little weight. A prior excludes forces that no drive could hold at arm's length. In directions in which a
-    stretched arm measures no force, only the prior limits the estimate, and the covariance is large.
+    The external torque of each chain joint is weighted by its inverse variance, so a sticking joint has little weight.
+    A normal prior with mean zero and standard deviation `largest_n` limits the force. Some postures, such as a
+    stretched arm, give no information about the force in some direction. In this direction only the prior limits the
+    estimate, and the covariance is large.
 
     Args:
         robot: robot with its tool and the torques of its drives.
         mdh: geometry of the chain.
 
     Attributes:
-        largest_n: standard deviation of the prior, a force that the strongest drive holds at arm's length [N].
+        largest_n: standard deviation of the prior: the force that the strongest drive can hold at the full reach of the
+            arm [N].
     """
 
     def __init__(self, robot: Robot, mdh: MdhChain) -> None:
@@ -30,7 +32,13 @@ class ToolForce:
         self.largest_n = float(robot.torque_limits[: self._c].max()) / reach
 
     def jacobian(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the tool's velocity per joint velocity in the URDF base link, (3, n), and its position, (3,) [m]."""
+        """Return the tool's Jacobian (3, n) [m] and its position (3,) [m] in the URDF base link.
+
+        The Jacobian maps joint velocities to the tool's linear velocity.
+
+        Args:
+            q: joint positions, (n,) [rad].
+        """
         frames = self._mdh.placements(q[: self._c])
         place = frames[-1, :3, :3] @ self._tool + frames[-1, :3, 3]
         axes, arms = frames[:, :3, 2], place - frames[:, :3, 3]
@@ -40,7 +48,7 @@ class ToolForce:
         return jacobian, place
 
     def of(self, q: FloatArray, torque: FloatArray, deviation: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the force (3,) [N] in the URDF base link and its covariance (3, 3) [N^2].
+        """Return the force at the tool (3,) [N] in the URDF base link and its covariance (3, 3) [N^2].
 
         Args:
             q: joint positions, (n,) [rad].

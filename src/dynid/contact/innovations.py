@@ -55,11 +55,11 @@ def truncated_moments(deviation: float, off: float, step: float) -> tuple[float,
 
     Args:
         deviation: standard deviation of the distribution [rad].
-        off: distance from its mean to the middle of the step [rad].
+        off: middle of the step minus the mean of the distribution [rad].
         step: width of the step [rad].
 
     Returns:
-        The shift of the mean [rad], and the removed fraction of the variance.
+        The shift of the mean by the truncation [rad], and the fraction of the variance that the truncation removes.
     """
     low, high = (off - 0.5 * step) / deviation, (off + 0.5 * step) / deviation
     if low > OUTLIER or high < -OUTLIER:
@@ -80,12 +80,13 @@ def friction_terms(
 
     Args:
         law: friction parameters in the order of `dynid.model.friction.TERMS`, (terms, n), SI.
-        v: velocities, (n,) [rad/s].
-        spread: their standard deviations, (n,) [rad/s].
+        v: estimated velocities, (n,) [rad/s].
+        spread: standard deviations of these velocities, (n,) [rad/s].
         tau: motor torques, (n,) [N m].
-        load: C v + g, (n,) [N m].
+        load: torques against Coriolis forces, gravity and contact, C v + g - J' f, (n,) [N m].
         out: result, (4, n). Its rows are the mean friction [N m], its derivative by velocity [N m s/rad], the friction
-            budget [N m], and the fraction of the squared budget that is variance because the direction is undetermined.
+            budget (the largest friction torque against the motion) [N m], and the fraction of the squared budget that
+            counts as variance because the direction of motion is uncertain.
     """
     for i in range(len(v)):
         m = 2.0 * normal_cdf(v[i] / spread[i]) - 1.0
@@ -110,14 +111,15 @@ def predict(
 ) -> None:
     """Predict state x = (q, v, b, f) and covariance one step ahead, without noise.
 
-    The state is defined in the module. The step is implicit in friction, which may be stiff.
+    The state contains the positions q and velocities v of n joints, the torque errors b of the model (n,) and a force f
+    at the tool (3,). The step is implicit in friction, which may be stiff.
 
     Args:
         x: state (N,), N = 3 n + 3; replaced.
         P: covariance (N, N); replaced.
         dt: step [s].
         M: inertia, (n, n) [kg m^2].
-        net: tau - F - (C v + g), (n,) [N m].
+        net: motor torques minus friction, Coriolis and gravity torques, tau - F - (C v + g), (n,) [N m].
         slope: derivative of friction by velocity, (n,) [N m s/rad].
         J: Jacobian of the tool, (3, n) [m].
         kept: fractions of torque errors b and force f that remain after the step, (2,).
@@ -160,17 +162,17 @@ def measure(
     gains: FloatArray,
     found: FloatArray,
 ) -> None:
-    """Update the filter with encoder readings, joint by joint.
+    """Update the state of a `MotionFilter` with encoder readings, joint by joint.
 
     A quantised reading acts like a measurement without quantisation that gives the same mean and variance.
 
     Args:
-        x: state (N,); replaced.
+        x: state (N,), which begins with the positions of n joints; replaced.
         P: covariance (N, N); replaced.
-        middle: centre of the interval that contains each joint, (n,) [rad].
-        width: width of that interval, (n,) [rad]; 0 means the exact value.
+        middle: encoder readings: the centre of the quantisation step that contains each joint's position, (n,) [rad].
+        width: width of this step, (n,) [rad]; 0 for readings without quantisation.
         noise: standard deviation of readings besides the quantisation, (n,) [rad].
-        within: each joint's place in its quantisation step at the previous reading, (n,) [rad]; updated.
+        within: each joint's estimated position minus `middle` after the previous reading, (n,) [rad]; updated.
         gains: Kalman gains, (n, N), written in place.
         found: innovations and variances of the measurements without quantisation, (2, n), written in place.
     """
@@ -203,13 +205,14 @@ def propagate_signatures(
 
     Args:
         G: signatures of m unknowns, (N, m).
-        T: transition matrix of the state, (N, N).
+        T: transition matrix of the state from `predict`, (N, N).
         dt: step [s].
-        driven: (M + dt slope)^-1 B, accelerations per unknown, (n, m).
-        gains: Kalman gains from `measure`.
-        found: innovations and variances from `measure`.
-        out: for each joint the innovation nu and its change s per unknown, over the root of its variance V: s' /
-            sqrt(V), then nu / sqrt(V) in the last column, (n, m + 1), written in place.
+        driven: joint accelerations per unit of each unknown, (n, m): `inverse` of `predict` times the joint torques per
+            unit.
+        gains: Kalman gains from `measure`, (n, N).
+        found: innovations and variances from `measure`, (2, n).
+        out: result, (n, m + 1). A joint's row contains the change of its innovation per unit of each unknown, and in
+            the last column the innovation itself. Both are divided by the innovation's standard deviation.
 
     Returns:
         The propagated signatures, (N, m).
@@ -230,12 +233,14 @@ def propagate_signatures(
 
 @numba.njit(cache=True)
 def add_information(out: FloatArray, I: FloatArray, d: FloatArray) -> None:  # noqa: E741
-    """Add one step's innovations to the least-squares problems I c = d of H hypotheses with k unknowns c each.
+    """Add one filter step's innovations to the normal equations I c = d of H hypotheses with k unknowns c each.
+
+    A hypothesis is a torque that the filter does not model, with unknown coefficients c (k,).
 
     Args:
         out: result of `propagate_signatures` for all hypotheses, (n, H k + 1).
         I: information matrices, (H, k, k); updated.
-        d: scores, (H, k); updated.
+        d: right-hand sides, (H, k); updated.
     """
     H, k = d.shape
     for i in range(len(out)):

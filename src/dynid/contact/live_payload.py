@@ -43,11 +43,12 @@ class LivePayload:
     Attributes:
         arm: geometry and gravity of the arm as mounted.
         estimate: the newest estimate; None before the first.
-        held: parameters that a controller should add to its model, (10,) as `HeldMass.parameters`; zeros without
-            payload.
-        misfit: root mean square of the innovations of moving joints since the last restart [standard deviations].
-        fits: whether the estimate has explained the innovations for a while.
-        restarts: number of restarts.
+        held: payload that the controller should use: standard parameters in the last modified DH frame, (10,); zeros
+            without payload.
+        misfit: root mean square of the filter's innovations of moving joints since the last restart [standard
+            deviations].
+        fits: whether `misfit` has been small, and the estimated mass steady, for a while.
+        restarts: number of restarts of the estimate.
     """
 
     def __init__(self, robot: Robot, arm: ArmModel, scale: Scale) -> None:
@@ -61,7 +62,7 @@ class LivePayload:
         self.restart()
 
     def restart(self) -> None:
-        """Clear the data so far; the payload `held` is kept until a new estimate is certain."""
+        """Restart the payload estimate without the data so far; `held` is kept until a new estimate is certain."""
         self._scale.reset(friction=True)
         self._tests.reset()
         self.restarts += 1
@@ -69,7 +70,13 @@ class LivePayload:
         self._first_kg, self._first_ns = -np.inf, self._last_ns  # mass and time of the first of the agreeing estimates
 
     def update(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> bool:
-        """Process one state and return whether `held` changed; q (n,) [rad] and tau (n,) [N m] as in `Scale.update`."""
+        """Process one state of the arm and return whether the payload `held`, which the controller should use, changed.
+
+        Args:
+            stamp_ns: timestamp of the state [ns].
+            q: encoder readings, (n,) [rad].
+            tau: motor torques since the last state, (n,) [N m].
+        """
         counts = self._scale.update(stamp_ns, q, tau)
         if self._scale.restarted:
             self._last_ns = stamp_ns
@@ -93,9 +100,13 @@ class LivePayload:
         return since_s >= ESTIMATE_BLANKING_S and self._judge(self.estimate)
 
     def _judge(self, found: HeldMass) -> bool:
-        """Adopt an estimate that has fitted for a while and differs from the payload in use; return True if adopted.
+        """Adopt an estimate that has fitted the data for a while and differs from the payload `held`.
 
-        `found` is the newest estimate.
+        Args:
+            found: the newest estimate.
+
+        Returns:
+            Whether the estimate was adopted.
         """
         if self.misfit > MOST_INNOVATION or abs(found.mass_kg - self._first_kg) > max(
             MOST_CHANGE * self._first_kg, LEAST_KG
@@ -105,7 +116,10 @@ class LivePayload:
         return self.fits and self._adopt(found)
 
     def _adopt(self, found: HeldMass) -> bool:
-        """Replace `held` by an estimate that differs significantly from it; return whether it was replaced."""
+        """Replace the payload `held` by an estimate that differs significantly from it; return whether it was replaced.
+
+        An estimate below the smallest detectable mass sets `held` to zero.
+        """
         changed = abs(found.mass_kg - float(self.held[9]))
         if changed < LEAST_KG or self._scale.significance_of_difference(found.parameters, self.held) < SIGNIFICANT:
             return False

@@ -39,7 +39,9 @@ JACOBIAN_EVERY = 4  # updates between two computations of the Jacobian
 
 
 def motion_terms(q: Any, dq: Any, phi: Any, inertia: Any, load: Any) -> int:
-    """Write M(q) into `inertia` and C dq + g into `load`, without friction.
+    """Write the inertia matrix M(q) into `inertia`, and Coriolis and gravity torques C dq + g into `load`.
+
+    Friction is not included.
 
     Args:
         q: positions, (n,) [rad].
@@ -68,14 +70,16 @@ def motion_terms(q: Any, dq: Any, phi: Any, inertia: Any, load: Any) -> int:
 class MeasuredTorques:
     """Uncertainty of torques that were measured instead of commanded.
 
-    The model errors that model.yaml states contain the noise of the measured torques from which the model was
-    identified. For commanded torques this noise is most of the error, and it is independent in every cycle. For
-    measured torques the error is that of the model itself, limited in bandwidth by the low-pass filter of the torques.
+    The torque errors that model.yaml states contain the noise of the torques measured for the identification. With
+    commanded torques, a `MotionFilter` treats most of these errors as noise that is independent in every cycle. With
+    measured torques, it uses the noise `noise_nm`. The remaining errors then change more slowly, because the low-pass
+    filter of the identification limits their bandwidth.
 
     Attributes:
-        noise_nm: standard deviation of one sample, (n,) [N m].
-        memory_s: correlation time of the model error [s]: a quarter of the period of the low-pass filter's cut-off
-            frequency, for which noise has the same spectral density.
+        noise_nm: standard deviation of one torque sample, (n,) [N m].
+        memory_s: correlation time of these errors [s]: a quarter of the period of the low-pass filter's cut-off
+            frequency. Noise with this correlation time has the same spectral density as noise after the low-pass
+            filter.
     """
 
     noise_nm: FloatArray
@@ -85,9 +89,9 @@ class MeasuredTorques:
 class MotionFilter:
     """Kalman filter of the motion of one arm, its model's torque errors, and a force at its tool.
 
-    The state is x = (q, v, b, f), see `dynid.contact.innovations`: positions, velocities, errors of the model's torques
-    that last for about a second, and the tool force. Motor noise, encoder steps, jitter and backlash are those of
-    `simulation.nuisances` in robot.yaml.
+    The state is x = (q, v, b, f): positions, velocities, errors of the model's torques that last for about a second,
+    and the force at the tool. Motor noise, encoder steps, jitter and backlash are those of `simulation.nuisances` in
+    robot.yaml.
 
     Args:
         robot: the robot.
@@ -97,8 +101,8 @@ class MotionFilter:
             deviation of b. `passing_nm` increases the uncertainty of b when a joint changes its speed class. It also
             counts as noise, as do all remaining errors.
         torque_delay_s: delay from the torque given to `update` until it acts at the motors [s].
-        measured: properties of measured torques; None for exactly known torques, such as commands.
-        reading_rad: standard deviation of readings besides the encoder's step [rad].
+        measured: uncertainty of measured torques; None for exactly known torques, such as commands.
+        reading_rad: standard deviation of encoder readings in addition to their quantisation [rad].
 
     Attributes:
         x: state (q, v, b, f), (3 n + 3,), SI.
@@ -110,7 +114,7 @@ class MotionFilter:
         friction: friction of the last update, (n,) [N m].
 
     Raises:
-        DataError: the model states no errors of its torques.
+        DataError: `errors` is None.
     """
 
     def __init__(
@@ -165,14 +169,18 @@ class MotionFilter:
 
     @property
     def slides(self) -> NDArray[np.bool_]:
-        """Whether the direction of motion of each joint is known, (n,)."""
+        """Whether the direction of motion of each joint is known, (n,).
+
+        It is not known for a joint that may be at rest or reversing.
+        """
         return self._unclear < DETERMINED_SHARE
 
     def lasting_deviations(self) -> tuple[FloatArray, FloatArray]:
-        """Return standard deviations of lasting torque errors: those of the model, and those of undetermined friction.
+        """Return standard deviations of the model's lasting torque errors and of undetermined friction.
 
-        Both are (n,) [N m]. If the direction of motion is undetermined, friction is counted as uniformly distributed
-        over the friction budget. The filter's covariance P contains this error only as noise with a correlation time of
+        Both are (n,) [N m]. Friction is undetermined if the direction of a joint's motion is. It then counts as
+        uniformly distributed between minus and plus the friction budget, the largest friction torque against the
+        motion. The filter's covariance P contains such friction only as noise with the short correlation time
         `REVERSAL_S`.
         """
         n = len(self._load)
@@ -181,7 +189,12 @@ class MotionFilter:
         return own, self._terms[2] * np.sqrt(self._unclear / 3.0)
 
     def reset(self, q: FloatArray, dq: FloatArray | None = None) -> None:
-        """Restart at a measured posture (n,) [rad], at rest or with approximate velocities dq (n,) [rad/s]."""
+        """Restart the filter at a measured posture.
+
+        Args:
+            q: measured positions, (n,) [rad].
+            dq: approximate velocities, (n,) [rad/s]; None for an arm at rest.
+        """
         n = len(q)
         self.x[:], self.P[:], self.force_rate, self._class = 0.0, 0.0, 0.0, np.zeros(n, dtype=np.int64)
         self.x[:n], self._before = q, np.zeros(n)
@@ -192,18 +205,27 @@ class MotionFilter:
         np.fill_diagonal(self.P, first**2)
 
     def hold(self, parameters: FloatArray) -> None:
-        """Set the payload of the last link: ten standard parameters (10,) in the last modified DH frame, SI."""
+        """Set the payload of the filter's model: ten standard parameters (10,) in the last modified DH frame, SI."""
         self._links = self._unloaded + self._held @ parameters
 
     def forget_errors(self) -> None:
-        """Reset the estimated model error b to its initial uncertainty, since it belonged to another payload."""
+        """Reset the estimated torque errors of the model to zero with their initial uncertainty.
+
+        This is necessary after a change of the payload, because the estimate may contain the previous payload's
+        torques.
+        """
         n = len(self._load)
         b = slice(2 * n, 3 * n)
         self.x[b], self.P[b], self.P[:, b] = 0.0, 0.0, 0.0
         self.P[b, b] = np.diag(self._errors[-1] ** 2)
 
     def update(self, dt: float, q: FloatArray, tau: FloatArray) -> None:
-        """Process one state, dt [s] after the last: readings q (n,) [rad], and the torques (n,) [N m] since then.
+        """Update the filter with one state of the arm.
+
+        Args:
+            dt: time since the last state [s].
+            q: encoder readings, (n,) [rad].
+            tau: motor torques since the last state, (n,) [N m].
 
         Raises:
             SafetyError: a prismatic or spring-loaded joint is far outside the range of the generated dynamics, or a
@@ -256,12 +278,12 @@ class MotionFilter:
         P[tool, tool] += self.force_rate**2 * dt
 
     def _forget_other_speeds(self, classes: NDArray[np.int64], own: FloatArray) -> None:
-        """Increase the uncertainty of the model error b of joints whose speed class changed.
+        """Increase the uncertainty of the model's torque error b for joints whose speed class changed.
 
-        The error was estimated at another speed, at which the friction law may err differently.
+        The estimate of b comes from another speed, at which the friction law may have another error.
 
         Args:
-            classes: speed class of each joint, (n,).
+            classes: index of each joint's speed class, (n,).
             own: standard deviations of b in these classes, (n,) [N m].
         """
         each = np.arange(len(own))
@@ -273,12 +295,13 @@ class MotionFilter:
         """Propagate the effect of m unknown torques on the filter's state by the last update.
 
         Args:
-            G: signatures: errors of the state per unit of each unknown before the update, (3 n + 3, m).
+            G: signatures before the update: errors of the state per unit of each unknown, (3 n + 3, m).
             torques: torques at the joints per unit of each unknown, (n, m) [N m].
 
         Returns:
-            The signatures after the update, (3 n + 3, m), and their effect on the innovations, (n, m + 1), the array
-            `out` of `dynid.contact.innovations.propagate_signatures`.
+            The signatures after the update, (3 n + 3, m), and an array (n, m + 1) with a row per joint. The row
+            contains the change of the joint's innovation per unit of each unknown, and in the last column the
+            innovation itself. Both are divided by the innovation's standard deviation.
         """
         out = np.zeros((len(torques), G.shape[1] + 1))
         return propagate_signatures(G, self._T, self._dt, self._inverse @ torques, self._gains, self._found, out), out

@@ -40,9 +40,10 @@ STEP_RAD = 1e-4  # step of the central difference along dq [rad]; its relative e
 
 
 def momentum_terms(q: Any, dq: Any, phi: Any, step: float, inertia: Any, gained: Any, load: Any) -> int:
-    """Write M(q) into `inertia`, C' dq - g into `gained` and C dq + g into `load`, without friction.
+    """Write the inertia matrix M(q) into `inertia`, C' dq - g into `gained` and C dq + g into `load`, without friction.
 
-    C' dq = dM/dt dq - C dq, where dM/dt dq is a central difference of M dq along dq.
+    C dq are Coriolis torques and g gravity torques. C' dq = dM/dt dq - C dq, where dM/dt dq is a central difference of
+    M dq along dq.
 
     Args:
         q: positions, (n,) [rad].
@@ -50,8 +51,8 @@ def momentum_terms(q: Any, dq: Any, phi: Any, step: float, inertia: Any, gained:
         phi: base parameters with friction set to zero, (p,), SI.
         step: step of the central difference [rad].
         inertia: result, (n, n) [kg m^2].
-        gained: result, the change of momentum without motor torque, friction and contact, (n,) [N m].
-        load: result, (n,) [N m].
+        gained: result: rate of change of the momentum without motor torque, friction and contact, (n,) [N m].
+        load: result: Coriolis and gravity torques, (n,) [N m].
 
     Returns:
         The number of positions outside the range in which the generated dynamics are accurate.
@@ -86,20 +87,21 @@ class MomentumObserver:
     Args:
         arm: geometry, structure and gravity of the arm as mounted.
         model: parameters and friction.
-        gain_1_s: K [1/s]; the residual reaches 63 % of a contact torque after 1 / K.
-        velocity_s: lag of the velocity [s]: of the observer's own estimate, or of the velocity given to `update`.
+        gain_1_s: gain K of the observer [1/s]; `torque` reaches 63 % of a constant contact torque after 1 / K.
+        velocity_s: lag of the velocity behind the positions [s], for the velocity given to `update` or else for the
+            observer's own estimate.
         torque_delay_s: delay from the torque given to `update` until it acts at the motors [s].
 
     Attributes:
-        torque: r, the external torque after the last update, (n,) [N m].
+        torque: residual of the observer after the last update: the estimate of the external torque, (n,) [N m].
         velocity: velocity in the last update, (n,) [rad/s].
-        inertia: M(q), (n, n) [kg m^2].
-        load: C dq + g, (n,) [N m].
-        friction: F in the last update, (n,) [N m].
+        inertia: inertia matrix, (n, n) [kg m^2].
+        load: Coriolis and gravity torques C dq + g, (n,) [N m].
+        friction: friction torque in the last update, (n,) [N m].
         restarted: whether the last update was the first, or the first after a gap.
 
     Raises:
-        ConfigurationError: a gain that is not positive, or a negative lag or delay.
+        ConfigurationError: the gain is not positive, or the lag or the delay is negative.
     """
 
     def __init__(
@@ -133,26 +135,27 @@ class MomentumObserver:
         self._terms(np.zeros(n), np.zeros(n), np.zeros(n))  # compile now, not in a control loop
 
     def reset(self) -> None:
-        """Clear the state; the next update is the first."""
+        """Clear the observer's state; the next update counts as the first."""
         self._last_ns = None
         self.torque[:] = 0.0
 
     def update(self, stamp_ns: int, q: FloatArray, dq: FloatArray | None, tau: FloatArray) -> FloatArray:
-        """Process one state of the arm and return the residual.
+        """Process one state of the arm and return the residual, which is the estimate of the external torques.
 
         Args:
-            stamp_ns: timestamp of the state [ns]; a state that is not newer changes nothing, and a gap restarts from 0.
+            stamp_ns: timestamp of the state [ns]; a state that is not newer than the last one is ignored, and after a
+                gap the residual restarts from 0.
             q: measured positions, (n,) [rad].
             dq: velocities with a lag of `velocity_s`, (n,) [rad/s]; None estimates them from q.
             tau: commanded motor torques between the last state and this one, (n,) [N m].
 
         Returns:
-            r, (n,) [N m]; a new array.
+            The residual, (n,) [N m]; a new array.
 
         Raises:
             SafetyError: a prismatic or spring-loaded joint is far outside the range of the generated dynamics, or a
                 position is not finite.
-            ConfigurationError: no velocities, and no lag to estimate them with.
+            ConfigurationError: dq is None, and the lag `velocity_s` with which to estimate it is zero.
         """
         dt = 0.0 if self._last_ns is None else (stamp_ns - self._last_ns) * 1e-9
         if self._last_ns is not None and dt <= 0.0:
@@ -180,7 +183,10 @@ class MomentumObserver:
         return self._own.update(dt, q)
 
     def _terms(self, q: FloatArray, dq: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return tau - F + C' dq - g and the momentum M dq, (n,) each, at positions delayed like the velocity.
+        """Return the momentum's rate of change without contact and the momentum itself, (n,) each.
+
+        The rate is tau - F + C' dq - g [N m] with friction F, Coriolis torques C dq and gravity torques g. The momentum
+        is M dq with the inertia matrix M. All are computed at positions that are delayed like the velocity.
 
         Args:
             q: measured positions, (n,) [rad].

@@ -25,12 +25,12 @@ class OnsetTests:
     """Hypotheses about the onset of a force at the tool, tested on the innovations of a `MotionFilter`.
 
     Args:
-        motion: the filter, updated before `update`.
+        motion: the filter; it must be updated before each call of `update`.
         largest_n: prior standard deviation of the forces to detect [N].
-        every: cycles between the onsets of two successive hypotheses.
+        every: number of cycles between the onset times of two successive hypotheses.
 
     Attributes:
-        bound: threshold that the statistic exceeds only in contact.
+        bound: threshold that `statistic` exceeds only in contact.
         statistic: largest test statistic of all hypotheses after the last update.
         contact: whether the filter includes a force at the tool.
     """
@@ -43,13 +43,13 @@ class OnsetTests:
         self.reset()
 
     def reset(self) -> None:
-        """Clear all hypotheses; an ongoing contact is kept."""
+        """Clear all hypotheses about the onset of a force; an ongoing contact is kept."""
         H = HYPOTHESES
         self._G, self._information = np.zeros((len(self._motion.x), 3 * H)), np.zeros((H, 3, 3))
         self._score, self._age, self._count, self.statistic = np.zeros((H, 3)), np.full(H, -1), 0, 0.0
 
     def update(self) -> bool:
-        """Test all hypotheses on the last update of the filter; return whether a force has begun."""
+        """Test all hypotheses with the innovations of the filter's last update; return whether a force has begun."""
         if self._count % self._every == 0:
             h = self._count // self._every % HYPOTHESES
             self._G[:, 3 * h : 3 * h + 3], self._information[h], self._score[h], self._age[h] = 0.0, 0.0, 0.0, 0
@@ -65,7 +65,7 @@ class OnsetTests:
         return self.statistic > self.bound
 
     def accept_hypothesis(self, lasts: bool = True) -> None:
-        """Accept the best hypothesis: add its force to the filter's state and covariance.
+        """Accept the most probable hypothesis: add the effect of its force to the filter's state and covariance.
 
         Args:
             lasts: whether the force continues. If True, the filter estimates it from now on, and

@@ -17,10 +17,11 @@ class HeldMass:
 
     Attributes:
         mass_kg: mass of the payload.
-        mass_deviation_kg: standard deviation of the mass from data and prior, without the physical constraints.
+        mass_deviation_kg: standard deviation of the mass from data and prior, computed without the physical
+            constraints.
         centre_m: centre of mass in the last URDF link frame, (3,); without payload the position of the tool.
         centre_deviation_m: standard deviations of the centre along the axes of the last modified DH frame, (3,).
-        parameters: consistent standard parameters in the last modified DH frame, (10,), SI.
+        parameters: physically consistent standard parameters in the last modified DH frame, (10,), SI.
     """
 
     mass_kg: float
@@ -36,7 +37,7 @@ class HeldMass:
         Args:
             bodies: the possible payloads.
             found: solution, which begins with ten standard parameters, (10 or more,), SI.
-            covariance: covariance of the solution.
+            covariance: covariance of the solution, square, with a row per element of `found`.
         """
         deviations, mass = np.sqrt(np.diag(covariance)), float(found[9])
         centre = bodies.rotation @ (found[6:9] / mass) + bodies.origin if mass > 0.0 else bodies.tool

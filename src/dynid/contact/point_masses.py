@@ -57,7 +57,8 @@ class PointMasses:
             score: information matrix times the unconstrained solution, (10 + k,).
 
         Returns:
-            The unknowns, (10 + k,), and their covariance from data and prior, without the physical constraints.
+            The unknowns, (10 + k,), and their covariance, which follows from data and prior but ignores the physical
+            constraints.
         """
         others = len(score) - BODY
         signed = np.kron(np.eye(others), [[1.0, -1.0]])  # difference of two that are not negative
@@ -88,7 +89,10 @@ def point_mass(place: FloatArray) -> FloatArray:
 
 
 def _from_point(place: FloatArray) -> FloatArray:
-    """Return the matrix (10, 10) that maps ten standard parameters about a point (3,) [m] to those about the origin."""
+    """Return the matrix (10, 10) that maps standard parameters about a point (3,) [m] to those about the origin.
+
+    The axes of both frames are parallel.
+    """
     out = np.eye(BODY)
     for k, unit in enumerate(np.eye(3)):
         out[:6, 6 + k] = six(2.0 * (place @ unit) * np.eye(3) - np.outer(place, unit) - np.outer(unit, place))

@@ -106,7 +106,7 @@ def measured_torques(signals: Signals, settings: IdentificationSettings) -> Meas
 
     Args:
         signals: the recording.
-        settings: settings with which its model was identified.
+        settings: settings with which the arm's model was identified; they give the low-pass filter of the torques.
     """
     if "goal" in (signals.torque_source, signals.other and signals.other.source):
         return None
@@ -121,7 +121,7 @@ def torques_before(signals: Signals) -> FloatArray:
     """Return mean torques (N, n) [N m] between each state of a recording and the previous state.
 
     They are commanded torques if the recording contains these, else measured ones. Each torque sample acts for one
-    sampling period; its delay is counted to the middle of that period.
+    sampling period. The middle of this period is the timestamp of the sample plus the recording's torque delay.
     """
     given = signals.other
     if given is None or given.source != "goal":

@@ -45,10 +45,10 @@ class Scale:
     Attributes:
         motion: filter of the arm's motion, whose innovations are evaluated.
         restarted: whether the last update was the first one, or the first after a gap.
-        changed_kg: change of the payload mass in the filter's model by the last update.
+        changed_kg: absolute change of the payload mass in the filter's model by the last update.
 
     Raises:
-        DataError: the model states no errors of its torques.
+        DataError: `errors` is None.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class Scale:
         self.reset()
 
     def reset(self, friction: bool = False) -> None:
-        """Clear the estimated payload after a pick or place.
+        """Clear the payload estimate, such as after a pick or place.
 
         Args:
             friction: whether to clear the estimated change of friction, too. Data between a pick or place and its
-                detection may have biased it.
+                detection may have biased this estimate.
         """
         self._signatures = np.zeros((len(self.motion.x), BODY + 1))
         projection = self._information[BODY:, :BODY] @ np.linalg.pinv(self._information[:BODY, :BODY], hermitian=True)
@@ -95,7 +95,8 @@ class Scale:
             tau: motor torques since the last state, (n,) [N m].
 
         Returns:
-            Whether the state was used: it must be newer than the last one, and the arm's motion must be known.
+            Whether the state was used for the payload. It is not used if it is not newer than the last one, or if the
+            motion filter has not settled after the first state.
         """
         dt = 0.0 if self._last_ns is None else (stamp_ns - self._last_ns) * 1e-9
         first = self.restarted = self._last_ns is None or dt > LONGEST_STEP_S
@@ -128,9 +129,9 @@ class Scale:
         return True
 
     def _columns(self) -> FloatArray:
-        """Return the torques Y_L of the chain joints per unit of each parameter of the last link, (c, 10), SI.
+        """Return the torques Y_L of the chain joints per unit of each standard parameter of a payload, (c, 10), SI.
 
-        They hold for the filter's present state.
+        The payload is fixed to the last link. The torques hold for the motion filter's present state.
         """
         c, x = self._arm.chain_size, self.motion.x
         rows = link_motions(
@@ -139,22 +140,25 @@ class Scale:
         return np.asarray(link_columns(rows[-1])[0])
 
     def _solved(self) -> tuple[FloatArray, FloatArray]:
-        """Return all unknowns, payload parameters and friction change, (11,), and their covariance (11, 11).
+        """Return the estimated payload parameters and friction change, (11,), and their covariance (11, 11).
 
-        Innovations have a mean square of 1 if filter and model are right. If it is larger, because the arm differs from
-        the identified one, the covariance is multiplied by it.
+        The filter's normalised innovations have a mean square of 1 if filter and model are right. If the mean square is
+        larger, because the arm differs from the identified one, the covariance is multiplied by it.
         """
         found, covariance = self._bodies.solve(self._information, self._score + self._information @ self._known)
         return found, covariance * max(1.0, self.misfit**2)
 
     @property
     def misfit(self) -> float:
-        """Root mean square of the innovations of moving joints since the reset, in standard deviations."""
+        """Root mean square of the filter's innovations of moving joints since the reset, in standard deviations.
+
+        It is 1 if filter and model are right.
+        """
         squares, count = self._squares
         return float(np.sqrt(squares / count)) if count else 1.0
 
     def _update_model(self) -> None:
-        """Replace the payload in the filter's model by the current estimate."""
+        """Replace the payload in the motion filter's model by the current estimate."""
         found, _ = self._solved()
         change = found - self._known
         change[BODY:] = 0.0
@@ -165,11 +169,14 @@ class Scale:
         self.motion.hold(self._known[:BODY])
 
     def significance_of_difference(self, one: FloatArray, other: FloatArray) -> float:
-        """Return the difference of two payloads in standard deviations of their effect on the data since the reset.
+        """Return the significance of the difference between two payloads, in standard deviations.
+
+        It is sqrt(d' I d) [-], with the difference d of the parameters (10,) and the information matrix I (10, 10) of
+        all data since the last call of `reset`.
 
         Args:
             one: standard parameters of a payload in the last modified DH frame, (10,), SI.
-            other: those of the payload to compare it with, (10,), SI.
+            other: standard parameters of the payload to compare it with, (10,), SI.
         """
         return float(np.sqrt((one - other) @ self._information[:BODY, :BODY] @ (one - other)))
 

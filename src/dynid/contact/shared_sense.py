@@ -20,15 +20,20 @@ class SharedSense:
         self._next: ContactSense | None = None
 
     def follow(self, sense: ContactSense) -> None:
-        """Switch to another contact detector, with another model or payload, as soon as it can judge contact."""
+        """Switch to the contact detector `sense`, with another model or payload, as soon as it can judge contact."""
         self._next = sense
 
     def replace(self, sense: ContactSense) -> None:
-        """Use another contact detector immediately, since the present one belongs to another arm or mount."""
+        """Use the contact detector `sense` immediately, because the present one belongs to another arm or mount."""
         self.sense, self._next = sense, None
 
     def update(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> bool:
-        """Return whether the arm is in contact; q (n,) [rad] and tau (n,) [N m] as in `ContactSense.update`.
+        """Process one state of the arm and return whether the arm is in contact.
+
+        Args:
+            stamp_ns: timestamp of the state [ns].
+            q: measured positions, (n,) [rad].
+            tau: motor torques between the last state and this one, (n,) [N m].
 
         Raises:
             SafetyError: as for `ContactSense.update`.

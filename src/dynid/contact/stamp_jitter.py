@@ -11,10 +11,12 @@ FIRST_INTERVALS = 21  # number of intervals whose median gives the initial cycle
 
 
 class StampJitter:
-    """Recent standard deviation of timestamps about an even cycle; a gap of lost states counts as several cycles.
+    """Recent standard deviation of timestamps from equal intervals.
+
+    An interval that contains lost states counts as several cycles.
 
     Args:
-        least_s: lower bound, the value of robot.yaml [s].
+        least_s: lower bound of the standard deviation: the value of robot.yaml [s].
 
     Attributes:
         deviation_s: standard deviation of one timestamp [s].
@@ -26,7 +28,7 @@ class StampJitter:
         self._first: list[float] = []
 
     def update(self, dt: float) -> None:
-        """Update with the time dt [s] between the last two states."""
+        """Update the standard deviation of timestamps with the time dt [s] between the last two states."""
         if len(self._first) < FIRST_INTERVALS:
             self._first.append(dt)
             self._cycle_s = median(self._first)

@@ -23,7 +23,7 @@ class ContactStop:
 
     Attributes:
         enabled: whether contact stops the arm; if False, the guard has no effect.
-        report: the newest estimate; None before the first.
+        report: the newest message with a contact estimate; None before the first.
     """
 
     def __init__(self, motion: MotionExecutor) -> None:
@@ -39,7 +39,7 @@ class ContactStop:
         self._expected = model
 
     def receive(self, report: ContactReport) -> None:
-        """Process an estimate of the contact process.
+        """Process a message with the contact process's estimate.
 
         An estimate with another model than the expected one can report contact, but not its absence.
         """
@@ -50,7 +50,9 @@ class ContactStop:
             self._judged_ns = report.stamp_ns
 
     def reason(self, stamp_ns: int) -> str:
-        """Return a sentence that states why the arm must not move, or "" if it may.
+        """Return a sentence that states why the arm must not move because of contact, or "" if it may move.
+
+        An absence of contact that cannot be verified is also a reason.
 
         Args:
             stamp_ns: timestamp of the arm's present state [ns].
@@ -87,9 +89,12 @@ class ContactStop:
             raise SafetyError(f"nothing is moved: {reason}")
 
     def watch(self, stamp_ns: int) -> str:
-        """Stop a running motion at the timestamp `stamp_ns` [ns] if contact requires it.
+        """Stop a running motion if contact is detected, or if the absence of contact cannot be verified.
 
-        A swaying reference is paused as long as contact requires it.
+        In both cases, the small oscillation of a `SwayingController` is paused until they end.
+
+        Args:
+            stamp_ns: timestamp of the arm's present state [ns].
 
         Returns:
             The reason if a motion was stopped now, else "".

@@ -14,7 +14,7 @@ HISTORY = 256  # length of the history; a longer time between two states is a ga
 
 
 class TorqueHistory:
-    """History of the torques that a driver wrote, one answer to each state that it read.
+    """History of the torques that a driver wrote: one torque vector, the answer, for each state that it read.
 
     Args:
         size: number of joints n.
@@ -23,7 +23,8 @@ class TorqueHistory:
     Attributes:
         delay_s: this delay [s], which may be changed.
         newest_ns: timestamp of the newest answered state [ns]; -1 before the first.
-        missing: number of intervals whose first state has no known answer; the previous answer is used.
+        missing: number of calls of `between` with no known answer to the state at `begin_ns`; the previous answer is
+            used.
     """
 
     def __init__(self, size: int, delay_s: float = 0.0) -> None:
@@ -32,13 +33,17 @@ class TorqueHistory:
 
     @property
     def newest_ns(self) -> int:
-        """Timestamp of the newest answered state [ns]; -1 before the first."""
+        """Timestamp of the newest state for which the driver's torque is known [ns]; -1 before the first."""
         return self._written[-1][0] if self._written else -1
 
     def note(self, stamp_ns: int, tau: FloatArray) -> None:
-        """Store torque tau (n,) [N m] as the answer to the state of this timestamp [ns]; repetitions are ignored.
+        """Store the torque that the driver wrote in answer to a state; a repeated timestamp is ignored.
 
         A timestamp earlier than the newest one clears the history: the clock was set, or the driver was replaced.
+
+        Args:
+            stamp_ns: timestamp of the state [ns].
+            tau: torque that the driver wrote, (n,) [N m].
         """
         if stamp_ns < self.newest_ns:
             self._written.clear()
@@ -46,7 +51,14 @@ class TorqueHistory:
             self._written.append((stamp_ns, tau))
 
     def between(self, begin_ns: int, end_ns: int) -> FloatArray:
-        """Return the mean torque (n,) [N m] between two timestamps [ns]; before the first answer it counts as zero."""
+        """Return the mean of the driver's torques between two timestamps, (n,) [N m].
+
+        The torque counts as zero before the first stored torque takes effect.
+
+        Args:
+            begin_ns: first timestamp [ns].
+            end_ns: second timestamp [ns].
+        """
         total, until_ns, delay_ns = self._nothing, end_ns, round(self.delay_s * 1e9)
         answered = False
         for stamp_ns, tau in reversed(self._written):

@@ -10,10 +10,10 @@ class ContactYield:
 
     Args:
         motion: the motion executor.
-        light: control law of a compliant arm, such as gravity compensation.
+        light: control law that makes the arm compliant, such as gravity compensation.
 
     Raises:
-        ConfigurationError: the law follows a reference.
+        ConfigurationError: `light` follows a reference.
     """
 
     def __init__(self, motion: MotionExecutor, light: TorqueLaw) -> None:
@@ -22,7 +22,7 @@ class ContactYield:
         self._motion, self._light, self._stopping = motion, light, False
 
     def update(self, contact: bool, stamp_ns: int) -> str:
-        """React to the result of contact detection in this cycle.
+        """Brake a moving or held arm when contact is detected, and make it compliant once it has stopped.
 
         Args:
             contact: whether the arm is in contact.
