@@ -59,14 +59,25 @@ class Arm(Protocol):
         ...
 
     def retrace(self, motion: PolynomialTrajectory, along_s: float, feedforward: Feedforward) -> None:
-        """Return to the start of a segment that was executed for its first `along_s` [s]."""
+        """Return the arm to the start of a segment, along the executed part of its path.
+
+        Args:
+            motion: the segment.
+            along_s: executed time of the segment [s].
+            feedforward: feedforward torques.
+        """
         ...
 
     def follow(self, motion: PolynomialTrajectory, feedforward: Feedforward, tube: FloatArray | None = None) -> None:
         """Execute a motion that does not serve the identification, such as a motion to the rest posture.
 
+        Args:
+            motion: the motion.
+            feedforward: feedforward torques.
+            tube: maximum tracking errors, (n,) [rad]; None does not check them.
+
         Raises:
-            SafetyError: a tracking error exceeds `tube` (n,) [rad].
+            SafetyError: a tracking error exceeds `tube`.
         """
         ...
 

@@ -84,7 +84,7 @@ class Course:
         """Return a safe segment from a posture at which the arm stands, and move the arm back or wait if necessary.
 
         If no segment is safe, the arm returns along the executed segments, because the present posture may overload its
-        servos. At the start posture the arm waits until the servos have cooled.
+        servos. At the start posture of the run, the arm waits until the servos have cooled.
 
         Raises:
             SafetyError: no segment is safe, or no motion time is left.
@@ -161,7 +161,8 @@ class Course:
     def next_segment_or_look(self) -> tuple[Segment | None, bool]:
         """Return a segment from the present posture (None ends the run), and whether the model is precise enough.
 
-        If no segment is safe, the recording so far is judged, because a better model may make a segment safe.
+        If no segment is safe, the recording so far is judged (a look), because the model from it may make a segment
+        safe.
         """
         for _ in range(2):
             try:
@@ -196,7 +197,10 @@ class Course:
         return True
 
     def finish(self, segment: Segment) -> bool:
-        """Wait for the end of a segment and update the current model; return whether the segment was completed."""
+        """Wait for the end of a segment and update the current model; return whether the segment was completed.
+
+        The model is not updated here once it results from an identification.
+        """
         parent, arm = self.parent, self.arm
         self.tracking.append(arm.finish())
         whole = np.array_equal(arm.at, segment.motion.end)
@@ -222,7 +226,7 @@ class Course:
     def judge_precision(self) -> bool:
         """Identify a model from the recording so far; return whether it is accepted and precise enough.
 
-        If so, the run ends.
+        The run ends if the result is True.
         """
         parent = self.parent
         self.arm.hold(self.known.feedforward)

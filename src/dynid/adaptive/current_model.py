@@ -48,7 +48,7 @@ class CurrentModel:
     def expected(self) -> Torques:
         """Function from states q, dq, ddq (N, n) to expected torques (N, n) [N m].
 
-        Friction is smoothed for the optimiser.
+        Friction is a smooth function of velocity, because the optimiser needs derivatives.
         """
         return smooth_friction_torques(self.model, self.phi, self.friction, TRANSITION_RAD_S)
 
@@ -57,7 +57,8 @@ class CurrentModel:
 
         Args:
             information: information that the executed segments give about the parameters.
-            unknown: bound of the unknown friction, (n,) [N m]; used until a model is identified.
+            unknown: bound of the unknown friction, (n,) [N m]. It replaces the uncertainty of the friction parameters
+                until a model is identified.
         """
         covariance, size = np.array(information.covariance), len(self.phi.values)
         if not self.identified:  # `unknown` bounds friction instead of its covariance

@@ -45,7 +45,7 @@ class AdaptiveResult:
     changes: tuple[Change, ...] | None
 
     def as_dict(self) -> dict[str, object]:
-        """Return the run's outcome and the changes from the previous model as plain values."""
+        """Return the run's outcome and the changes from the previous model as a dictionary of plain values."""
         return _summary(self.run, self.changes)
 
 
@@ -66,8 +66,8 @@ class AdaptiveFiles:
         bag: path of the bag.
         scene: YAML file of the free space, as given.
         mount: mount of the arm, as given.
-        settings: settings of the run. With a previous model, the smallest segment is left out, and the recording is
-            judged only at the end.
+        settings: settings of the run. With a previous model, the first and smallest of its `stages` is left out, and
+            the recording is judged only at the end.
         identification: planner and runner of the adaptive identification.
 
     Raises:

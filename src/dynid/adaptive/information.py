@@ -59,7 +59,9 @@ class Information:
         phi: base parameters at which the loads of load-dependent friction are computed, (p,).
         sigma: standard deviation of each axis's torque residuals, (n,) [N m].
         limits: limits of the base parameters' standard deviations, (p,).
-        A, B: matrices of the covariance A^-1 B A^-1, (m + p, m + p).
+        A: sum of X' X over the weighted regression rows X of all states, plus a prior, (m + p, m + p).
+        B: the same sum with each row weighted by the variance of its axis's residuals, plus a prior, (m + p, m + p).
+            The covariance of the parameters is A^-1 B A^-1.
         sharpness: exponent of the squared ratios of standard deviations to limits in the objective; above 1 it
             emphasises the widest intervals.
     """
@@ -92,13 +94,23 @@ class Information:
         return cls(model, phi, sigma, limits, A, mean * A)
 
     def rows(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """Return the weighted regression rows X (N, n, m + p) of states q, dq and ddq, (N, n) each."""
+        """Return the weighted regression rows X (N, n, m + p) of N states, one row per state and axis.
+
+        The columns belong to m friction parameters, then to p base parameters. Rows of slow joints, which may stick,
+        get a lower weight.
+
+        Args:
+            q: positions, (N, n) [rad].
+            dq: velocities, (N, n) [rad/s].
+            ddq: accelerations, (N, n) [rad/s^2].
+        """
         return self.weighed(self.model.regressor(q, dq, ddq), dq)
 
     def weighed(self, W: FloatArray, dq: FloatArray) -> FloatArray:
-        """Return the weighted regression rows X (N, n, m + p) for a regressor (N, n, p).
+        """Return the weighted regression rows X (N, n, m + p) of N states, one row per state and axis.
 
-        Rows of slow joints, which may stick, get a lower weight.
+        The columns belong to m friction parameters, then to p base parameters. Rows of slow joints, which may stick,
+        get a lower weight.
 
         Args:
             W: regressor of the base parameters, (N, n, p).
@@ -107,7 +119,9 @@ class Information:
         return np.asarray(self.columns(W, dq) * np.tanh(dq / STICKING_RAD_S)[..., None] ** 2)
 
     def columns(self, W: FloatArray, dq: FloatArray) -> FloatArray:
-        """Return the regression rows [C W] (N, n, m + p) without weights: friction columns C, then the regressor.
+        """Return the regression rows (N, n, m + p) of N states without weights, one row per state and axis.
+
+        The columns belong to m friction parameters, then to p base parameters.
 
         Args:
             W: regressor of the base parameters, (N, n, p).
@@ -136,18 +150,18 @@ class Information:
 
     @property
     def covariance(self) -> FloatArray:
-        """Covariance of m friction and p base parameters, (m + p, m + p)."""
+        """Covariance of the estimates of m friction parameters and p base parameters, (m + p, m + p)."""
         inverse = np.linalg.inv(self.A)
         return np.asarray(inverse @ self.B @ inverse)
 
     def value(self, X: FloatArray, count: float) -> tuple[float, FloatArray]:
-        """Return the logarithm of the objective after rows are added, and its gradient by the rows, (N, n, k).
+        """Return the logarithm of the planning objective after regression rows are added, and its gradient by the rows.
 
-        The objective sums the squared ratios of the base parameters' standard deviations to their limits, see
-        `sharpness`.
+        The objective sums the squared ratios of the base parameters' standard deviations to their limits, with the
+        exponent `sharpness`. The gradient is (N, n, k).
 
         Args:
-            X: weighted regression rows of N states, (N, n, k) with k = m + p.
+            X: weighted regression rows of N states for m friction and p base parameters, (N, n, k) with k = m + p.
             count: number of samples as which each state counts.
         """
         k, size = X.shape[2], len(self.limits)

@@ -40,12 +40,14 @@ class RecordingJudge:
     free: NDArray[np.bool_]
 
     def quantile(self, motion_s: float) -> float:
-        """Return the ratio of confidence intervals' half widths to standard deviations after `motion_s` [s] of motion.
+        """Return the ratio of a confidence interval's half width to the standard deviation.
 
-        All intervals and all possible judgements share the confidence (Bonferroni). Standard deviations are estimated
-        from sums over time windows of `MEMORY_S`, see `estimators.uncertainty`. Estimates from few windows are
-        uncertain, so the ratio is a quantile of Student's t. Its degrees of freedom are the number of windows minus
-        one, as is usual for clustered data (Cameron and Miller 2015).
+        `motion_s` is the time of motion in the recording [s].
+
+        All intervals and all possible judgements of a run share one confidence (Bonferroni). Standard deviations are
+        estimated from sums over time windows of `MEMORY_S`, see `estimators.uncertainty`. Estimates from few windows
+        are uncertain, so the ratio is a quantile of Student's t distribution. Its degrees of freedom are the number of
+        windows minus one, as is usual for clustered data (Cameron and Miller 2015).
         """
         tests = (int((~self.free).sum()) + self.model.axes) * self.run.looks
         return float(stdtrit(max(motion_s / MEMORY_S - 1.0, 1.0), 1.0 - 0.5 * (1.0 - self.run.confidence) / tests))
@@ -85,10 +87,11 @@ class RecordingJudge:
         return Look(moved, float(shares[worst]), names[worst], result.verdict.accepted, seconds), result
 
     def _torque_share(self, result: Identification) -> float:
-        """Return the largest relative standard deviation of a joint's predicted torque, divided by its limit [-].
+        """Return the largest relative standard deviation of a joint's predicted torque, divided by `torque_share` [-].
 
-        The standard deviation is a root mean square over the recorded states, and includes friction. Viscous friction
-        has no limit of its own, because its estimate depends strongly on the other friction terms.
+        `torque_share` is the limit in the run's settings. The standard deviation is a root mean square over the
+        recorded states, and includes friction. Viscous friction has no limit of its own, because its estimate depends
+        strongly on the other friction terms.
         """
         regression = result.estimate.regression
         covariance = regression.whole_spread(regression.solve())

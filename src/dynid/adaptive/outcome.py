@@ -31,7 +31,7 @@ class Look:
     reason: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the judgement as plain values; `widest` is None without a model."""
+        """Return the judgement as a dictionary of plain values; `widest` is None without a model."""
         return asdict(self) | {"widest": self.widest if np.isfinite(self.widest) else None}
 
 
@@ -88,7 +88,7 @@ class AdaptiveRun:
         return f"ended after {self.motion_s:.1f} s of motion: {why}; {verdict}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the segments, the judgements and the end of the run as plain values."""
+        """Return the segments, the judgements and the end of the run as a dictionary of plain values."""
         looks = [one.as_dict() for one in self.looks]
         segments = [
             {"expected": self.quantile * one.widest, "planning_s": one.seconds, "waited": one.waited}

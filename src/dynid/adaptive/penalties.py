@@ -12,7 +12,7 @@ POSITION_MARGIN = 0.005  # margin to both position limits [share of the range]
 
 
 def spans(limits: MotionLimits) -> tuple[tuple[FloatArray, FloatArray], ...]:
-    """Return lower and upper bounds of positions [rad], velocities [rad/s] and accelerations [rad/s^2], (n,) each.
+    """Return (lower, upper) bounds of positions [rad], velocities [rad/s] and accelerations [rad/s^2], (n,) each.
 
     The bounds are narrower than the limits by a small margin, because penalties permit small violations.
     """
@@ -25,10 +25,15 @@ def spans(limits: MotionLimits) -> tuple[tuple[FloatArray, FloatArray], ...]:
 
 
 def torque_excess(tau: FloatArray, frame: SegmentConstraints) -> tuple[float, FloatArray]:
-    """Return a penalty [-] on torques tau (N, n) [N m] of successive states, and its gradient by tau (N, n).
+    """Return a penalty [-] on the torques of successive states, and its gradient by the torques, (N, n) [1/(N m)].
 
-    Penalised are torques beyond the torque limits, and a root mean square beyond the torque that servos sustain
-    permanently. The same bound applies to the last torques, because the arm may have to stand at the segment's end.
+    Two excesses are penalised: of torques over the torque limits, and of each joint's root mean square over the torque
+    that its servo sustains permanently. The torques of the last state must also stay below the sustained torque,
+    because the arm may have to stand at the segment's end.
+
+    Args:
+        tau: torques of N successive states, (N, n) [N m].
+        frame: constraints of the segment, with the torque limits and the sustained torques.
     """
     more, push = excess(tau, -LIMIT_SHARE * frame.limits.torque, LIMIT_SHARE * frame.limits.torque)
     hot = np.maximum(np.mean(tau**2, axis=0) / frame.lasting**2 - 1.0, 0.0)
@@ -40,7 +45,7 @@ def torque_excess(tau: FloatArray, frame: SegmentConstraints) -> tuple[float, Fl
 
 
 def excess(values: FloatArray, lower: FloatArray, upper: FloatArray) -> tuple[float, FloatArray]:
-    """Return the squared excess of values (N, n) over bounds, and its gradient by the values (N, n), any unit.
+    """Return the squared excess of values (N, n) beyond bounds [-], and its gradient by the values (N, n), in any unit.
 
     The excess is divided by upper - lower. Its square is averaged over the N rows and summed over the n columns.
 

@@ -120,7 +120,11 @@ class Planning:
         return np.asarray(np.clip(TUBE_FACTOR * np.max(done[-2:], axis=0), least, MOST_TUBE_RAD))
 
     def live(self, known: CurrentModel) -> LiveEstimate:
-        """Return the online estimate at the start of a run, before any samples, from the current model `known`."""
+        """Return the online estimate of parameters at the start of a run, before any samples.
+
+        Args:
+            known: current model, from which the prior values are taken.
+        """
         nominal, sigma = (known.phi.values, self._gears), LIVE_SIGMA * self.robot.torque_limits
         viscous = np.clip(VISCOUS_SHARE * known.phi.values, LEAST_VISCOUS * self._prior, self._prior)
         deviations = np.where(self._viscous, viscous, self._prior)
@@ -129,7 +133,9 @@ class Planning:
     def update_estimate(
         self, live: LiveEstimate, source: Recording, known: CurrentModel
     ) -> tuple[LiveEstimate, CurrentModel]:
-        """Return the online estimate after another segment, and the current model with its parameters and friction.
+        """Return the online estimate after another segment, and the current model updated to this estimate.
+
+        The returned model has the base parameters and the friction law of the new online estimate.
 
         Args:
             live: online estimate before the segment.
@@ -154,8 +160,13 @@ class Planning:
     def information(self, planned: list[Segment], known: CurrentModel) -> Information:
         """Return the information that planned segments are expected to give, computed with the current model `known`.
 
-        The parameters' limits are divided by the ratio of identified to planned standard deviations, so that planning
-        aims at what an identification will find.
+        An identification finds standard deviations that differ from the expected ones by the factors `known.ratio`. The
+        limits of the standard deviations are divided by these factors. So an expectation within these limits means that
+        an identification will be within the original ones.
+
+        Args:
+            planned: segments whose information is added to the prior.
+            known: current model.
         """
         count = PLANNING_S / self.identification.sampling_interval_s
         limits = self.limits if known.ratio is None else self.limits / known.ratio

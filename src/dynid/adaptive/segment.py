@@ -90,7 +90,7 @@ class SegmentPlanner:
             seed: seed of the random initial guesses.
 
         Raises:
-            SafetyError: no segment passes the check; quotes the last refusal.
+            SafetyError: no segment passes all checks; the message is that of the last refusal.
         """
         began, worked = time.perf_counter(), time.thread_time()
         random, count = np.random.default_rng([seed, 29]), PLANNING_S / interval_s
@@ -137,7 +137,7 @@ class SegmentPlanner:
     def _admissible(
         self, name: str, points: FloatArray, frame: SegmentConstraints, most_frozen: int = MOST_FROZEN
     ) -> tuple[PolynomialTrajectory, bool]:
-        """Return a segment scaled down until it passes the check, and whether it is nearly the full motion.
+        """Return a segment scaled down until it passes all checks, and whether it is nearly the full motion.
 
         If no scale passes, the joint with the highest torque demand moves in the opposite direction, because it may be
         able to lower a load that it cannot lift. If this does not help, the joint stays at rest. These steps are
@@ -145,7 +145,7 @@ class SegmentPlanner:
 
         Args:
             name: name of the segment.
-            points: control points of the full motion, (1 + free, n) [rad].
+            points: control points of the full motion, (1 + free, n) [rad]; the first one is the start posture.
             frame: constraints of the segment.
             most_frozen: maximum number of joints that may stay at rest.
 
@@ -185,8 +185,12 @@ class SegmentPlanner:
     def check(self, motion: PolynomialTrajectory, frame: SegmentConstraints) -> None:
         """Refuse a motion that violates a limit, overloads a servo, collides with itself or leaves the free space.
 
+        Args:
+            motion: the motion.
+            frame: constraints of the segment: limits, torques, tracking errors and used overload capacity.
+
         Raises:
-            SafetyError: names quantity, joint or links, and time.
+            SafetyError: the motion is refused; the message names quantity, joint or links, and time.
         """
         MotionCheck(self.robot, frame.limits, frame.torques, self._collision).check([motion], frame.load)
         if self.box is not None:
@@ -214,11 +218,13 @@ class SegmentPlanner:
         return [drawn[k] for k in np.argsort(worth)[: self._candidates]]
 
     def _worth(self, points: FloatArray, frame: SegmentConstraints, known: Information, count: float) -> float:
-        """Return the cost [-] of a spline: log of the parameters' uncertainty after the segment, plus penalties.
+        """Return the cost [-] of a segment: log of the parameters' uncertainty after it, plus penalties.
+
+        The penalties are on violated limits of torque, position, velocity and acceleration, and on the free space.
 
         Args:
-            points: control points, (1 + free, n) [rad].
-            frame: constraints of the segment, whose violation is penalised.
+            points: control points of the segment's spline, (1 + free, n) [rad]; the first one is the start posture.
+            frame: constraints of the segment.
             known: information about the parameters before the segment.
             count: number of samples as which each planned state counts.
         """
@@ -283,9 +289,16 @@ class SegmentPlanner:
     def _cost(
         self, points: FloatArray, frame: SegmentConstraints, known: Information, count: float
     ) -> tuple[float, FloatArray]:
-        """Return the cost [-] of a spline, and its gradient by the control points, (1 + free, n).
+        """Return the cost [-] of a segment, and its gradient by the spline's control points, (1 + free, n) [1/rad].
 
-        Arguments and cost are those of `_worth`.
+        The cost is that of `_worth`: log of the parameters' uncertainty after the segment, plus penalties on violated
+        limits.
+
+        Args:
+            points: control points of the segment's spline, (1 + free, n) [rad]; the first one is the start posture.
+            frame: constraints of the segment.
+            known: information about the parameters before the segment.
+            count: number of samples as which each planned state counts.
         """
         states = [one @ points for one in self._shapes]
         N, n = states[0].shape
@@ -318,12 +331,14 @@ class SegmentPlanner:
 
     @staticmethod
     def _torque_penalty(frame: SegmentConstraints, moved: list[FloatArray], W: FloatArray) -> tuple[float, FloatArray]:
-        """Return the torque penalty [-] of the unchanged states, and its gradient by q, dq and ddq, (3, N, n).
+        """Return the torque penalty [-] of N states, and its gradient by q, dq and ddq, (3, N, n).
+
+        The gradient is computed by forward differences.
 
         Args:
             frame: constraints of the segment.
-            moved: q, dq and ddq, (1 + 3 n, N, n) each: first unchanged, then with one of the 3 n components changed by
-                `DIFFERENCE` in each.
+            moved: q, dq and ddq, (1 + 3 n, N, n) each. Index 0 contains the states themselves. Each further index
+                contains the states with one of their 3 n components changed by `DIFFERENCE`.
             W: regressors of these states, (1 + 3 n, N, n, p).
         """
         N, n = moved[0].shape[1:]
@@ -339,11 +354,13 @@ class SegmentPlanner:
         return more, slope
 
     def _box_penalty(self, q: FloatArray, tube: FloatArray) -> tuple[float, FloatArray]:
-        """Return the free-space penalty [-] of the unchanged postures, and its gradient by them, (N, n).
+        """Return the free-space penalty [-] of N postures, and its gradient by the postures, (N, n).
+
+        The gradient is computed by forward differences.
 
         Args:
-            q: postures, (1 + n, N, n) [rad]: first unchanged, then with one of the n joints changed by `DIFFERENCE` in
-                each.
+            q: postures, (1 + n, N, n) [rad]. Index 0 contains the postures themselves. Each further index contains the
+                postures with one of the n joints changed by `DIFFERENCE`.
             tube: maximum tracking errors, (n,) [rad].
         """
         lacks, slope = self._lacks(q[0], tube), np.zeros(q.shape[1:])
@@ -355,9 +372,13 @@ class SegmentPlanner:
         return float(np.mean(lacks**2)), slope
 
     def _lacks(self, q: FloatArray, tube: FloatArray) -> FloatArray:
-        """Return the missing clearance to the free space's border (N,) at postures q (N, n) [rad], in units of `BOX_M`.
+        """Return the clearance to the free space's border that is missing at N postures, (N,), in units of `BOX_M`.
 
-        It is 0 if no clearance is missing while tracking errors are within `tube` (n,) [rad].
+        It is 0 if the arm stays in the free space with all tracking errors up to `tube`.
+
+        Args:
+            q: postures, (N, n) [rad].
+            tube: maximum tracking errors, (n,) [rad].
         """
         assert self.box is not None
         return np.asarray(np.maximum(self.box.shortfall(q, tube), 0.0) / BOX_M)

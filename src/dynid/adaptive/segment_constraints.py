@@ -20,7 +20,8 @@ class TorqueUncertainty:
 
     Attributes:
         unknown_friction: bound of the friction that the model does not contain, (n,) [N m].
-        root: square root of the covariance of m friction and p base parameters, root root' = cov, (m + p, k).
+        root: matrix square root of the covariance of m friction and p base parameters, (m + p, k): root root' is the
+            covariance.
         columns: function that returns the torques per unit of friction and base parameters, (N, n, m + p), from a
             regressor (N, n, p) and velocities (N, n).
     """

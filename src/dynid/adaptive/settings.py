@@ -87,7 +87,7 @@ class AdaptiveSettings(Strict):
 
 
 def longest_motion(longest_s: float | None, *, after: bool) -> float:
-    """Return the maximum time of motion of a run [s], checked.
+    """Return the maximum time of motion of an adaptive run [s], after a check that it suffices for a model.
 
     Args:
         longest_s: requested time [s]; None returns the default.

@@ -100,7 +100,13 @@ class SimulatedArm:
         return off
 
     def retrace(self, motion: PolynomialTrajectory, along_s: float, feedforward: Feedforward) -> None:
-        """Return to the start of a segment that was executed for its first `along_s` [s]."""
+        """Return the arm to the start of a segment, along the executed part of its path.
+
+        Args:
+            motion: the segment.
+            along_s: executed time of the segment [s].
+            feedforward: feedforward torques.
+        """
         begin = self._arm.stamp_ns
         self._follow(return_motion(motion, along_s, self.at, self.robot.joint_names), feedforward.moving)
         self._count_motion(begin)
@@ -109,8 +115,13 @@ class SimulatedArm:
     def follow(self, motion: PolynomialTrajectory, feedforward: Feedforward, tube: FloatArray | None = None) -> None:
         """Execute a motion that does not serve the identification, such as a motion to the rest posture.
 
+        Args:
+            motion: the motion.
+            feedforward: feedforward torques.
+            tube: maximum tracking errors, (n,) [rad]; None does not check them.
+
         Raises:
-            SafetyError: a tracking error exceeds `tube` (n,) [rad].
+            SafetyError: a tracking error exceeds `tube`.
         """
         self._braked = False
         bounds = None if tube is None else (tube, np.full(self.robot.size, np.inf))
@@ -172,7 +183,7 @@ class SimulatedArm:
     ) -> tuple[FloatArray, ...]:
         """Sample a motion that is executed at another speed: q, dq, ddq and additional torques, (N, n) each.
 
-        The additional torques are those that the control law must be given besides its own feedforward [N m].
+        The additional torques [N m] are the feedforward torques minus those that the control law adds itself.
 
         Args:
             motion: the motion.
@@ -187,7 +198,9 @@ class SimulatedArm:
         return q, dq, ddq, self._more(feedforward, q, dq, ddq)
 
     def _more(self, feedforward: Torques, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """Return feedforward torques minus those that the control law computes itself, (N, n) [N m].
+        """Return feedforward torques minus the torques that the control law adds itself, (N, n) [N m].
+
+        The control law adds inertial torques and damping torques of the reference.
 
         Args:
             feedforward: function from states to torques [N m].

@@ -31,7 +31,10 @@ class Spline:
         self._basis, self._spread = BSpline(padded, np.eye(count), DEGREE), spread
 
     def functions(self, times: FloatArray) -> list[FloatArray]:
-        """Return the control points' basis functions and two derivatives, (N, 1 + free) each, at times (N,) [s]."""
+        """Return the basis functions of the control points and their first two time derivatives at times (N,) [s].
+
+        Each of the three arrays is (N, 1 + free), with a column per control point.
+        """
         found = [self._basis, self._basis.derivative(1), self._basis.derivative(2)]
         return [one(times) @ self._spread for one in found]
 
