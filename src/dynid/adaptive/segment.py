@@ -187,7 +187,7 @@ class SegmentPlanner:
 
         Args:
             motion: the motion.
-            frame: constraints of the segment: limits, torques, tracking errors and used overload capacity.
+            frame: constraints of the segment, with limits, torque function, tracking errors and used overload capacity.
 
         Raises:
             SafetyError: the motion is refused; the message names quantity, joint or links, and time.

@@ -20,7 +20,7 @@ class TorqueUncertainty:
 
     Attributes:
         unknown_friction: bound of the friction that the model does not contain, (n,) [N m].
-        root: matrix square root of the covariance of m friction and p base parameters, (m + p, k): root root' is the
+        root: matrix square root of the covariance of m friction and p base parameters, (m + p, k); root root' is the
             covariance.
         columns: function that returns the torques per unit of friction and base parameters, (N, n, m + p), from a
             regressor (N, n, p) and velocities (N, n).

@@ -19,8 +19,8 @@ class ToolForce:
         mdh: geometry of the chain.
 
     Attributes:
-        largest_n: standard deviation of the prior: the force that the strongest drive can hold at the full reach of the
-            arm [N].
+        largest_n: standard deviation of the prior [N], equal to the force that the strongest drive can hold at the full
+            reach of the arm.
     """
 
     def __init__(self, robot: Robot, mdh: MdhChain) -> None:

@@ -169,7 +169,8 @@ def measure(
     Args:
         x: state (N,), which begins with the positions of n joints; replaced.
         P: covariance (N, N); replaced.
-        middle: encoder readings: the centre of the quantisation step that contains each joint's position, (n,) [rad].
+        middle: encoder readings, each the centre of the quantisation step that contains the joint's position, (n,)
+            [rad].
         width: width of this step, (n,) [rad]; 0 for readings without quantisation.
         noise: standard deviation of readings besides the quantisation, (n,) [rad].
         within: each joint's estimated position minus `middle` after the previous reading, (n,) [rad]; updated.
@@ -207,8 +208,8 @@ def propagate_signatures(
         G: signatures of m unknowns, (N, m).
         T: transition matrix of the state from `predict`, (N, N).
         dt: step [s].
-        driven: joint accelerations per unit of each unknown, (n, m): `inverse` of `predict` times the joint torques per
-            unit.
+        driven: joint accelerations per unit of each unknown, (n, m). They are `inverse` of `predict` times the joint
+            torques per unit.
         gains: Kalman gains from `measure`, (n, N).
         found: innovations and variances from `measure`, (2, n).
         out: result, (n, m + 1). A joint's row contains the change of its innovation per unit of each unknown, and in

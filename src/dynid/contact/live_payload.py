@@ -43,8 +43,8 @@ class LivePayload:
     Attributes:
         arm: geometry and gravity of the arm as mounted.
         estimate: the newest estimate; None before the first.
-        held: payload that the controller should use: standard parameters in the last modified DH frame, (10,); zeros
-            without payload.
+        held: payload that the controller should use, as standard parameters in the last modified DH frame, (10,), SI;
+            zeros without payload.
         misfit: root mean square of the filter's innovations of moving joints since the last restart [standard
             deviations].
         fits: whether `misfit` has been small, and the estimated mass steady, for a while.

@@ -77,7 +77,7 @@ class MeasuredTorques:
 
     Attributes:
         noise_nm: standard deviation of one torque sample, (n,) [N m].
-        memory_s: correlation time of these errors [s]: a quarter of the period of the low-pass filter's cut-off
+        memory_s: correlation time of these errors [s], a quarter of the period of the low-pass filter's cut-off
             frequency. Noise with this correlation time has the same spectral density as noise after the low-pass
             filter.
     """
@@ -295,7 +295,7 @@ class MotionFilter:
         """Propagate the effect of m unknown torques on the filter's state by the last update.
 
         Args:
-            G: signatures before the update: errors of the state per unit of each unknown, (3 n + 3, m).
+            G: signatures before the update, which are the errors of the state per unit of each unknown, (3 n + 3, m).
             torques: torques at the joints per unit of each unknown, (n, m) [N m].
 
         Returns:

@@ -51,8 +51,8 @@ def momentum_terms(q: Any, dq: Any, phi: Any, step: float, inertia: Any, gained:
         phi: base parameters with friction set to zero, (p,), SI.
         step: step of the central difference [rad].
         inertia: result, (n, n) [kg m^2].
-        gained: result: rate of change of the momentum without motor torque, friction and contact, (n,) [N m].
-        load: result: Coriolis and gravity torques, (n,) [N m].
+        gained: result, the rate of change of the momentum without motor torque, friction and contact, (n,) [N m].
+        load: result, the Coriolis and gravity torques, (n,) [N m].
 
     Returns:
         The number of positions outside the range in which the generated dynamics are accurate.
@@ -93,7 +93,7 @@ class MomentumObserver:
         torque_delay_s: delay from the torque given to `update` until it acts at the motors [s].
 
     Attributes:
-        torque: residual of the observer after the last update: the estimate of the external torque, (n,) [N m].
+        torque: residual of the observer after the last update, which estimates the external torque, (n,) [N m].
         velocity: velocity in the last update, (n,) [rad/s].
         inertia: inertia matrix, (n, n) [kg m^2].
         load: Coriolis and gravity torques C dq + g, (n,) [N m].

@@ -11,12 +11,12 @@ FIRST_INTERVALS = 21  # number of intervals whose median gives the initial cycle
 
 
 class StampJitter:
-    """Recent standard deviation of timestamps from equal intervals.
+    """Recent standard deviation of timestamps about evenly spaced times.
 
     An interval that contains lost states counts as several cycles.
 
     Args:
-        least_s: lower bound of the standard deviation: the value of robot.yaml [s].
+        least_s: lower bound of the standard deviation, from robot.yaml [s].
 
     Attributes:
         deviation_s: standard deviation of one timestamp [s].

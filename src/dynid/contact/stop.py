@@ -91,7 +91,7 @@ class ContactStop:
     def watch(self, stamp_ns: int) -> str:
         """Stop a running motion if contact is detected, or if the absence of contact cannot be verified.
 
-        In both cases, the small oscillation of a `SwayingController` is paused until they end.
+        In both cases, the small oscillation of a `SwayingController` is paused as well.
 
         Args:
             stamp_ns: timestamp of the arm's present state [ns].

@@ -41,12 +41,13 @@ class ArmSample(NamedTuple):
     """State of the arm from one read; arrays are (n,) in joint order.
 
     Attributes:
-        stamp_ns: arrival of the replies [ns since the epoch]: the monotonic clock plus its offset from the wall clock
-            when the port was opened, so that setting the clock does not distort the motion.
+        stamp_ns: arrival of the replies [ns since the epoch]. It is the monotonic time plus a constant, the difference
+            of wall clock and monotonic clock when the port was opened. So setting the wall clock does not distort the
+            motion.
         q: joint angles [rad]; a joint that was not read keeps its last valid value here and in the next three arrays.
         dq: joint velocities [rad/s].
-        current_a: present joint currents [A]: joint torques divided by `Robot.joint_constants`. If each motor moves one
-            joint, they are the motor currents, with the sign of the gear ratio.
+        current_a: present joint currents [A], which are joint torques divided by `Robot.joint_constants`. If each motor
+            moves one joint, they are the motor currents, with the sign of the gear ratio.
         tau_present: joint torques from the present currents and the robot's torque constants [N m].
         valid: whether this read contains the joint's values; a coupled joint needs all of its motors.
         answered: whether the joint's first servo answered.
@@ -225,7 +226,7 @@ class DynamixelArm:
         raise BusError(f"torque off was not confirmed by {names}; {consequence}: switch the arm's power off")
 
     def _brake_unseen(self) -> list[bool]:
-        """Make servos that hold their joints in position mode brake them without current instead.
+        """Make all servos that hold their joints in position mode brake these joints without current instead.
 
         Returns:
             A mask (n,) of these servos that still do not answer.

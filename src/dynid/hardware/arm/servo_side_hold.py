@@ -30,11 +30,13 @@ Instruction = tuple[Register, list[int], list[int]]  # register, raw values, IDs
 class ServoSideHold:
     """Hold of joints by their own servos in position mode, while these servos do not answer the driver.
 
+    In position mode a servo controls its position itself. Its goal PWM, which bounds the motor's voltage, is set to the
+    value that drives the joint's current limit through the motor at standstill.
+
     Args:
         bus: the servo bus.
-        robot: limits of current and torque. The fraction of the supply voltage that drives the limit current follows
-            from `motors.yaml`, or else from the models' published stall currents. A servo whose model has neither only
-            brakes its joint.
+        robot: limits of current and torque. The goal PWM follows from the winding resistance in `motors.yaml`, or else
+            from the model's published stall current. A servo whose model has neither only brakes its joint.
 
     Attributes:
         held: mask of the joints that their servos hold in position mode, (n,).
@@ -84,7 +86,8 @@ class ServoSideHold:
         """Send the next instructions of the hold to the servos; must be called once per control cycle.
 
         Args:
-            strength: usable fraction, 1 to 0, of the voltage that drives the current limit; at 0 a motor only brakes.
+            strength: factor on the servos' goal PWM, 0 to 1. At 1 a motor can reach its current limit; at 0 it only
+                brakes.
             step_s: time since the previous cycle [s].
 
         Raises:

@@ -30,7 +30,7 @@ Answer = tuple[protocol.Packet | None, bool]
 
 
 class Line(Protocol):
-    """Interface of a servo bus that a dialogue needs; see `ServoBus`."""
+    """Part of a servo bus's interface that a dialogue with single servos needs; see `ServoBus`."""
 
     port: str
     servo_ids: tuple[int, ...]
@@ -93,8 +93,8 @@ class Dialogue:
         bus: the line, its clock and its parser.
 
     Attributes:
-        late: number of late answers: those that took more than `USUAL_S` beyond their time on the wire, or came after
-            the usual duration of a broadcast ping.
+        late: number of late answers, which took more than `USUAL_S` beyond their time on the wire, or came after the
+            usual duration of a broadcast ping.
         slowest_s: longest time between a question and its late answer [s]; 0 if none was late.
     """
 
@@ -108,7 +108,7 @@ class Dialogue:
 
     @property
     def patient(self) -> bool:
-        """Whether the dialogue waits up to a second for late answers, inside `patiently`."""
+        """Whether the dialogue is inside `patiently`, where it waits up to a second for late answers."""
         return self._patient > 0
 
     @property
@@ -139,7 +139,8 @@ class Dialogue:
     def ask(self, frame: bytes, size: int) -> Answer:
         """Send an instruction to one servo once.
 
-        Inside `patiently` (a patient dialogue), None means that the servo did not answer, however late the host is.
+        Inside `patiently` (a patient dialogue), None without a damaged answer means that the servo answers pings, but
+        not this instruction.
 
         Args:
             frame: bytes of the instruction packet to one servo; not a ping.
@@ -241,7 +242,7 @@ class Dialogue:
         question proves that none will follow.
 
         Args:
-            sent: question to send: `wanted` itself, or a ping to the same servo.
+            sent: question to send, either `wanted` itself or a ping to the same servo.
             wanted: question whose answer is returned.
             wait_s: wait time beyond the time on the wire [s].
 

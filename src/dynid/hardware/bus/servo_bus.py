@@ -200,30 +200,43 @@ class ServoBus:
         """Return the raw value of a register of one servo.
 
         Raises:
-            BusTimeoutError: no answer in three attempts. Inside `patiently`, its subclasses say that the servo answers
-                only pings (MuteServoError), or that no servo answers (SilentLineError).
+            BusTimeoutError: no answer in three attempts. Inside `patiently` it is a MuteServoError if the servo answers
+                only pings, and a SilentLineError if no servo answers.
             BusError: a damaged answer in three attempts, or the servo refused the instruction.
         """
         frame = protocol.build_read(servo_id, register.address, register.size)
         return register.from_bytes(self._insist(f"read {register.name}", servo_id, frame, register.size))
 
     def write(self, servo_id: int, register: Register, count: int) -> None:
-        """Write a raw value to a register of one servo; raises the errors of `read`."""
+        """Write a raw value to a register of one servo.
+
+        Raises:
+            BusTimeoutError: no answer in three attempts, as in `read`.
+            BusError: a damaged answer in three attempts, or the servo refused the instruction.
+        """
         frame = protocol.build_write(servo_id, register.address, register.to_bytes(count))
         self._insist(f"write {count} {register.name}", servo_id, frame)
 
     def reboot(self, servo_id: int) -> None:
-        """Restart one servo, which switches torque off and clears errors; raises the errors of `read`.
+        """Restart one servo, which switches torque off and clears errors.
 
         The servo answers again after some 100 ms.
+
+        Raises:
+            BusTimeoutError: no answer in three attempts, as in `read`.
+            BusError: a damaged answer in three attempts, or the servo refused the instruction.
         """
         self._insist("reboot", servo_id, protocol.build_reboot(servo_id))
 
     def read_range(self, servo_id: int, address: int, size: int) -> bytes:
-        """Return `size` bytes from `address` of one servo; raises the errors of `read`.
+        """Return `size` bytes from `address` of one servo.
 
         If servos refuse to read across addresses that are missing in their control table, only the existing addresses
         are read; the rest is 0.
+
+        Raises:
+            BusTimeoutError: no answer in three attempts, as in `read`.
+            BusError: a damaged answer in three attempts, or the servo refused the instruction.
         """
         data = bytearray(size)
         for at, length in self._parts(servo_id, address, size):
@@ -252,7 +265,7 @@ class ServoBus:
         return table.listed_parts(address, size, self.models.get(servo_id))
 
     def _insist(self, action: str, servo_id: int, frame: bytes, size: int = 0) -> bytes:
-        """Return the parameters of one servo's answer after up to three attempts; raises the errors of `read`.
+        """Send an instruction up to three times, until one servo answers; return the parameters of its answer.
 
         An instruction that arrived damaged, which the servo may report, is repeated like a lost one.
 
@@ -261,6 +274,10 @@ class ServoBus:
             servo_id: ID of the servo.
             frame: the instruction packet.
             size: number of parameters of a good answer; 0 for any number.
+
+        Raises:
+            BusTimeoutError: no answer in three attempts, as in `read`.
+            BusError: a damaged answer in three attempts, or the servo refused the instruction.
         """
         reason, kind = "", BusError
         for attempt in range(ATTEMPTS):

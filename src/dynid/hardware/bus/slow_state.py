@@ -69,8 +69,8 @@ class SlowState:
         temperature_deg_c: temperatures, (m,) [deg C].
         hardware_error: hardware error status registers, (m,).
         torque_enable: torque enable registers, (m,).
-        armed: last read values of the registers `ARMED`, (m, len(ARMED)).
-        wanted: values of the registers `ARMED` when the arm was enabled, (m, len(ARMED)); `UNKNOWN` before that.
+        armed: last read values of the registers `ARMED`, which a servo needs to drive its joint, (m, len(ARMED)).
+        wanted: values that the registers `ARMED` had when the arm was enabled, (m, len(ARMED)); `UNKNOWN` before that.
         read_ns: time of the last read of each block of `ROUND`, (m, 3), on the bus' monotonic clock [ns]. Before the
             first read it is the time at which polling began; before that it is 0.
         mismatch_deg: position of a further servo of a joint minus that of the joint's first servo, (m,) [deg].

@@ -39,15 +39,15 @@ class StateCycle:
 
     A read of states is a fast sync read (fast read) or a sync read (plain read). A missing servo makes a fast read fail
     for all servos, so plain reads follow a failed fast read. In a plain read, each servo waits for the reply of the
-    servo before it, so a missing servo silences all servos after it. Therefore only the first silent servo is blamed,
-    and the others are read again without it. This is done at once, but only once, because the motors keep their last
-    currents while a read lasts. If no servo after the blamed one answers then, the cable may be cut there, and all
-    servos after it are blamed.
+    servo before it, so a missing servo silences all servos after it. Therefore only the first silent servo counts as
+    missing, and the others are read again without it. This is done at once, but only once, because the motors keep
+    their last currents while a read lasts. If none of the servos after it answers then, the cable may be cut there, and
+    all of them count as missing.
 
-    Blamed servos are left out of further reads, because every read would wait for their replies. Each is asked again by
-    a read of its own, at growing intervals. Of the servos after an assumed cut, the last is asked first: if it answers,
-    there is no cut. A reply with a wrong CRC has no value, but it has arrived: no read waits for another one, and no
-    servo is left out for it.
+    Servos that count as missing are left out of further reads, because every read would wait for their replies. Each is
+    asked again by a read of its own, at growing intervals. Of the servos after an assumed cut, the last is asked first:
+    if it answers, there is no cut. A reply with a wrong CRC has no value, but it has arrived. So no read waits for
+    another one, and no servo is left out for it.
 
     Args:
         bus: an open bus.
@@ -604,7 +604,7 @@ class StateCycle:
         return True
 
     def _count_late(self, index: int, size: int) -> None:
-        """Count an answer to another read: as stale if it has the size of a state, else as a status error of the servo.
+        """Count a reply that does not answer this read: as stale if it has the size of a state, else as a status error.
 
         Args:
             index: index of the servo.

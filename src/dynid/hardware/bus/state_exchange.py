@@ -68,17 +68,18 @@ class CycleCounters:
     """Error counters of the reads of all servos; arrays are (n,), one value per servo.
 
     Attributes:
-        missing_by_servo: incomplete reads without a valid state of the servo.
-        duplicates_by_servo: second replies of the servo to the same read.
-        status_errors_by_servo: replies of the servo that report an error, or that answer a read of other registers.
-        alerts_by_servo: replies of the servo that report a hardware error.
-        timeouts: reads of states or slow values that were not fully answered in time.
-        stale: replies that came sooner than the wire allows, were read much too late, or answer another read.
+        missing_by_servo: number of incomplete reads without a valid state of the servo, (n,).
+        duplicates_by_servo: number of second replies of the servo to the same read, (n,).
+        status_errors_by_servo: number of replies of the servo that report an error, or that answer a read of other
+            registers, (n,).
+        alerts_by_servo: number of replies of the servo that report a hardware error, (n,).
+        timeouts: number of reads of states or slow values that were not fully answered in time.
+        stale: number of replies that came sooner than the wire allows, were read much too late, or answer another read.
         duplicates: sum of `duplicates_by_servo`.
-        wrong_ids: replies with the ID of none of the arm's servos.
+        wrong_ids: number of replies with the ID of none of the arm's servos.
         status_errors: sum of `status_errors_by_servo`.
-        late: reads that took more than a millisecond beyond their time on the wire.
-        repeated: reads that equal the previous complete read bit for bit although the arm moves.
+        late: number of reads that took more than a millisecond beyond their time on the wire.
+        repeated: number of reads that equal the previous complete read bit for bit although the arm moves.
     """
 
     missing_by_servo: NDArray[np.int64]
@@ -115,8 +116,8 @@ class StateReading:
         valid: whether this read contains the servo's values.
         complete: whether this read contains the values of all servos.
         repeated: whether this read equals the previous complete read bit for bit although the arm moves.
-        stamp_ns: time at which the last reply arrived, or, if it was late, should have arrived [ns]: monotonic clock
-            plus `ServoBus.realtime_offset_ns`.
+        stamp_ns: time at which the last reply arrived, or, if it was late, should have arrived [ns]. It is the
+            monotonic clock plus `ServoBus.realtime_offset_ns`.
     """
 
     current_count: IntArray

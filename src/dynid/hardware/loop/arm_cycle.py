@@ -103,7 +103,7 @@ class ArmCycle:
         Args:
             tau: joint torques, (n,) [N m].
             given_s: time of the command on the arm's monotonic clock [s].
-            held: whether the commander claims that it holds the arm.
+            held: whether the commander claims that it holds the arm still.
         """
         present, torques = self._command, np.array(tau, dtype=np.float64)
         if present is not None and given_s < present[1]:
@@ -306,7 +306,7 @@ class ArmCycle:
                 self._find_slow_faults()
 
     def _watch_claim(self, sample: ArmSample, now_ns: int) -> None:
-        """Raise a fault if a joint moves although the commander claims that it holds the arm."""
+        """Latch a fault in the guard if a joint moves although the commander claims that it holds the arm still."""
         command = self._command
         recent = command is not None and now_ns * 1e-9 - command[1] <= self.guard.settings.command_timeout_s
         claimed = command is not None and command[2] and recent and self.guard.state is GuardState.ENABLED
@@ -318,7 +318,7 @@ class ArmCycle:
             )
 
     def _have_unseen_held(self, sample: ArmSample, now_ns: int) -> None:
-        """Make all servos hold their joints in position mode if no servo answers, as the driver cannot hold them then.
+        """Make all servos hold their joints in position mode if no servo answers and the driver cannot hold the arm.
 
         If only some servos are silent, this is not done: a silent servo may be booting, and must then stay without
         current.

@@ -166,7 +166,7 @@ class ControlLoop:
         Args:
             tau: the torques; the guard refuses anything but n finite numbers.
             stamp_s: time of the command on the arm's monotonic clock [s]; None for now.
-            held: whether the commander claims that it holds the arm: a joint that then moves far is a fault.
+            held: whether the commander claims that it holds the arm still; a joint that then moves far is a fault.
         """
         self._cycle.set_command(tau, self._clock.monotonic_ns() * 1e-9 if stamp_s is None else stamp_s, held)
 
@@ -221,7 +221,10 @@ class ControlLoop:
 
     @property
     def throttling(self) -> str:
-        """Message that the kernel's real-time limit regularly stopped the loop; "" if its gaps do not show that."""
+        """Message that the kernel's limit of real-time programs' processor time regularly stopped the loop.
+
+        It is "" if the times at which the loop did not run do not show this.
+        """
         return self._holes.text if self.fifo else ""
 
     def statistics(self) -> LoopStatistics:

@@ -40,7 +40,7 @@ class LoopStatistics:
         cycles: cycles that ran.
         incomplete: cycles whose read missed at least one servo.
         skipped: planned cycles that never ran, because the loop was too late to catch up.
-        missed: planned cycles without a complete sample: incomplete and skipped ones.
+        missed: planned cycles without a complete sample, because they were incomplete or skipped.
         late: cycles that began more than half a period late.
         behind: planned cycles that a late loop has still to catch up.
         rate_hz: complete samples per second.

@@ -14,7 +14,7 @@ class CyclePace:
 
     Args:
         rate: cycle rate that the line allows, or that a user has fixed.
-        held: whether the arm's clock waits for this machine, so that every rate is kept.
+        held: whether a simulated arm's clock waits for this machine, so that every rate is kept.
 
     Attributes:
         rate: present cycle rate.

@@ -128,8 +128,8 @@ class ClockPage:
         """Announce that the simulated arm's adapter delivers replies at ticks every `tick_ns` [ns]; called by the arm.
 
         A control cycle then pauses early, and time continues until the moment that the arm sets with
-        `leave_time_until`. So a driver that its host delays misses no tick, but a driver whose requests do not fit
-        between two ticks does.
+        `leave_time_until`. So a delay by the host does not make the driver miss a tick. But the driver misses a tick if
+        its requests do not fit between two ticks.
         """
         _ARM.pack_into(self._memory, _TICK_AT, tick_ns)
 
@@ -157,7 +157,10 @@ class ClockPage:
         return (now_ns - held_ns) * 1e-9
 
     def wall_ns(self, held_ns: int) -> int:
-        """Convert a moment of the arm's time, `held_ns` [ns], to the system's time [ns], if no pause precedes it."""
+        """Convert a moment of the arm's time, `held_ns` [ns], to the system's time [ns].
+
+        The result is right if the arm's time does not pause between the start of the present cycle and this moment.
+        """
         cycle = self._read()
         return held_ns if cycle is None else cycle[0] + held_ns - cycle[1]
 
@@ -218,7 +221,7 @@ class ClockPage:
 
 
 class _AdaptiveTimeout:
-    """Timeout of a wait in a control cycle; for `KEPT_UP_CYCLES` after a wait has timed out, a shorter one applies.
+    """Timeout of waits in control cycles: shorter for `KEPT_UP_CYCLES` cycles after a wait has timed out.
 
     Only time during which the process regularly calls `exhausted` counts, so a stall of the host does not.
     """
@@ -322,11 +325,13 @@ class PausedClock(Clock):
         self._page.close()
 
     def _begin_at(self, wall_ns: int, earliest_ns: int, cap_ns: int) -> None:
-        """Begin a cycle at a moment of the arm's time, or at the present if that is later: it never steps back.
+        """Begin a control cycle at `earliest_ns`, or at the arm's present time if that is later.
+
+        So the arm's time never steps back.
 
         Args:
             wall_ns: system's time at the start of the cycle [ns].
-            earliest_ns: arm's time at the start of the cycle [ns].
+            earliest_ns: earliest arm's time at the start of the cycle [ns].
             cap_ns: time for which the arm's time continues in this cycle before it pauses [ns].
         """
         tick_ns = self._page.tick_ns

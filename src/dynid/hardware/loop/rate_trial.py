@@ -30,7 +30,7 @@ class Window:
     Attributes:
         rate_hz: cycle rate [Hz].
         planned: number of cycles that fit into the window at this rate.
-        missing: number of cycles without a complete sample: those that did not run, and incomplete ones.
+        missing: number of cycles without a complete sample, because they did not run or were incomplete.
         incomplete: number of cycles that ran, but lack a servo's reply.
         late: number of cycles that began more than half a period late.
     """
@@ -82,9 +82,10 @@ class RateTrial:
     """Decision about the rate of the control cycle, made anew after each time window.
 
     Args:
-        rate_hz: first rate to try [Hz]: the highest that the line allows, or one that a user has fixed.
-        fixed: whether a user has fixed the rate: it is judged, but not lowered.
-        needed: whether a trial is needed; if not, because the arm's clock waits, every rate counts as kept.
+        rate_hz: first rate to try [Hz], either the highest that the line allows or one that a user has fixed.
+        fixed: whether a user has fixed the rate; it is then judged, but not lowered.
+        needed: whether a trial is needed. If not, because a simulated arm's clock waits for this machine, every rate
+            counts as kept.
 
     Attributes:
         rate_hz: present rate [Hz].

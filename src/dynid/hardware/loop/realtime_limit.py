@@ -78,7 +78,10 @@ class GapWatch:
 
     @property
     def text(self) -> str:
-        """Message that the kernel's real-time limit causes the gaps; "" if they do not recur with its period."""
+        """Message that the kernel's limit of real-time programs' processor time caused the recorded gaps.
+
+        It is "" without such a limit, or if the gaps do not recur with the period of the limit.
+        """
         if self._limit is None or len(self._holes) <= 1:
             return ""
         holes = tuple(self._holes)

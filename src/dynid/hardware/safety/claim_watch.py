@@ -16,7 +16,11 @@ WINDOW_S = 1.5  # the displacement counts over one to two windows, so that slow 
 
 
 class ClaimWatch:
-    """Detector of a joint that moves far although the commander claims to hold the arm, which has `size` joints."""
+    """Detector of a joint that moves far although the commander claims to hold the arm still.
+
+    Args:
+        size: number of joints n.
+    """
 
     def __init__(self, size: int) -> None:
         # angles two windows and one window ago, or at the start of the claim, (2, n) [rad]
@@ -24,13 +28,15 @@ class ClaimWatch:
         self._since_s, self._claimed = 0.0, False
 
     def moved(self, claimed: bool, q: FloatArray, valid: NDArray[np.bool_], now_s: float) -> int | None:
-        """Return the index of the joint that moved too far while the commander claims to hold the arm, or None.
+        """Return the index of the joint that moved too far while the commander claims to hold the arm still.
+
+        The result is None if no joint moved too far, or without such a claim.
 
         Args:
-            claimed: whether the present command claims that it holds the arm.
+            claimed: whether the present command contains this claim.
             q: joint angles, (n,) [rad].
             valid: mask of the joints that were read in this cycle, (n,).
-            now_s: time [s].
+            now_s: present time [s].
         """
         if not claimed:
             self._claimed = False

@@ -100,7 +100,7 @@ class SafetyGuard:
         self._decay_exponents, self._unseen = np.zeros(self._size), False  # exponents of the velocities' assumed decay
 
     def _limits_by_row(self, robot: Robot) -> FloatArray:
-        """Return the joints' constants (6, n) that `limit_currents` needs as `limits`, in SI units."""
+        """Return the constants of the joints that `limit_currents` needs as `limits`, (6, n), in SI units."""
         settings, rows = self.settings, np.empty((6, self._size))
         rows[SOFT_LOWER], rows[SOFT_UPPER] = robot.lower + settings.soft_zone_rad, robot.upper - settings.soft_zone_rad
         rows[VELOCITY] = robot.velocity_limits
@@ -115,15 +115,20 @@ class SafetyGuard:
 
     @property
     def strength(self) -> float:
-        """Usable fraction of the voltage with which servos that do not answer hold their joints in position mode.
+        """Factor on the goal PWM of servos that hold their joints themselves because they do not answer, 0 to 1.
 
-        It is 1, and falls to 0 in a stop.
+        Such servos are in position mode. With factor 1 a motor can reach its current limit, with 0 it only brakes. The
+        factor is 1 until a stop lowers the arm; then it falls to 0.
         """
         return 1.0 if self._stop.done else self._stop.strength
 
     @property
     def current_limits(self) -> FloatArray:
-        """Present limits of the currents, (n,) [A]; they are lowered for servos that are warm, loaded or not read."""
+        """Present limits of the joint currents, (n,) [A].
+
+        They are lowered for servos that are warm or near overload, and for servos whose slow values (temperature,
+        errors, settings) are old.
+        """
         return self._caps
 
     def allow_servo_side_hold(self) -> None:
@@ -340,11 +345,11 @@ class SafetyGuard:
         step_s: float,
         reasons: list[Reason],
     ) -> tuple[FloatArray, float]:
-        """Return the drive current (n,) [A] for a command, and the fraction, 0 to 1, of the hold that stays active.
+        """Return the drive current (n,) [A] for a command, and the weight of the hold in this current, 0 to 1.
 
         After torque on, and after a pause of the commands, the command takes over from the hold gradually: the drive
-        current is a weighted sum of both. If the hold's current stayed constant meanwhile, the arm would sag, most of
-        all after torque on, when that current is zero.
+        current is a weighted sum of both. The hold controls the joints until its weight is zero. With a constant
+        holding current instead, the arm would sag, most of all after torque on, when this current is zero.
 
         Args:
             tau: commanded torques, (n,) [N m].
@@ -420,10 +425,10 @@ class SafetyGuard:
     def _limit(
         self, drive: FloatArray, braking: float, commanded: float, q: FloatArray, dq: FloatArray, reasons: list[Reason]
     ) -> FloatArray:
-        """Return the limited current (n,) [A] for a drive current, and append the limits that acted to `reasons`.
+        """Return the drive current after all limits, (n,) [A], and append the limits that acted to `reasons`.
 
         Args:
-            drive: drive current, (n,) [A].
+            drive: drive current before the limits, (n,) [A].
             braking: factor of the damping current, 0 to 1.
             commanded: factor, 0 to 1, of the spring that pushes joints out of the soft zones near their limits. It is 0
                 in a stop, which lays joints onto their mechanical stops instead.

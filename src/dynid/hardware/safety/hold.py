@@ -58,7 +58,7 @@ class DriveEstimate:
         Args:
             current: currents, (n,) [A].
             dq: joint velocities, (n,) [rad/s].
-            valid: mask of the joints that were read, (n,); None for all. The others are skipped.
+            valid: mask of the joints that were read, (n,); None for all. The means of the other joints are not changed.
         """
         self._calls += 1
         if self._calls % UPDATE_EVERY_CYCLES:
@@ -88,9 +88,9 @@ class Hold:
     """Controller that holds every joint where it came to rest, by a virtual spring and an integral of its stretch.
 
     The integral estimates the current that carries the load. Damping is not part of the hold, because the safety guard
-    applies the same damping in all states. A joint is captured, that is, held at its present position, once it is slow,
-    or after a fixed time. If it then stands still away from that position, it is held where it stands. All arrays are
-    (n,), in joint order; currents are joint currents in A.
+    applies the same damping in all states. A joint gets a held position, its position at that moment, once it is slow,
+    or after a fixed time. If it then stands still away from the held position, it is held where it stands. All arrays
+    are (n,), in joint order; currents are joint currents in A.
 
     Args:
         robot: limits, torque constants, cycle time.
@@ -131,7 +131,9 @@ class Hold:
         self._age_s = 0.0
 
     def begin(self, dq: FloatArray) -> None:
-        """Start to hold a moving arm: estimate its load, and release all held positions until joints are captured.
+        """Start to hold a moving arm: estimate its load currents, and release all held positions.
+
+        Each joint gets a new held position in `drive`, once it is slow, or after a fixed time.
 
         Args:
             dq: joint velocities, (n,) [rad/s].
@@ -145,7 +147,7 @@ class Hold:
             self._relief.reset()
 
     def track(self, current: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None = None) -> None:
-        """Include one control cycle in the running means from which `begin` estimates the load.
+        """Include one control cycle in the running means from which `begin` estimates the load currents.
 
         Args:
             current: currents that flow in this cycle, (n,) [A].
@@ -168,8 +170,8 @@ class Hold:
             q: joint angles, (n,) [rad].
             dq: joint velocities, (n,) [rad/s].
             valid: mask of the joints that were read in this cycle, (n,); None for all. Unread joints get only their
-                estimated load, less its uncertainty if they are not captured: too much current could drive a joint
-                faster than it would fall.
+                estimated load current. It is reduced by its uncertainty for joints without a held position, because too
+                much current could drive a joint faster than it would fall.
             caps: current limits, (n,) [A].
             step_s: time since the previous cycle [s]; None for the planned cycle time.
         """
@@ -212,9 +214,9 @@ class Hold:
     ) -> FloatArray:
         """Return the current of this cycle, (n,) [A], that lowers the arm slowly, with damping.
 
-        A virtual spring produces the current that held a joint before. The end of the spring then moves towards the
-        joint, or to where the spring produces the current `lean`, at most at an allowed speed. So a joint that falls
-        faster is held back, and the current of a joint that stands still fades to `lean`.
+        A virtual spring first produces the current that held the joint before. The end of the spring then moves, at
+        most at an allowed speed, to where the spring produces the current `lean`, which is 0 for most joints. So a
+        joint that falls faster is held back, and the current of a joint that stands still fades to `lean`.
 
         Args:
             q: joint angles, (n,) [rad].
@@ -261,9 +263,12 @@ class Hold:
         return self._cycle_s if step_s is None else min(step_s, LONGEST_STEP_CYCLES * self._cycle_s)
 
     def _certain_load(self, valid: NDArray[np.bool_] | None) -> FloatArray:
-        """Return the load current, (n,) [A], reduced by its uncertainty at joints that are neither read nor captured.
+        """Return the estimated load currents, (n,) [A], reduced by their uncertainty where it matters.
 
-        `valid` is the mask of the joints that were read, (n,); None for all.
+        They are reduced for joints that were not read and have no held position.
+
+        Args:
+            valid: mask of the joints that were read, (n,); None for all.
         """
         if valid is None:
             return self.load
@@ -271,12 +276,15 @@ class Hold:
         return np.asarray(np.sign(self.load) * np.maximum(np.abs(self.load) - missing, 0.0))
 
     def _capture_standing(self, q: FloatArray, stretch: FloatArray, held: NDArray[np.bool_]) -> None:
-        """Hold joints that stand still away from their held positions where they are, with the same current.
+        """Move the held positions of joints that stand still away from them to where these joints stand.
+
+        The current of these joints does not change.
 
         Args:
             q: joint angles, (n,) [rad].
             stretch: stretch of the virtual springs, (n,) [rad]; set to zero for these joints.
-            held: mask of the joints that were read, are captured, and are not held in a soft zone, (n,).
+            held: mask of the joints to consider, (n,). They were read, have a held position, and are outside the soft
+                zones near their limits.
         """
         standing = held & (self._stood_s > STANDS_S) & (np.abs(stretch) > RESTS_WITHIN_RAD)
         if standing.any():
@@ -287,12 +295,14 @@ class Hold:
             stretch[standing] = 0.0
 
     def _capture(self, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None) -> None:
-        """Capture the joints that have become slow enough, or all after `capture_s`: hold them at their positions.
+        """Make the present positions of joints that have become slow their held positions.
+
+        After `capture_s` this applies to all joints without a held position.
 
         Args:
             q: joint angles, (n,) [rad].
             dq: joint velocities, (n,) [rad/s].
-            valid: mask of the joints that were read, (n,); None for all. Unread joints are not captured.
+            valid: mask of the joints that were read, (n,); None for all. Unread joints get no held position.
         """
         now = ~self._captured
         if self._age_s < self._settings.capture_s:

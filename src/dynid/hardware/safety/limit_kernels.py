@@ -50,7 +50,8 @@ def used_capacity(
         share: used fraction before the step, (n,).
         current_a: motor currents during the step, (n,) [A].
         nominal: squared nominal currents, (n,) [A^2].
-        trips: integral over time of squared current minus `nominal` at which each servo trips, (n,) [A^2 s].
+        trips: value at which each servo trips, (n,) [A^2 s], of the integral over time of squared current minus
+            `nominal`.
         step_s: duration of the step [s].
     """
     found = np.empty(len(share))
@@ -62,7 +63,7 @@ def used_capacity(
 
 @numba.njit(cache=True)
 def farthest(q: FloatArray, places: FloatArray, valid: NDArray[np.bool_]) -> tuple[int, float]:
-    """Return the index of the joint that is farthest from one of its two earlier positions, and that distance [rad].
+    """Return the index of the joint that moved most since one of two earlier times, and its displacement [rad].
 
     Args:
         q: joint angles, (n,) [rad].
@@ -80,7 +81,7 @@ def farthest(q: FloatArray, places: FloatArray, valid: NDArray[np.bool_]) -> tup
 
 @numba.njit(cache=True)
 def _zones(q: FloatArray, reach: FloatArray, limits: FloatArray, low: FloatArray, high: FloatArray) -> int:
-    """Mark joints that are in a soft zone near a limit, or would come to rest there; return bits about all joints.
+    """Mark joints that are in a soft zone near a limit, or would come to rest in one; return bits about all joints.
 
     The bit `SOFT_ZONE` is set if a joint is marked. The bit `WITHIN_ZONES` is set if no joint is in a soft zone now.
 
@@ -148,8 +149,8 @@ def limit_currents(
 
     Near the joint limits, current that drives a joint outwards is removed, and outward motion is braked. Above the
     velocity limit, current in the direction of motion is removed, and the motion is braked. The damping current is
-    added after both: it only opposes motion, so neither limit may remove it. Then every current is clipped to its limit
-    and its rate of change.
+    added after these two limits: it only opposes motion, so they must not remove it. Then every current is clipped to
+    its limit and its rate of change.
 
     Args:
         driving: drive current, (n,) [A].

@@ -51,8 +51,8 @@ class StopSequence:
         done: whether torque may go off.
         rested: whether the stop ended because the arm stayed in place without current, not because its time was over.
         phase: present phase of the stop.
-        strength: usable fraction, 1 to 0, of the voltage with which servos that do not answer hold their joints in
-            position mode.
+        strength: factor, 0 to 1, on the goal PWM of servos that hold their joints themselves because they do not
+            answer. It is 1 while the arm is held, and falls to 0 while it is lowered.
         sides: direction in which each joint is pushed out of balance now, (n,): -1, 1, or 0 if it is not pushed.
     """
 
@@ -74,7 +74,10 @@ class StopSequence:
         self._enter(Phase.HOLD)
 
     def allow_servo_side_hold(self) -> None:
-        """Allow the longest stop time also while no joint is read, as the servos hold and slowly lower their joints."""
+        """Allow the longest stop time also while no joint is read.
+
+        The servos then hold and slowly lower their joints themselves.
+        """
         self._unseen_s = self._settings.longest_stop_s
 
     def end(self) -> None:

@@ -153,7 +153,8 @@ class OverloadModel:
 
     Attributes:
         nominal: squared nominal currents, (n,) [A^2].
-        trips: integral over time of squared current minus `nominal` at which each servo trips, (n,) [A^2 s].
+        trips: value at which each servo trips, (n,) [A^2 s], of the integral over time of squared current minus
+            `nominal`.
     """
 
     nominal: FloatArray

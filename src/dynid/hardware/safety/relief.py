@@ -21,7 +21,7 @@ class Relief:
 
     Args:
         overload: overload model of the servos, with the nominal currents that never trip them.
-        pace: rate of change of the holding current or of the held position, (n,) [A/s or rad/s].
+        pace: rate at which the holding current is changed [A/s], or else the held position [rad/s], (n,).
 
     Attributes:
         yielding: mask of the joints that are being relieved in this cycle, (n,); joints that have slipped are excluded.
@@ -47,10 +47,11 @@ class Relief:
         self._restarting = True
 
     def step(self, dt: float, q: FloatArray, current_a: FloatArray) -> FloatArray:
-        """Return the change of holding currents or held positions in this cycle, (n,) [A or rad].
+        """Return the changes of the holding currents or of the held positions in this cycle, (n,) [A or rad].
 
-        Its sign is opposite to that of the holding current. A joint that slips gets back the part of the earlier
-        changes that it has not followed yet, and is not relieved again until `reset`.
+        Currents or positions are changed according to the unit of the rate `pace`. The sign of a change is opposite to
+        that of the holding current. A joint follows the changes with a delay. If it slips, the changes that it has not
+        followed yet are reversed, and it is not relieved again until `reset`.
 
         Args:
             dt: cycle time [s].

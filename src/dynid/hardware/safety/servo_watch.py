@@ -83,8 +83,9 @@ class ServoWatch:
         """Return a fault message about servos that report a hardware error; '' if there are none.
 
         Args:
-            alert: mask of the servos that report an error, (n,) or (m,).
-            slow: slow values of the servos, with the kind of error if it was read.
+            alert: mask of the servos that report an error, (n,) for the first servos of the joints, or (m,) for all
+                servos.
+            slow: slow values of the servos; they contain the kind of error if it was read.
         """
         if not alert.any():
             return ""
@@ -92,7 +93,7 @@ class ServoWatch:
         return f"hardware error at {', '.join(found)}"
 
     def slow_fault(self, slow: SlowState) -> str:
-        """Return a message about the first fault in the slow values (temperature, errors, settings); '' if none."""
+        """Return a message about the first fault in the slow values (temperature, errors, settings); '' without one."""
         error = slow.hardware_error > 0
         if error.any():
             return self.alerts(error, slow)

@@ -52,8 +52,8 @@ class SafetySettings(Strict):
         capture_velocity_rad_s: velocity below which a braked joint is held where it is.
         capture_s: time after the start of braking at which all joints are held, regardless of their velocity.
         blind_brake_s: assumed time constant with which the velocity of an unread joint falls while it is braked.
-        blind_alone_s: the same time constant while no joint is read. Braking current then lasts for long cycles and may
-            act on a small inertia: with `blind_brake_s` it reversed joints (CRANE-X7, docs/faults.md).
+        blind_alone_s: the same time constant while no joint is read. Cycles are then long, so a braking current lasts
+            long and may act on a small inertia. With `blind_brake_s` it reversed joints (CRANE-X7, docs/faults.md).
         blind_travel_s: time for which a joint that is no longer read is assumed to continue at its last velocity.
         hold_s: shortest time for which a stop that the operator did not request holds the arm before it lowers it.
         lower_s: time in which the current that holds an unread joint fades while the arm is lowered.
@@ -72,8 +72,8 @@ class SafetySettings(Strict):
         lean_s: time for which all joints must stand still under that current before the push ends.
         lower_dwell_s: time for which the arm must stay in place without current before torque goes off.
         stop_time_s: longest duration of a stop while no joint is read.
-        longest_stop_s: longest duration of a stop while joints are read: then torque goes off even if the arm still
-            moves.
+        longest_stop_s: longest duration of a stop while joints are read. After it, torque goes off even if the arm
+            still moves.
         tool_limit_m_s: speed of the tool, or of another link's end, that is a fault in any mode; None disables the
             check. ISO 10218-1 asks for at most 0.25 m/s in reduced-speed operation.
         guiding_damped_rad_s: speed of a joint from which hand guiding is damped.
@@ -86,8 +86,8 @@ class SafetySettings(Strict):
             over, before hand guiding is permitted.
         guiding_alone_rad: movement of a joint within that time at which the arm is held.
         enable_tolerance_rad: distance of a joint angle outside its limits above which enable is refused. It is at most
-            6 deg: an encoder that may start with an error of a whole turn is permitted only if its reading is then
-            farther outside.
+            6 deg. A joint whose encoder may start with an error of a whole turn is permitted only if this error moves
+            the joint angle farther outside.
         derate_from_deg_c: servo temperature above which the current limit falls linearly.
         derate_to_deg_c: servo temperature at which the current limit has fallen to `derated_fraction`.
         derated_fraction: fraction of the current limit that remains for a hot servo, or one whose slow values are lost.

@@ -114,8 +114,8 @@ def allowed(register: Register, text: str) -> Container[int]:
 
     Args:
         register: the register.
-        text: range in the notation of `registers.csv`: `least..greatest`, values separated by |, or '' for all values
-            that fit into the register.
+        text: range in the notation of `registers.csv`, which is `least..greatest`, values separated by |, or '' for all
+            values that fit into the register.
     """
     if not text:
         half = 1 << 8 * register.size - 1

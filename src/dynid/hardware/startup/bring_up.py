@@ -34,8 +34,8 @@ class StartOptions:
 
     Attributes:
         write_eeprom: whether to correct wrong settings in the servos' EEPROM; None does so on a simulated line only.
-            The change from position mode to current mode is always written: the driver needs current mode, and leaves
-            servos in position mode.
+            The change from position mode to current mode is always written, because the driver needs current mode and
+            leaves servos in position mode.
         take_over: whether to start although torque is on; it is switched off, and an unsupported arm drops.
         reboot_servos: whether to reboot servos that report a hardware error.
     """

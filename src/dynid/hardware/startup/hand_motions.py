@@ -54,7 +54,7 @@ class HandMotions(Strict):
         time_s: times, increasing, (N,) [s].
         counts: position registers, (N, m).
         steps: range (first sample, end) for each joint's motion, in the order of robot.yaml, and last for the known
-            pose; the sample `end` is not included. It is () if the ranges are to be found from the positions: motions
+            pose; the sample `end` is not included. It is () if the ranges are to be found from the positions. Motions
             and pose then follow each other with a second of standstill between them.
     """
 

@@ -35,7 +35,8 @@ class Presence:
         missing: IDs of the robot's servos that do not answer.
         unexpected: IDs of servos that answer, but are neither the robot's nor among its other_ids.
         wrong: IDs of the robot's servos that answer with another model number.
-        garbled: IDs of the robot's servos that send corrupted packets: two servos have the same ID, or the line is bad.
+        garbled: IDs of the robot's servos that send corrupted packets, because two servos have the same ID or the line
+            is bad.
     """
 
     models: Mapping[int, int]
