@@ -63,7 +63,7 @@ class Information:
         B: the same sum with each row weighted by the variance of its axis's residuals, plus a prior, (m + p, m + p).
             The covariance of the parameters is A^-1 B A^-1.
         sharpness: exponent of the squared ratios of standard deviations to limits in the objective; above 1 it
-            emphasises the widest intervals.
+            emphasises the parameters with the largest ratios.
     """
 
     model: ArmModel

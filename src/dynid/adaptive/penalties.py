@@ -12,7 +12,7 @@ POSITION_MARGIN = 0.005  # margin to both position limits [share of the range]
 
 
 def spans(limits: MotionLimits) -> tuple[tuple[FloatArray, FloatArray], ...]:
-    """Return (lower, upper) bounds of positions [rad], velocities [rad/s] and accelerations [rad/s^2], (n,) each.
+    """Return lower and upper bounds of positions [rad], velocities [rad/s] and accelerations [rad/s^2], (n,) each.
 
     The bounds are narrower than the limits by a small margin, because penalties permit small violations.
     """

@@ -147,7 +147,7 @@ class Planning:
         return live, replace(known, phi=BaseParameters(self.model.names, phi), friction=friction)
 
     def model_of(self, result: Identification, shown: list[Segment]) -> CurrentModel:
-        """Return an identification as the current model, with the ratio of found to expected standard deviations.
+        """Convert an identification to a current model, with the ratio of found to expected standard deviations.
 
         Args:
             result: the identification.

@@ -111,9 +111,13 @@ class AdaptiveIdentification(Planning):
             self.planner.box.prove(standing, np.full(self.robot.size, LEAST_TUBE_RAD))
 
     def _worth_a_look(self, state: Course, moved: float) -> bool:
-        """Return whether the recording should be judged after the coming segment, at `moved` [s] of motion.
+        """Return whether the recording should be judged after the coming segment.
 
-        It should if the information expected by then suffices for a model that is precise enough.
+        It should if the model identified from it is expected to be precise enough.
+
+        Args:
+            state: state of the run, which includes the coming segment.
+            moved: total time of motion at the end of the coming segment [s].
         """
         shown_s = sum(one.motion.duration for one in (*state.shown, state.segments[-1]))
         if min(moved, shown_s) < self.settings.first_look_s - TIME_TOLERANCE_S:

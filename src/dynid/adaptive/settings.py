@@ -81,7 +81,11 @@ class AdaptiveSettings(Strict):
         return updates < len(self.update_times_s) and moved_s > self.update_times_s[updates] - 0.5 * self.segment_s
 
     def segment_after(self, moved_s: float) -> float:
-        """Return the duration of the segment that starts after `moved_s` [s] of motion; 0 if no time is left."""
+        """Return the duration of the next segment [s]; 0 if no time is left for one.
+
+        Args:
+            moved_s: total time of motion at the start of this segment [s].
+        """
         left = LENGTH_STEP_S * floor((self.longest_s - moved_s) / LENGTH_STEP_S + 1e-6)
         return min(self.segment_s, left) if left >= min(self.segment_s, SHORTEST_SEGMENT_S) else 0.0
 

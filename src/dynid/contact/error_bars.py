@@ -32,7 +32,8 @@ FALSE_ALARMS_1_S = 0.1 / 3600.0  # rate of false alarms per joint [1/s]: one in 
 class ErrorBars:
     """Standard deviations of a `MomentumObserver`'s residual without contact, and its contact thresholds.
 
-    The residual is the observer's estimate of the external joint torques. Both are updated every cycle.
+    The residual is the observer's estimate of the external joint torques. Standard deviations and thresholds are
+    updated every cycle.
 
     Args:
         robot: robot, whose robot.yaml states encoder steps and backlash under `simulation.nuisances`.

@@ -212,7 +212,7 @@ class StateCycle:
             self._retry_one(port)
 
     def _read_nothing(self) -> None:
-        """Mark all values as not valid, for a read without a request, because a late reply may still come."""
+        """Mark all values as not valid, for a read that sends no request because a late reply may still come."""
         reading = self._reading
         reading.valid[:] = reading.complete = reading.repeated = False
         reading.errors[:] = 0

@@ -223,7 +223,7 @@ class ControlLoop:
     def throttling(self) -> str:
         """Message that the kernel's limit of real-time programs' processor time regularly stopped the loop.
 
-        It is "" if the times at which the loop did not run do not show this.
+        It is "" without such a limit, or if the loop's gaps do not recur with the period of the limit.
         """
         return self._holes.text if self.fifo else ""
 

@@ -431,7 +431,7 @@ class SafetyGuard:
             drive: drive current before the limits, (n,) [A].
             braking: factor of the damping current, 0 to 1.
             commanded: factor, 0 to 1, of the spring that pushes joints out of the soft zones near their limits. It is 0
-                in a stop, which lays joints onto their mechanical stops instead.
+                while no command is followed. In a stop, joints may thus come to rest on their mechanical stops.
             q: joint angles, (n,) [rad].
             dq: joint velocities, (n,) [rad/s].
             reasons: list to which the reasons are appended.

@@ -263,9 +263,9 @@ class Hold:
         return self._cycle_s if step_s is None else min(step_s, LONGEST_STEP_CYCLES * self._cycle_s)
 
     def _certain_load(self, valid: NDArray[np.bool_] | None) -> FloatArray:
-        """Return the estimated load currents, (n,) [A], reduced by their uncertainty where it matters.
+        """Return the estimated load currents, (n,) [A], less their uncertainty for some joints.
 
-        They are reduced for joints that were not read and have no held position.
+        The uncertainty is subtracted for joints that were not read and have no held position.
 
         Args:
             valid: mask of the joints that were read, (n,); None for all.

@@ -155,7 +155,8 @@ def limit_currents(
     Args:
         driving: drive current, (n,) [A].
         braking: factor of the damping current, 0 to 1; it is 1 for joints that are braked at a limit.
-        commanded: factor of the spring that pushes joints out of the soft zones near their limits, 0 to 1.
+        commanded: factor, 0 to 1, of the spring that pushes joints out of the soft zones near their limits; 0 while no
+            command is followed.
         q: joint angles, (n,) [rad].
         dq: joint velocities, (n,) [rad/s].
         last: currents of the previous cycle, (n,) [A].

@@ -184,8 +184,8 @@ class OverloadModel:
     def along(self, share: FloatArray, current_a: FloatArray, step_s: float | FloatArray) -> FloatArray:
         """Return the used fraction of each servo's overload capacity after each of N steps, (N, n).
 
-        A running sum that is kept at or above zero equals the plain sum minus its lowest value so far, or minus zero if
-        that value is positive (Lindley's recursion).
+        The used fraction never falls below zero. Such a running sum equals the plain running sum minus the lower of
+        zero and the lowest plain sum so far (Lindley's recursion).
 
         Args:
             share: used fraction before the first step, (n,).

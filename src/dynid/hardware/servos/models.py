@@ -112,8 +112,8 @@ class Dynamixel:
     def entries(self) -> dict[int, Entry]:
         """Control table of the model, by register address.
 
-        It contains all registers of the model's series: for a model without current control, the registers of current
-        as well.
+        It contains all registers of the model's series. So it contains registers of current even for a model without
+        current control.
         """
         gains = ("velocity I gain", "velocity P gain", "position D gain", "position I gain", "position P gain")
         defaults = {"model number": self.number, "present input voltage": round(10 * self.supply_v)}

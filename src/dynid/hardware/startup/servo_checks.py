@@ -299,7 +299,7 @@ def eeprom_differences(robot: Robot, snapshots: Sequence[Snapshot]) -> list[tupl
 def unfit_settings(robot: Robot, snapshots: Sequence[Snapshot]) -> list[tuple[int, Register, int, int]]:
     """Return the wrong EEPROM settings that need consent to change, in the form of `eeprom_differences`.
 
-    These are all except position mode instead of current mode: the driver itself leaves servos in position mode, and
+    A servo in position mode instead of current mode is left out. The driver itself leaves servos in position mode, and
     finds them in it at the next start.
     """
     return [

@@ -116,11 +116,14 @@ def _ping_each(
 
 
 def find_elsewhere(bus: ServoBus, simulated: bool) -> dict[int, list[tuple[int, int]]]:
-    """Return (ID, model number) of the servos that answer at each other baud rate [bit/s].
+    """Search for servos at all baud rates except that of the bus.
 
     Args:
         bus: an open bus; its baud rate is not tried.
         simulated: whether the line is simulated, which shortens the search.
+
+    Returns:
+        (ID, model number) of the servos that answer, by baud rate [bit/s].
     """
     found = {}
     for baudrate in OTHER_BAUD_RATES:
