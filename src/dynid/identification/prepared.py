@@ -22,7 +22,7 @@ from dynid.robot import Robot
 
 # The regression needs kilobytes of memory per instant: MOST_INSTANTS keep it below 2 GB. If there are more, the
 # structure is chosen from SAMPLE_INSTANTS, while the parameters are still fitted to the rows of all recordings.
-MOST_INSTANTS, SAMPLE_INSTANTS = 80_000, 60_000
+MOST_INSTANTS, SAMPLE_INSTANTS = 64_000, 60_000
 MOST_ROWS = 500_000  # recorded rows kept in memory; other recordings are read again when they are needed
 SLOW_LOG_S = 0.012  # period of recorded rows beyond which the torques' delay is estimated with the set-up [s]
 

@@ -25,6 +25,7 @@ from dynid.identification.data.recordings import Recording
 from dynid.identification.data.sample_sets import join
 from dynid.identification.data.signals import Signals
 from dynid.identification.diagnosis.nuisance_columns import Columns, nuisance_columns, perpendicular_axes
+from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.estimators.table import estimator
 from dynid.identification.settings import IdentificationSettings
 from dynid.identification.torque_delay import scanned_delay
@@ -274,11 +275,14 @@ def estimate_setup(
         chosen = (*chosen, Choice("delay", -1, asked=False))
     x = _first_guess(robot, sources, settings, chosen)
     setup, past = Setup.of(robot, mount, chosen, x), Steps()
+    estimate: Estimate | None = None
     for count in range(MOST_STEPS):
         progress(f"set-up, step {count + 1}")
         model = ArmModel.of(setup.robot(robot, mount), mount=mount)
         samples = join([setup.read(one).samples(settings) for one in sources])
-        estimate = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction)
+        # the first step brings the unknowns near their values; the friction structure chosen then is kept
+        known = estimate.regression.known_start if estimate is not None and count > 1 else None
+        estimate = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction, known)
         columns = nuisance_columns(model, samples, estimate.regression)
         if count == 0:
             shown = _shown(chosen, columns, robot, needed=bool(words))

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from dynid.identification.data.recordings import read_recordings
 from dynid.identification.data.sample_sets import join
 from dynid.identification.estimators.estimate import Estimate
-from dynid.identification.estimators.gear_ladder import KnownStart
 from dynid.identification.estimators.lags import FoundDelay
 from dynid.identification.estimators.table import estimator
 from dynid.identification.prepared import Prepared, portions_of
@@ -110,14 +109,12 @@ def _read_later(
         delay_s: delay that is compensated [s].
         held_out_share: share of each recording's time, at its end, that is not fitted.
     """
-    ready, joint_friction = given.ready, last.regression.joint_friction
-    assert joint_friction is not None
+    ready = given.ready
     setup = _with_delay(ready, delay_s)
     sources = tuple(setup.read(one) for one in ready.sources)
     fitted, ends = portions_of(sources, ready.settings, held_out_share)
-    start = KnownStart(joint_friction.fit.structure, joint_friction.fit.point, joint_friction.ladder)
     samples = join([one.samples for one in fitted])
-    settings = ready.settings
+    settings, start = ready.settings, last.regression.known_start
     estimate = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction, start)
     found = replace(ready.found, delay_s=delay_s)  # applies also to recordings that exceed the memory
     return DelayCompensated(replace(ready, sources=sources, fitted=fitted, ends=ends, found=found), estimate)

@@ -29,7 +29,7 @@ from dynid.robot import Robot, read_only
 
 # The regression needs kilobytes per instant of the fine grid. A recording of more than `WHOLE` instants is cut
 # into blocks of `BLOCK` instants, whose filters use data of their neighbours. At most `MOST_BLOCKS` blocks are used.
-BLOCK, WHOLE, MOST_BLOCKS = 16_000, 40_000, 5
+BLOCK, WHOLE, MOST_BLOCKS = 16_000, 40_000, 4
 MAKERS = {"filtered": filtered_samples, "averaged": averaged_samples}
 
 

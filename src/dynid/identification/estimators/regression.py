@@ -644,6 +644,12 @@ class Regression:
         left = (self.tau - self.W @ phi).reshape(-1, self.axes)
         return left if friction is None or self.joint_friction is None else left - self._friction_columns @ friction
 
+    @property
+    def known_start(self) -> KnownStart | None:
+        """Friction fit from which a fit to almost the same samples may start; None if friction was not fitted."""
+        found = self.joint_friction
+        return None if found is None else KnownStart(found.fit.structure, found.fit.point, found.ladder)
+
     def axis_sigma(self, residual: FloatArray) -> FloatArray:
         """Return the standard deviation of every axis's residual, (n,) [N m].
 
