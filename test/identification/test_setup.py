@@ -8,6 +8,7 @@ from recordings import recorded
 
 from dynid.errors import ConfigurationError, DataError, UnknownNameError
 from dynid.identification.data.recordings import Recording
+from dynid.identification.estimators.least_squares import WeightedLeastSquares
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import load_identification
 from dynid.identification.setup import Setup, SetupEstimate, choose, estimate_setup
@@ -48,6 +49,22 @@ def test_shifted_encoder_is_found_and_reported() -> None:
     one = found(shifted(2), f"zero:{NAMES[2]}")["position zero", NAMES[2]]
     assert one.value == pytest.approx(-ZERO, abs=0.002) and one.deviation < 0.002 and one.differs
     assert f"zero_offset_rad: {one.value:.5f}" in one.sentence
+
+
+@pytest.mark.slow
+def test_the_last_step_chooses_the_friction_structure_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The steps before keep the structure of the second one, which fits a set-up that was still wrong."""
+    given, estimate = [], WeightedLeastSquares.estimate
+
+    def noted(self, model, samples, coulomb=None, known=None):
+        given.append(None if known is None else known.structure.name)
+        return estimate(self, model, samples, coulomb, known)
+
+    monkeypatch.setattr(WeightedLeastSquares, "estimate", noted)
+    _, (one,) = estimate_setup(ROBOT, [shifted(2)], LOADED, [f"zero:{NAMES[2]}"])
+    assert one.value == pytest.approx(-ZERO, abs=0.003) and one.differs
+    assert given[:2] == [None, None] and given[-1] is None and len(given) > 3
+    assert None not in given[2:-1] and len(set(given[2:-1])) == 1
 
 
 @pytest.mark.slow

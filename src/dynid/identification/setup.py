@@ -276,13 +276,14 @@ def estimate_setup(
     x = _first_guess(robot, sources, settings, chosen)
     setup, past = Setup.of(robot, mount, chosen, x), Steps()
     estimate: Estimate | None = None
+    settled = False
     for count in range(MOST_STEPS):
         progress(f"set-up, step {count + 1}")
         model = ArmModel.of(setup.robot(robot, mount), mount=mount)
         samples = join([setup.read(one).samples(settings) for one in sources])
-        # the first step brings the unknowns near their values; the friction structure chosen then is kept
-        known = estimate.regression.known_start if estimate is not None and count > 1 else None
-        estimate = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction, known)
+        # the friction structure is chosen anew near the start and at the end, and kept in the steps between
+        start = None if estimate is None or count < 2 or settled else estimate.regression.known_start
+        estimate = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction, start)
         columns = nuisance_columns(model, samples, estimate.regression)
         if count == 0:
             shown = _shown(chosen, columns, robot, needed=bool(words))
@@ -295,7 +296,8 @@ def estimate_setup(
         values = _in_given_directions(values, chosen, setup.gravity, robot.gravity(mount))
         largest = np.array([LARGEST[one.kind] for one in chosen])
         step = np.clip(values, -largest, largest)
-        if (np.abs(step) <= np.maximum(SETTLED * deviations, SMALLEST)).all():
+        settled = bool((np.abs(step) <= np.maximum(SETTLED * deviations, SMALLEST)).all())
+        if settled and start is None:
             found = Setup.of(robot, mount, chosen, x + step)
             estimates = _estimates(robot, mount, found, chosen, deviations, sources[0].torque_constants)
             wrong = {(one.kind, one.joint) for one in estimates if one.differs}
