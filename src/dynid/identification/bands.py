@@ -85,10 +85,10 @@ class TorqueBands:
         return np.searchsorted(np.array(CLASSES) * max(self.coulomb.slow_rad_s, 1e-3), np.abs(samples.dq))
 
     def table(self) -> TorqueDeviations:
-        """Return the root mean square deviations of predicted torques by speed class and axis [N m], as in model.yaml.
+        """Return the table of expected torque errors for model.yaml, by speed class and axis [N m].
 
-        They include the whole deviation, its part that lasts while a joint slides, and its part that changes with
-        speed.
+        Each class has three root mean squares: the whole error, its part that is constant while a joint slides in one
+        direction, and its part that changes with speed.
         """
         classes = self._class_of(self.samples)
         left = np.take_along_axis(self._left, classes, axis=0)
@@ -107,9 +107,9 @@ class TorqueBands:
         """Return the standard deviation of friction that the law does not model, by speed class, (classes, n) [N m].
 
         It is `passing_nm` of model.yaml: the part of the residual that changes with speed, so more slowly than noise.
-        Joints in the first (slowest) class may stick, so their residual contains more than sliding friction. The first
-        class therefore has the larger of two values: that of the next class, and the excess of its friction over the
-        friction budget, the friction torque that the law allows.
+        Joints in the first (slowest) class may stick, so their residual is not the error of sliding friction. The first
+        class therefore has the larger of two values. One is the value of the next class. The other is the friction
+        beyond the largest friction torque that the law allows (`beyond_budget`).
         """
         of, how, classes = self.samples, self.samples.settings, self._class_of(self.samples)
         shares = passing_shares(of.time, self._residual, of.dq, classes, how.interval_s, how.cutoff_hz, len(self._left))
@@ -155,7 +155,7 @@ class TorqueBands:
 
 
 def _by_class(squares: FloatArray, classes: NDArray[np.int64]) -> tuple[tuple[float, ...], ...]:
-    """Return the root mean square in each speed class of each axis, (classes, n), from squares (N, n).
+    """Return the root mean square of each axis in each speed class, (classes, n), from squared values (N, n).
 
     Args:
         squares: squared values, (N, n), any unit.

@@ -1,7 +1,8 @@
-"""Friction of slow joints in excess of the friction budget, the friction torque that the law allows.
+"""Friction of slow joints in excess of the largest friction torque that the law allows (its "friction budget").
 
-If a law has no Stribeck friction and no bristle model of the break-away torque, its budget is too small when motion
-starts. Uses of the budget as a bound, such as contact detection at rest, add the missing torque.
+A law without Stribeck friction and without a bristle model lacks the break-away torque. Its largest friction torque is
+then too small when motion starts. If this torque is used as a bound, such as for contact detection at rest, the missing
+part is added.
 """
 
 import numpy as np
@@ -28,10 +29,10 @@ def beyond_budget(
     slow: NDArray[np.bool_],
     noise: FloatArray,
 ) -> FloatArray:
-    """Return the torque by which slow joints exceed the friction budget, (n,) [N m].
+    """Return the torque by which friction of slow joints exceeds the largest friction torque of the law, (n,) [N m].
 
-    The budget is the friction torque that the law allows. Budget, returned torque and noise together bound the friction
-    in all slow samples except the share `EXCESS_SHARE`.
+    The largest friction torque of the law is called the friction budget. The sum of budget, returned torque and `NOISE`
+    times `noise` bounds the friction in all slow samples except the fraction `EXCESS_SHARE`.
 
     Args:
         model: the arm.

@@ -1,4 +1,4 @@
-"""Changes between two identifications of one arm: base parameters that differ significantly."""
+"""Comparison of two identifications of one arm: base parameters that differ significantly."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ CONFIDENCE = 0.95  # probability that no change is reported if nothing changed
 
 @dataclass(frozen=True)
 class Change:
-    """One base parameter before and after a change of the arm.
+    """Values of one base parameter from two identifications, before and after a possible change of the arm.
 
     Attributes:
         name: name of the parameter.

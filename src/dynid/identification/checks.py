@@ -155,10 +155,10 @@ class Fitted(NamedTuple):
             refinement.
         diagnosis: alternative interpretations of the data, such as a wrong sign or scale of a joint; None if the
             diagnosis did not run.
-        droop: largest excess of viscous friction identified from goal currents over that from present currents, (n,)
-            [N m s/rad]; None if it is unknown.
-        pull: change of the parameters by the physical bounds, relative to their uncertainty; None if the standard
-            deviations are not known.
+        droop: upper bound on the viscous friction identified from goal (commanded) currents minus that from present
+            (measured) currents, (n,) [N m s/rad]; None if it is unknown.
+        pull: change of the parameters that the physical bounds cause, relative to their standard deviations; None if
+            these are not known.
         steadiness: changes of the arm during the recordings; None if the search for them did not run.
     """
 
@@ -177,12 +177,12 @@ class Fitted(NamedTuple):
 
     @property
     def other_source(self) -> str:
-        """Current that the torques do not come from: "goal" if the settings use the present current, else "present"."""
+        """Motor current that the fit did not use: "goal" if it used the present (measured) current, else "present"."""
         return str(next(one for one in get_args(TorqueSource) if one != self.settings.torque_source))
 
 
 class OneRegression(NamedTuple):
-    """A regression and the names of the joints that its axes belong to."""
+    """A regression, and the name of the joint of each of its axes."""
 
     regression: Regression
     joints: Sequence[str]
@@ -191,9 +191,9 @@ class OneRegression(NamedTuple):
 def time_at_speed(one: OneRegression) -> Measured:
     """Return the shortest time [s] for which an axis moves at speed, and the name of this axis.
 
-    An axis moves at speed if it is faster than the settings' slow and transition velocities. The result is None if
-    Coulomb friction is not estimated. A joint that hardly leaves standstill does not show its friction. The condition
-    number of the regressor does not reveal this, because the regressor has no column of Coulomb friction.
+    An axis moves at speed if it is faster than the settings' slow and transition velocities. A joint that hardly leaves
+    standstill does not show its friction. The check of the regressor's condition number cannot detect this, because the
+    regressor has no column of Coulomb friction. The result is None if Coulomb friction is not estimated.
     """
     if one.regression.moving is None or not one.regression.has_coulomb_friction:
         return None
@@ -220,7 +220,7 @@ def friction_separability(one: OneRegression) -> Measured:
 def friction_settled(one: OneRegression) -> Measured:
     """Return 1 if the iterative fit of the friction law converged, else 0, with a text about its last step.
 
-    The result is None if no friction shape was fitted to these data.
+    The result is None if the fit has no friction law in addition to the base parameters, or if the law was given.
     """
     joint_friction = one.regression.joint_friction
     if joint_friction is None or not joint_friction.fit.structure.terms or joint_friction.given:
@@ -233,8 +233,9 @@ def friction_settled(one: OneRegression) -> Measured:
 def torque_source_difference(found: Fitted) -> Measured:
     """Return the relative torque difference || W (phi_other - phi) || / || tau || between models of two currents.
 
-    phi was identified from the current that the settings choose (present or goal current), phi_other from the other one
-    of the two. A text comes with the difference. The result is None if the other current was not recorded.
+    W is the regressor, and tau are the torques. phi are the base parameters identified from the motor current that the
+    settings choose: present (measured) or goal (commanded). phi_other are those from the other of these two currents. A
+    text comes with the difference. The result is None if the other current was not recorded.
 
     The regression uses measured or commanded currents, while the closed-loop refinement predicts commands. The
     parameters differ if a servo's current loop does not follow its goal, or if one of the currents has another unit,
@@ -270,8 +271,8 @@ def worst_joint(
 ) -> Measured:
     """Return the largest relative torque error of a joint, and this joint's name; None if no joint moves.
 
-    The error is divided by at least `NEGLIGIBLE` of the joint's torque limit, because the torque of an unloaded joint
-    is mostly noise.
+    The error is divided by the joint's root mean square torque, but at least by the fraction `NEGLIGIBLE` of its torque
+    limit, because the torque of an unloaded joint is mostly noise.
 
     Args:
         errors: torque errors of all joints.

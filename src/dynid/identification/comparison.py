@@ -81,7 +81,7 @@ class Row:
 
     @property
     def feasible(self) -> bool:
-        """Whether the inertia matrix is positive definite at all sampled poses, or guaranteed to be so."""
+        """Whether the inertia matrix M(q) is positive definite at all sampled poses, or everywhere by construction."""
         return self.outcome is not None and (self.outcome.consistent or self.lambda_min > 0.0)
 
     def as_dict(self, joints: tuple[str, ...]) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class Comparison:
 
     @cached_property
     def _gears(self) -> KnownGears | None:
-        """Friction law with its linearisation point, fitted once for all estimators.
+        """Structure and parameters of the friction law, fitted once and used by all estimators.
 
         None means that the base parameters contain all friction.
         """

@@ -1,8 +1,9 @@
 """Cross-validation over time, for errors on unseen data without a held-out motion.
 
 Each block of time is predicted by a fit to all other blocks. The change of a least-squares fit by the omission of a
-block follows from the rows of that block alone, one row per sample and joint. With R'R = X'X of all weighted rows,
-P = R^-T X_b' X_b R^-1 of the rows of the block, and their residuals r_b,
+block follows from the regression rows of that block alone, one row per sample and joint. X are the weighted rows of all
+blocks, with the R factor R'R = X'X. X_b are the rows of the omitted block, and r_b are their residuals. With P = R^-T
+X_b' X_b R^-1,
 
     theta_without - theta = -(X'X - X_b' X_b)^-1 X_b' r_b = -R^-1 (I - P)^-1 R^-T X_b' r_b
 
@@ -128,10 +129,10 @@ class _Folds:
         )
 
     def change(self, block: NDArray[np.int64], count: int) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """Return the change of a block's predicted torques if the fit omits the block, and the block's own parameters.
+        """Return the change of a block's predicted torques if the fit omits it, and the parameters that it alone shows.
 
         Args:
-            block: indices of the samples in the block, (M,).
+            block: indices of the samples in the omitted block of time, (M,).
             count: number of all samples, which is the period with which a sample's rows repeat in `columns`.
 
         Returns:

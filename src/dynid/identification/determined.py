@@ -20,7 +20,7 @@ class Determined(NamedTuple):
 
     @classmethod
     def of(cls, base: BaseParameters, friction: FrictionLaw | None) -> "Determined | None":
-        """Return which base parameters the data determine; None if their covariance is not known.
+        """Return the names of the determined and of all other base parameters; None if their covariance is not known.
 
         A parameter is determined if its 95 % confidence interval is at most +-10 % of its value. Viscous friction does
         not count as determined if the joint's friction law also has a term that decreases with speed. This decrease is

@@ -14,7 +14,7 @@ larger at some times than at others, so their covariance is also estimated from 
 is used. The expected error of a correct model is therefore known for any motion and noise.
 
 A single event, such as a bump, must not cause the refusal of a model. The data are divided into `BLOCKS` blocks of
-time, and the error is also computed after omission of each single block. The smallest of these errors counts.
+time, and the error is also computed after omission of each single block. The smallest of these errors is used.
 """
 
 from dataclasses import dataclass
@@ -71,12 +71,12 @@ class DynamicError:
 
     @property
     def sure(self) -> float:
-        """Part of the error in excess of the noise, relative to the dynamic torque."""
+        """Part of the error that exceeds `noise`, relative to the dynamic torque; 0 if there is none."""
         return max(self.error - self.noise, 0.0)
 
     @property
     def judged(self) -> float:
-        """Part of the error in excess of the noise, reduced if the noise exceeds `VISIBLE`.
+        """Value that a check compares with its limit: the error beyond `noise`, reduced if `noise` exceeds `VISIBLE`.
 
         The reduction has the same effect as a limit that grows with the noise.
         """
@@ -157,7 +157,7 @@ def _of_joint(
 
 
 def _quantile(covariance: FloatArray, freedom: int) -> tuple[float, float]:
-    """Return the root mean square of a normal vector's length, and the length exceeded with probability `CHANCE`.
+    """Return the root mean square length of a random normal vector, and the length exceeded with probability `CHANCE`.
 
     The squared length is assumed to follow an F distribution (Satterthwaite's approximation).
 
@@ -172,7 +172,7 @@ def _quantile(covariance: FloatArray, freedom: int) -> tuple[float, float]:
 
 
 def _without_event(Q: FloatArray, left: FloatArray) -> float:
-    """Return the smallest norm || x || [N m] of several least-squares fits Q x ~ left.
+    """Return the smallest norm || x || [N m] of several least-squares solutions x of Q x = left.
 
     The first fit uses all N samples. Each of the others omits one of `BLOCKS` blocks of time, which may contain an
     event. A block that contains most of a direction of Q is never omitted.

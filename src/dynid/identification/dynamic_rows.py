@@ -84,13 +84,13 @@ def _rows(
     friction: FrictionLaw | None,
     step_s: float | None,
 ) -> tuple[FloatArray, ...]:
-    """Return the first five fields of `DynamicRows` for states (M, n) in SI units, before any low-pass.
+    """Return residual, dynamic torque, and columns of dynamics, gravity and friction for states, before any low-pass.
 
     Args:
         model: the arm.
         states: states on a fine grid, or samples.
         measured: measured torques, (M, n) [N m].
-        guess: torques from which the solution for load-dependent friction starts, (M, n) [N m].
+        guess: torques with which the iteration for load-dependent friction starts, (M, n) [N m].
         slides: 1 for sliding states, else 0, (M, n).
         phi: base parameters.
         friction: friction law in addition to the base parameters; None if there is none.

@@ -39,7 +39,7 @@ def exported_models(
 
 
 def predicted_by(models: Mapping[str, Model], portions: Sequence[Portion]) -> dict[str, tuple[Motion, ...]]:
-    """Return the torques that each model predicts for portions of recordings, by the model's name in `models`."""
+    """Return the torques that several models predict for portions of recordings, by the models' names in `models`."""
     return {name: tuple(predict(model, one) for one in portions) for name, model in models.items()}
 
 

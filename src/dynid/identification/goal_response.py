@@ -1,7 +1,8 @@
 """Response of servos in position control to their goals: delay and gains.
 
-A servo in position control gives tau = k_p (g - q) + k_d dq + k_0 while no limit is reached, whether its output is a
-current or the voltage of a winding. The delay is the value for which this law leaves the smallest torque residual.
+While no limit is reached, a servo in position control gives the torque tau = k_p (g - q) + k_d dq + k_0. Here g is the
+goal position. The law holds whether the servo sets a current or the voltage of a winding. The delay of g is the value
+for which this law leaves the smallest torque residual.
 """
 
 from collections.abc import Iterable
@@ -27,7 +28,8 @@ class GoalResponse:
     Attributes:
         delay_s: time from the stamp of a goal to its effect, mean over the joints [s].
         deviation_s: standard deviation of that time over the joints [s].
-        gains: k_p [N m/rad], k_d [N m s/rad], k_0 [N m] of every joint, (n, 3).
+        gains: k_p [N m/rad], k_d [N m s/rad] and k_0 [N m] of the law tau = k_p (goal - q) + k_d dq + k_0 of every
+            joint, (n, 3).
         explained: share of the torques' variance that the law explains, (n,).
     """
 
@@ -38,7 +40,7 @@ class GoalResponse:
 
     @property
     def sentence(self) -> str:
-        """Sentence with the delay of the goals and the servos' position gains."""
+        """Sentence with the delay from a goal's time stamp to its effect, and the servos' position gains."""
         gains = ", ".join(f"{one:.3g}" for one in self.gains[:, 0].tolist())
         return (
             f"goals act {1e3 * self.delay_s:.1f} ms (+-{1e3 * self.deviation_s:.1f}) after their stamps; the servos' "
@@ -87,7 +89,7 @@ def goal_response(signals: Signals) -> GoalResponse | None:
 def _laws(
     signals: Signals, time: FloatArray, q: FloatArray, dq: FloatArray, tau: FloatArray, delays: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Fit the position-control law tau = k_p (g - q) + k_d dq + k_0 of each joint for each of K assumed goal delays.
+    """Fit the position-control law tau = k_p (g - q) + k_d dq + k_0 of each joint, for K assumed delays of the goals g.
 
     Args:
         signals: signals of the recording, which contain goals.

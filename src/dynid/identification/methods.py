@@ -57,8 +57,9 @@ def identify(
         recordings: one or several of: bags, CSV files, LeRobot data sets, folders of them, recordings that were already
             read or made from arrays.
         method: "regression"; "closed-loop", the joint refinement of the regression's model on all bags; or "campaign",
-            the method of arXiv:2605.15949: every bag at every sampling interval, then the best of the central models.
-            The last two need bags of dynid's recorder, with reference, commands and gains.
+            the method of arXiv:2605.15949: one identification of every bag at every sampling interval, then the choice
+            of one of these models, see `campaign.cloud`. The last two need bags of dynid's recorder, with reference,
+            commands and gains.
         validation: held-out recordings for the checks of the result; those of a campaign also choose its
             representative.
         settings: settings of the identification; None reads the robot's identification.yaml.
@@ -68,8 +69,8 @@ def identify(
             content as a dict, the file that holds it, or one of each kind.
         validation_mapping: mapping of held-out recordings; None is `mapping`.
         held_out_share: share of each recording's time, at its end, that a regression does not fit but is checked on.
-        setup: unknowns of the set-up that a regression estimates, in the words of `setup.choose`, such as "tilt" or
-            "zero:JOINT"; () estimates none.
+        setup: unknowns of the set-up that a regression estimates: encoder zeros, tilt of the base, torque constants,
+            torque delay. The words are those of `setup.choose`, such as "tilt" or "zero:JOINT"; () estimates none.
         span: start and end [s] of the part of each recording that a regression uses; None is the recording's own.
         processes: number of processes that read and reduce recordings, or run a campaign; 0 is one per core. None is
             this process alone for a regression, and one per core for a campaign.
@@ -175,7 +176,7 @@ def _loop_of(source: Recording) -> DriverRecording:
 
 
 def _bags(recordings: Several) -> list[Path]:
-    """Return the paths of the bags of a campaign, which reads them in its own processes.
+    """Return the paths of the bags of a campaign; the campaign's worker processes read the bags themselves.
 
     Raises:
         DataError: a recording that was already read contains no closed loop.

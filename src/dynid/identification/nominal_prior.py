@@ -1,8 +1,8 @@
 """Prior of the base parameters: the robot's nominal values, each with a standard deviation as large as the value.
 
-Slow recordings may leave parameters undetermined that faster ones would determine. If the result is checked on held-out
-torques, the nominal values replace such parameters. Their standard deviations stay as large as the values, so the
-result states that they are not determined.
+A slow recording may not determine parameters that a faster one would determine. If the result is checked on held-out
+torques, such parameters keep their nominal values. Their standard deviations stay as large as the values, so the result
+lists them as not determined.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def nominal_prior(robot: Robot, model: ArmModel) -> BaseParameters | None:
 
 @dataclass(frozen=True, eq=False)
 class _WithPrior:
-    """Function that returns a recording's signals together with a prior of the base parameters.
+    """Callable that returns a recording's signals together with a prior of the base parameters.
 
     Attributes:
         source: the recording.

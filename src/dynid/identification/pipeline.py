@@ -1,8 +1,8 @@
 """Pipeline from recordings to a model with a verdict: preprocess, estimate, project, audit, validate and check.
 
-The projection gives the closest physically consistent model. The audit searches the smallest eigenvalue of the inertia
-matrix over all poses. Each stage is a module of its own; this file joins them and collects their checks into one
-verdict.
+The projection gives the closest physically consistent model. The audit searches for the smallest eigenvalue of the
+inertia matrix over all poses. Each stage is a module of its own; this file joins them and collects their checks into
+one verdict.
 """
 
 import json
@@ -120,7 +120,8 @@ class Identification:
         simulated: names of the recordings of a simulated arm.
         setup: estimated unknowns of the set-up (encoder zeros, tilt of the base, torque constants, torque delay); the
             model is that of the arm after their correction.
-        motion_history: segments, checks on the way and end of an adaptive run, for the report; {} for other motions.
+        motion_history: segments, intermediate checks and end of an adaptive run, which plans its motion during the
+            identification; {} for other recordings.
         deviations: standard deviations of predicted torques; None if they were not computed.
         exports: held-out torque errors of model.yaml, MJCF and URDF; () if no recording was held out.
         method: name of the method.
@@ -251,7 +252,8 @@ class Identification:
     def suspicions(self) -> tuple[str, ...]:
         """Sentences about possible faults of the recordings.
 
-        Efforts that are not motor torques come first, then changes of the arm, then other faults.
+        If the model is not accepted, notes about efforts that are updated less often than positions come first. Then
+        follow efforts that are not motor torques, changes of the arm, and other faults.
         """
         changes = self.steadiness.beyond(self.settings.acceptance.change_of_arm)
         held = () if self.verdict.accepted else tuple(note for note in self.notes if HELD in note)
@@ -356,8 +358,8 @@ def identify(
             content as a dict, the file that holds it, or one of each kind.
         validation_mapping: mapping of held-out recordings; None is `mapping`.
         held_out_share: share of each recording's time, at its end, that is not fitted and on which the fit is checked.
-        setup: unknowns of the set-up to estimate, in the words of `setup.choose`, such as "tilt" or "zero:JOINT"; ()
-            estimates none.
+        setup: unknowns of the set-up to estimate: encoder zeros, tilt of the base, torque constants, torque delay. The
+            words are those of `setup.choose`, such as "tilt" or "zero:JOINT"; () estimates none.
         span: part of the time of each recording that is used.
         refine: function that refines the estimate; the result is then the consistent model closest to the refined
             parameters.
@@ -501,14 +503,14 @@ def _estimated(
 def _with_open_parameters(
     robot: Robot, settings: IdentificationSettings, sources: Sequence[Recording], how: Callable[..., Any], judged: bool
 ) -> tuple[Sequence[Recording], tuple[str, ...], tuple[Prepared, ArmModel, Samples, Estimate]]:
-    """Return the estimate from recordings; nominal values replace parameters that averaged rows do not determine.
+    """Return the estimate from recordings; parameters that slow recordings do not determine may keep nominal values.
 
     Args:
         robot: the robot.
         settings: settings of the identification.
         sources: the recordings.
-        how: function that applies `_estimated` to recordings.
-        judged: whether the result is checked on held-out torques; if not, no nominal value may be used.
+        how: function that returns the result of `_estimated` for recordings.
+        judged: whether the result is checked on held-out torques; only then nominal values may be used.
 
     Returns:
         The recordings, with a prior of nominal values if it was needed; notes about this; and the result of `how`.
@@ -538,7 +540,7 @@ def _of_all_recordings(
 ) -> tuple[Estimate, tuple[str, ...]]:
     """Return the estimate from all recordings, including those that exceed the memory, and notes about it.
 
-    The standard deviations are increased by the uncertainty due to a low row rate, see `row_rate`.
+    The standard deviations include the uncertainty due to a low sampling rate of the recordings, see `row_rate`.
 
     Args:
         ready: the prepared recordings, which fit in memory.
@@ -564,9 +566,9 @@ def _of_all_recordings(
 
 
 def _of_averages(result: Identification, rows: RowChoice) -> tuple[str, ...]:
-    """Return notes for a model that was identified from averaged rows, made of slow or uneven recordings.
+    """Return notes for a model that was identified from averaged signals of slow or uneven recordings.
 
-    The notes say how the rows were made, and which parameters the data determine.
+    The notes describe the averages, and list the parameters that the data determine.
     """
     return (rows.sentence, *((result.determined.sentence,) if result.determined else ()))
 
@@ -609,7 +611,7 @@ def conclude(
         model: the arm as it was mounted.
         fitted: recordings that the estimate is based on.
         estimate: the unconstrained estimate.
-        start: parameters that the consistent model should be close to; None is the estimate.
+        start: parameters to which the consistent model should be close; None uses those of the estimate.
         constants: torque constants of the recorded currents, (n,) [N m/A]; () if torques were recorded.
         refined: 1.0 if a closed-loop refinement converged, else 0.0, and how it ended, in words; None without one.
         seed: seed of the audit, which is added to that of the settings.
@@ -685,7 +687,7 @@ def conclude(
 
 
 def _doubtful(fit: TorqueErrors, limits: Acceptance) -> bool:
-    """Return whether a torque error of joints in motion, over all joints or of one joint, exceeds half of its limit."""
+    """Return whether the torque error in motion, of all joints or of a single joint, exceeds half of its limit."""
     joints = np.nan_to_num(fit.moving_per_axis, nan=0.0)
     return fit.moving > 0.5 * limits.relative_torque_error or bool((joints > 0.5 * limits.relative_joint_error).any())
 

@@ -1,4 +1,4 @@
-"""Predicted torques of recorded motions, with the same low-pass as the recorded torques, and their errors."""
+"""Predicted torques of recorded motions and their errors; both torques pass the same low-pass."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -60,7 +60,7 @@ class Motion:
 
     @classmethod
     def of(cls, portion: Portion, predicted: FloatArray, before: FloatArray | None = None) -> "Motion":
-        """Return a motion with its predicted torques, from a portion of a recording.
+        """Return the motion of a portion of a recording, with its predicted torques.
 
         Args:
             portion: samples of a recording or of a part of it.
@@ -91,10 +91,10 @@ class Motion:
     def over_noise(self) -> float:
         """Ratio of the root mean square error to the noise of the data, for joints in motion; NaN if no joint moves.
 
-        The noise is estimated from differences of neighbouring errors (von Neumann's ratio). The errors of a correct
-        model are little more than noise, while those of a wrong model keep their sign for a large part of a motion. The
-        share `NEVER_BELOW` of the torque is always added to the noise. So smaller errors do not reject a model, even if
-        the data contain no noise.
+        The noise is estimated from differences of neighbouring errors (von Neumann's ratio). The ratio is near 1 for a
+        correct model, whose errors are mostly noise. Errors of a wrong model keep their sign for a large part of a
+        motion, so the ratio is larger. The fraction `NEVER_BELOW` of the torque is always added to the noise. So errors
+        below this fraction do not reject a model, even if the data contain no noise.
         """
         k, e = self.apart, self.residual
         moves = np.abs(self.dq) > MOVING_RAD_S

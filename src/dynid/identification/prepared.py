@@ -36,14 +36,14 @@ class Prepared:
 
     Attributes:
         robot: the robot with the estimated set-up.
-        sources: the recordings, corrected to that set-up; their signals may have been released from memory.
-        validation: held-out recordings, corrected likewise.
+        sources: the recordings, corrected by the estimated set-up; their signals may have been released from memory.
+        validation: held-out recordings, corrected by the estimated set-up.
         settings: settings of the identification, with the choice between filtered and averaged rows.
-        rows: this choice and its reason.
+        rows: the choice between filtered and averaged rows, with its reason.
         setup: estimates of the set-up unknowns.
         fitted: portions of the recordings that are fitted.
         ends: portions at the ends of recordings, on which the fit is checked.
-        halved: samples made from only half of the recorded rows, if the rows are averaged; else None.
+        halved: samples made from every second recorded time step, if rows are averaged; else None.
         found: the set-up with the estimated unknowns.
         goals: response of servos in position control to their goals; None if goals were not recorded.
         every: all recordings, uncorrected, if `sources` hold only some of them or a part of their time; else ().
@@ -72,7 +72,7 @@ def sources_in_memory(
 ) -> tuple[Sequence[Recording], bool]:
     """Return the recordings that fit in memory, and whether they contain all of the data.
 
-    If not all fit, some recordings are chosen at even intervals of the list.
+    If not all fit, recordings at equal distances in the list are chosen.
 
     Args:
         sources: the recordings.
@@ -142,12 +142,12 @@ def prepare(
     setup: Sequence[str],
     progress: Callable[[str], None],
 ) -> Prepared:
-    """Choose filtered or averaged rows, estimate the requested unknowns of the set-up, and make the samples.
+    """Choose filtered or averaged samples, estimate the requested unknowns of the set-up, and make the samples.
 
-    Rows are the equations of the regression. Set-up unknowns are encoder zeros, the tilt of the base, torque constants
-    and a torque delay. The torque delay is also estimated if rows are averaged or recorded slowly, and no delay is
-    stated: torques and positions of a slow logger often come from different cycles. If the recordings exceed the
-    memory, the samples come from some of them.
+    Set-up unknowns are encoder zeros, the tilt of the base, torque constants and a torque delay. The torque delay is
+    also estimated if samples are averages or a recording is slow, unless a delay is stated. This is necessary because
+    torques and positions of a slow logger often come from different cycles. If the recordings exceed the memory, the
+    samples come from some of them.
 
     Args:
         robot: the robot as robot.yaml describes it.

@@ -114,15 +114,15 @@ def passing_shares(
 
 
 def _of_groups(products: FloatArray, pairs: FloatArray, expected: FloatArray) -> FloatArray:
-    """Return the correlated share of the mean square residual, (count, n), by speed class and axis.
+    """Return the fraction of the mean square residual that is correlated in time, (count, n), by speed class and axis.
 
     A class with too few pairs has the share of its group: the classes of `NEAR_REVERSAL`, or all faster classes. A
     group with too few pairs has the share of all sliding classes, or 0 if these have too few pairs, too.
 
     Args:
-        products: sum of products of paired residuals, (count, n) [N^2 m^2].
+        products: sums of the products of two residuals, over all pairs of samples, (count, n) [N^2 m^2].
         pairs: number of pairs, (count, n).
-        expected: sum of products for fully correlated residuals, (count, n) [N^2 m^2].
+        expected: these sums if the residuals were fully correlated, (count, n) [N^2 m^2].
     """
     first, fast = NEAR_REVERSAL
     count, shares = len(pairs), np.zeros_like(products)

@@ -1,7 +1,8 @@
-"""Uncertainty due to a low rate of recorded rows, from the change of an estimate when half of the rows are left out.
+"""Uncertainty due to a low sampling rate, from the change of an estimate if every second time step is left out.
 
-Splines cannot reproduce the motor torque between rows. No residual shows this error, because both sides of the
-equations come from the same rows. So every second row is left out, and the change of the estimate shows the error.
+Splines through a recording cannot reproduce the motor torque between two recorded time steps. No residual shows this
+error, because regressor and torques come from the same time steps. So every second time step is left out, and the
+change of the estimate shows the size of the error.
 """
 
 from collections.abc import Sequence
@@ -26,10 +27,10 @@ RATE_SHARE = 0.25  # standard deviation due to the row rate, as a share of the c
 
 @dataclass(frozen=True, eq=False)
 class HalvedRows:
-    """Samples made from only half of the recorded rows: each second row is left out.
+    """Samples made from only half of the recorded time steps; every second one is left out.
 
     Attributes:
-        samples: the samples; None if half of the rows are too few.
+        samples: the samples; None if half of the time steps are too few.
         refusal: reason why there are no samples; "" if there are some.
     """
 
@@ -38,7 +39,7 @@ class HalvedRows:
 
     @classmethod
     def of(cls, sources: Sequence[Recording], settings: IdentificationSettings, held_out_share: float) -> "HalvedRows":
-        """Return samples of the recordings' fitted parts, made from only half of the recorded rows.
+        """Return samples of the recordings' fitted parts, made from only half of the recorded time steps.
 
         Args:
             sources: the recordings.
@@ -54,14 +55,15 @@ class HalvedRows:
     def change(
         self, model: ArmModel, estimate: Estimate, settings: IdentificationSettings
     ) -> tuple[FloatArray, tuple[str, ...]]:
-        """Return the standard deviation (p,) [SI] that the low row rate causes in each base parameter, and notes.
+        """Return the standard deviation (p,) [SI] due to the low sampling rate of each base parameter, and notes.
 
-        It is the share `RATE_SHARE` of the parameter's change when half of the rows are left out, with the sign of this
-        change. It is 0, with a note, if half of the rows are too few for an estimate.
+        It is the fraction `RATE_SHARE` of the parameter's change if half of the time steps are left out. It keeps the
+        sign of this change, but only its square is used. It is 0, with a note, if half of the time steps are too few
+        for an estimate.
 
         Args:
             model: the arm.
-            estimate: estimate from all rows of the same recordings.
+            estimate: estimate from all time steps of the same recordings.
             settings: settings of the identification.
         """
         joint_friction, refusal = estimate.regression.joint_friction, self.refusal
@@ -95,7 +97,7 @@ def with_deviations(estimate: Estimate, more: FloatArray) -> Estimate:
 
 
 def _halved(source: Recording) -> Recording:
-    """Return a recording that contains only half of the recorded rows: each second row is left out."""
+    """Return a recording that contains only every second time step of the given recording."""
 
     def signals(settings: IdentificationSettings) -> Signals:
         own, chosen = source.signals(settings), slice(None, None, 2)

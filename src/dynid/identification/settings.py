@@ -19,9 +19,9 @@ FrictionStructure = Literal[
 class FilterSettings(Strict):
     """Zero-phase Butterworth low-pass; run forwards and backwards, so the attenuation at the cut-off is one half.
 
-    state_cutoff_ratio: cut-off frequency of the filter of the states from which the regressor is computed, divided by
-    the low-pass's own. Torques and regressor then pass the low-pass together. None filters the states by the low-pass
-    itself, as in arXiv:2605.15949.
+    state_cutoff_ratio: cut-off frequency of an additional filter for the states, divided by that of the low-pass. The
+        regressor is computed from these states, and then passes the low-pass like the torques. None filters the states
+        by the low-pass itself, and the regressor is not filtered, as in arXiv:2605.15949.
     """
 
     order: Annotated[int, Field(ge=1, le=8)] = 4
@@ -58,12 +58,14 @@ class SuspicionLimits(Strict):
     torque_scale: deviation from 1 of one joint's torques relative to those that the other joints imply.
     position_zero_rad: position offset of one joint [rad, or m for a prismatic joint].
     position_scale: deviation from 1 of one joint's positions relative to those that the torques of all joints imply.
-    gravity_rad: tilt of the gravity direction, as its tangent.
+    gravity_rad: tangent of the angle by which gravity is tilted.
     delay_s: delay of torques relative to positions [s].
-    deviations: number of standard deviations that are subtracted from these values before they are compared.
-    gain: reduction of the torque errors, as the sum over the joints of its logarithm.
-    gain_of_exchange: limit of that gain for a wrong sign or exchanged columns, which friction of a joint cannot
-    reproduce. significance: the gain divided by its standard error over blocks of time.
+    deviations: number of standard deviations that are subtracted from an estimated value before it is compared with its
+        limit.
+    gain: reduction of the torque errors, as the sum over the joints of log(error as recorded / error if interpreted).
+    gain_of_exchange: limit of that gain for a wrong sign or exchanged columns. It is lower, because inaccurate friction
+        cannot cause such a gain.
+    significance: reduction of the squared errors, divided by its standard error over blocks of time.
     """
 
     torque_scale: Positive = 0.15
@@ -96,7 +98,12 @@ class Acceptance(Strict):
 
 
 class Projection(Strict):
-    """Margins of the positive-definiteness projections (arXiv:2605.15949, eqs. 8 and 12)."""
+    """Margins of the projections to models with a positive-definite inertia matrix (arXiv:2605.15949, eqs. 8 and 12).
+
+    ladder_kg_m2: smallest permitted eigenvalues of M before the closed-loop refinement, tried in ascending order.
+    rescue_margin_kg_m2: smallest permitted eigenvalue of M during and after that refinement.
+    maximum_rounds: largest number of quadratic programs of one projection.
+    """
 
     ladder_kg_m2: tuple[NonNegative, ...] = (0.001, 0.002, 0.005, 0.01)
     rescue_margin_kg_m2: NonNegative = 2e-4
@@ -104,12 +111,12 @@ class Projection(Strict):
 
 
 class Audit(Strict):
-    """Effort with which a campaign's stages search the smallest eigenvalue of the inertia matrix over all poses.
+    """Effort with which a campaign's stages search for the smallest eigenvalue of the inertia matrix over all poses.
 
     The final check of a result draws its own poses, `Acceptance.fresh_poses` of them.
 
     poses: number of sampled poses.
-    searches: number of descents, each of which starts at the worst pose of one block of the sample.
+    searches: number of local searches; each starts at the worst pose of one block of the sample.
     seed: seed of the sample.
     """
 
@@ -122,11 +129,11 @@ class CoulombSettings(Strict):
     """Treatment of friction that the base parameters do not contain; see `dynid.model.friction`.
 
     treatment: "estimated" together with the base parameters, or "ignored" as in arXiv:2605.15949.
-    structure: structure of friction: "auto" selects it from the data; else a name in `gear_ladder.LADDER`.
-    sliding_share: share of sliding states in a low-passed row below which the row gets a lower weight.
+    structure: name of the friction model, one of those in `gear_ladder.LADDER`; "auto" selects it from the data.
+    sliding_share: fraction of sliding states in a low-passed sample, below which the sample gets a lower weight.
     transition_rad_s: transition velocity v of tanh(dq / v) [rad/s].
     slow_rad_s: speed below which a joint may stick and its torque gets a lower weight [rad/s].
-    slow_weight: this lower weight.
+    slow_weight: weight of samples in which a joint may stick, relative to 1 for all others.
     loop_memory_s: time before and after a standstill in which commands of the closed loop get a lower weight, too [s].
     motion_cutoff_hz: cut-off frequency of the low-pass for the measured motion from which the closed loop's friction is
         computed [Hz].
@@ -151,9 +158,9 @@ class IdentificationSettings(Strict):
         functions, for slow and uneven recordings; "auto": chosen by rate and evenness.
     campaign_intervals_s: target sampling intervals of a campaign [s].
     torque_source: current that the regression uses, "present" (measured) or "goal" (commanded).
-    goal_delay_s: time from the stamp of a commanded torque to the middle of its effect at the bus's own control cycle:
-        transmission and half a control cycle, for which the command is held [s]; None is half a control cycle, without
-        transmission time. A simulated line has no transmission time.
+    goal_delay_s: time from the timestamp of a commanded torque to the middle of the time for which it acts [s]. It is
+        the transmission time plus half a control cycle of the bus, because a command acts for one cycle. None means no
+        transmission time; a simulated bus has none, either.
     """
 
     schema_version: Literal[1]
@@ -171,7 +178,7 @@ class IdentificationSettings(Strict):
     audit: Audit = Audit()
 
     def with_filtered_rows(self, method: str) -> "IdentificationSettings":
-        """Return a copy of the settings with filtered rows, for a method that filters its closed loop in the same way.
+        """Return a copy of the settings with low-pass filtered samples, which refinements in the closed loop need.
 
         Args:
             method: name of the method, for the message.
@@ -189,8 +196,8 @@ class IdentificationSettings(Strict):
     def transmission(self, robot: Robot, *, simulated: bool) -> float:
         """Return the time from the stamp of a commanded torque to the start of its effect [s].
 
-        This time is `goal_delay_s` minus half a control cycle, because a command is held for one cycle. It is 0 for a
-        simulated line, or if `goal_delay_s` is None.
+        It is `goal_delay_s` minus half a control cycle, because a command acts for one cycle, and `goal_delay_s` ends
+        in its middle. It is 0 for a simulated bus, or if `goal_delay_s` is None.
 
         Raises:
             ConfigurationError: `goal_delay_s` is less than half a control cycle.
@@ -210,8 +217,8 @@ class IdentificationSettings(Strict):
 
         Args:
             robot: the robot.
-            cycle_s: control cycle for which a command is held [s].
-            simulated: whether the line is simulated, which has no transmission time.
+            cycle_s: control cycle, for which a command acts [s].
+            simulated: whether the bus is simulated; a simulated bus has no transmission time.
         """
         return self.transmission(robot, simulated=simulated) + 0.5 * cycle_s
 

@@ -1,13 +1,14 @@
 """Estimation of set-up unknowns: encoder zeros, tilt of the base, torque constants and a torque delay.
 
-Each unknown is an additional column of the regression, see `diagnosis.nuisance_columns`. The chosen unknowns are
-estimated together with the base parameters, and the data are corrected by the estimates. Both steps are repeated until
-the estimates settle (Gauss-Newton):
+They form the "set-up": properties that a recording does not show directly. Each unknown is an additional column of the
+regression, see `diagnosis.nuisance_columns`. The chosen unknowns are estimated together with the base parameters, and
+the data are corrected by the estimates. Both steps are repeated until the estimates settle (Gauss-Newton):
 
     q <- q + zero,    tau(t) <- tau(t + delay) / ratio,    g <- |g| (g + tilt) / |g + tilt|
 
-One delay applies to all torques; the iteration starts at the delay found by a scan (`torque_delay`). A delay is a
-property of the recordings and not of the arm, so it is compensated and needs no correction of the arm.
+One delay applies to all torques; it is positive if they are late. The iteration starts at the delay that a scan finds
+(`torque_delay`). A delay is a property of the recordings and not of the arm, so it is compensated and needs no
+correction of the arm.
 
 The result is a model of the arm after its set-up is corrected. It is not accepted before that: a controller that uses
 the old positions and constants would have errors of the estimated size.
@@ -66,7 +67,7 @@ class Choice(NamedTuple):
     Attributes:
         kind: kind of the unknown.
         axis: index of the joint from 0; for "gravity" that of the tilt component, 0 or 1; -1 for "delay".
-        asked: whether the unknown was requested by its own name, not by a word for all joints.
+        asked: whether the unknown was requested individually, such as by "zero:JOINT", not by a word for all joints.
     """
 
     kind: Kind
@@ -95,7 +96,7 @@ class SetupEstimate:
 
     @property
     def differs(self) -> bool:
-        """Whether the estimate differs significantly from the given set-up."""
+        """Whether the estimate differs significantly from the set-up in robot.yaml."""
         nominal = 1.0 if self.kind == "torque scale" else 0.0
         return abs(self.value - nominal) > max(CORRECTION_Z * self.deviation, LEAST_CORRECTION[self.kind])
 
@@ -144,7 +145,7 @@ class Setup:
         return cls(np.zeros(robot.size), np.ones(robot.size), robot.gravity(mount))
 
     def robot(self, robot: Robot, mount: str) -> Robot:
-        """Return a copy of the robot whose gravity vector at the mount of this name is that of this set-up."""
+        """Return a copy of the robot, with the gravity vector of this set-up for the mount of this name."""
         mounts = robot.file.mounts_gravity_m_s2 | {mount: tuple(self.gravity.tolist())}
         return Robot(robot.file.model_copy(update={"mounts_gravity_m_s2": mounts}), robot.folder)
 
@@ -201,7 +202,7 @@ class _AsSetUp:
 
 
 def choose(words: Sequence[str], robot: Robot) -> tuple[Choice, ...]:
-    """Return the unknowns of the set-up that the words request.
+    """Return the unknowns of the set-up that a user's words request.
 
     The words are zero:JOINT, torque-constant:JOINT, tilt and delay. The words zeros and torque-constants stand for all
     joints. A common scale of all torque constants cannot be observed, so torque-constants requests all joints except
@@ -253,17 +254,17 @@ def estimate_setup(
     *,
     delay: bool = False,
 ) -> tuple[Setup, tuple[SetupEstimate, ...]]:
-    """Return the set-up that the recordings of one arm imply, and estimates of its unknowns.
+    """Return the set-up of one arm with unknowns estimated from its recordings, and the estimates themselves.
 
-    Unknowns that do not differ significantly from the given set-up keep their given values.
+    Unknowns that do not differ significantly from robot.yaml keep the values stated there.
 
     Args:
         robot: the robot as robot.yaml describes it.
         sources: the recordings, all with the mount and torque constants of the first one.
         settings: settings of the identification.
-        words: unknowns of the set-up, in the words of `choose`.
+        words: requested unknowns of the set-up, in the words of `choose`, such as "tilt" or "zero:JOINT".
         progress: function that is called with the name of each step.
-        delay: estimate the delay too, if the motion shows it.
+        delay: also estimate the torque delay, if the motion shows it.
 
     Raises:
         ConfigurationError, UnknownNameError: as in `choose`.

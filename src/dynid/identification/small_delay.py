@@ -1,10 +1,10 @@
-"""Compensation of a torque delay that is below the verdict's limit.
+"""Compensation of a small torque delay, of at most the limit `SuspicionLimits.delay_s` of the settings.
 
 The fit of friction estimates such a delay (`estimators.lags`), and the delay's standard deviation widens the confidence
-intervals. A significant delay is compensated: the torques of the recordings are read later by this delay, and
+intervals. A significant delay is compensated: the torque at time t is replaced by the one recorded at t + delay, and
 everything is fitted again, starting from the last fit. This is repeated until the remaining delay is within its
-standard deviation. A delay beyond the limit is not compensated, and the verdict refuses the model, because the fault
-of the recording should be corrected at its source.
+standard deviation. A longer delay is not compensated. The verdict then refuses the model, because the fault of the
+recording should be corrected at its source.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class DelayCompensated:
     """Result of the compensation of a torque delay.
 
     Attributes:
-        ready: recordings, in which a significant delay is compensated.
+        ready: recordings with torques corrected for a significant delay; unchanged if there is none.
         estimate: estimate from these recordings.
     """
 
@@ -46,9 +46,11 @@ def compensated(
     mapping: Mapping,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> DelayCompensated:
-    """Return the recordings after compensation of a significant torque delay below the limit, with the new estimate.
+    """Return the recordings after compensation of a small but significant torque delay, with the new estimate.
 
-    Nothing changes if a delay is stated or was estimated with the set-up, or if no friction is fitted.
+    A delay is small if it does not significantly exceed `SuspicionLimits.delay_s`. Recordings and estimate are returned
+    unchanged in three further cases: if a recording states a delay, if the delay was already estimated as an unknown of
+    the set-up, or if no friction law is fitted.
 
     Args:
         model: the arm.
@@ -100,7 +102,7 @@ def _with_delay(ready: Prepared, delay_s: float) -> Setup:
 def _read_later(
     model: ArmModel, given: DelayCompensated, last: Estimate, delay_s: float, held_out_share: float
 ) -> DelayCompensated:
-    """Return the recordings with torques read later by a delay [s], and the new estimate from them.
+    """Return recordings whose torque at time t is the one recorded at t + delay [s], and the estimate from them.
 
     Args:
         model: the arm.

@@ -25,8 +25,9 @@ class Stage:
     """Parameters of one stage of an identification, with their errors.
 
     Attributes:
-        name: "ols" (the unconstrained estimate), "sdp" (its projection), "clie" (refined in the closed loop), "final"
-            (projected again after the refinement, if this was needed) or "result" (the consistent model).
+        name: "ols" (the unconstrained estimate), "sdp" (its projection to a positive-definite model), "clie" (refined
+            in the closed loop), "final" (projected again after the refinement, if this was needed) or "result" (the
+            consistent model).
         base: base parameters.
         rmse_nm: root mean square torque error of inverse dynamics on the fitted samples [N m].
         relative: relative torque error on the same samples.
@@ -65,7 +66,7 @@ class Refined:
     Attributes:
         base: refined parameters with their covariance.
         stages: the stages before and after the refinement, "ols" first.
-        converged: whether a further step promised less than the tolerance.
+        converged: whether the refinement ended because a further step would reduce the cost by less than the tolerance.
         how: how the refinement ended, in words.
     """
 

@@ -1,15 +1,16 @@
 """Autocovariance of the noise in a fit, estimated from the residual of the fit.
 
 A fit of many columns to few rows absorbs most of the noise, and most of all the slow noise, which its columns resemble.
-So the spectrum of the residual is too small at the frequencies of the columns. With P = D - B B', B an orthonormal
-basis of the columns and D the diagonal matrix of used rows (1, else 0), stationary noise e of the autocovariance
-sum_b p_b k_b(lag) leaves a residual r = P e with
+So the spectrum of the residual is too small at the frequencies of the columns. Let B be an orthonormal basis of the
+columns, D the diagonal matrix that is 1 for used rows, else 0, and P = D - B B'. Stationary noise e has the
+autocovariance sum_b p_b k_b(lag), with variances p_b and known correlations k_b of its components b. It leaves the
+residual r = P e with
 
     E[r' K_b r] = sum_c tr(K_b P K_c P) p_c,    K_b[i, j] = k_b(i - j).
 
-These equations, divided by the square roots of their diagonal, are solved for the variances p_b >= 0 of white noise and
-of noise with the correlation times `CORRELATION_S`, as MINQUE does for components of variance (C. R. Rao, J.
-Multivariate Analysis 1, 1971). Components that the fit absorbs completely are left out.
+These equations, divided by the square roots of their diagonal, are solved for the variances p_b >= 0. The components
+are white noise and noise with the correlation times `CORRELATION_S`. MINQUE estimates components of variance in the
+same way (C. R. Rao, J. Multivariate Analysis 1, 1971). Components that the fit absorbs completely are left out.
 """
 
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ class StationaryNoise:
 
     Attributes:
         variances: variances of the components that the fit does not absorb completely, (c,) [squared unit of the rows].
-        kernels: correlation of each component by lag, (c, N) [-].
+        kernels: correlation of each component as a function of the lag, 0 to N - 1 samples, (c, N) [-].
     """
 
     variances: FloatArray

@@ -1,8 +1,8 @@
 """First estimate of a torque delay: a scan over delays that are too long for a linearised step.
 
-For each candidate delay, the torques recorded later by this delay are fitted with the arm's equations and Coulomb
-friction. The candidate with the smallest residual wins. The fit of the parameters then refines the delay and gives its
-standard deviation.
+For each candidate delay, the torques at t + delay are fitted to the states at t, by the arm's equations with Coulomb
+friction. The candidate with the smallest residual is chosen. The fit of the parameters then refines the delay and gives
+its standard deviation.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ MOST_PARTS = 8  # parts of the recordings that the scan uses
 
 
 def lowest(costs: FloatArray, at: FloatArray) -> float:
-    """Return the abscissa at which a parabola through the lowest cost and its two neighbours is smallest.
+    """Return the abscissa of the minimum of a parabola through the lowest cost and its two neighbours.
 
     Args:
         costs: costs, (K,), any unit.
@@ -34,7 +34,7 @@ def lowest(costs: FloatArray, at: FloatArray) -> float:
 
 
 def scanned_delay(model: ArmModel, parts: Sequence[FineStates], grid_s: float, slow_rad_s: float) -> float:
-    """Return the delay of torques relative to positions [s], accurate to about 10 ms.
+    """Return the delay of torques relative to positions [s], accurate to about 10 ms; positive if torques are late.
 
     Args:
         model: the arm.
