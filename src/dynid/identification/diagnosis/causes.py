@@ -1,7 +1,8 @@
-"""Possible cause of a refused model: a spring at a joint, which the model lacks (`steadiness` tests other causes).
+"""Test of a possible cause of a refused model: a spring at a joint that the model lacks.
 
-Each cause is a group of additional regressor columns, fitted together with all parameters as in `nuisance_columns`. The
-cause that explains most of the residual is reported if it explains at least half of a joint's squared error.
+Each possible cause is a group of additional regressor columns, fitted together with all parameters as in
+`nuisance_columns`. The cause that explains most of the residual is reported if it explains at least half of a joint's
+squared error. Other causes, such as changes of the arm, are tested in `steadiness`.
 """
 
 from collections.abc import Iterator

@@ -1,11 +1,12 @@
 """Delays of torques relative to positions, found iteratively.
 
 One linear step from the given data, see `nuisance_columns`, is much too short for a long delay, because parameters and
-friction fitted to late torques absorb most of the delay. A slow motion with a delay of 60 ms may show only 20 ms, or
-1 ms. So torques are read later by the estimated delay, everything is fitted again, and this is repeated until the
-remaining estimate is zero. This is a secant search for a root: first for a common delay of all torques, then, starting
-there, for joints whose delay differs. A joint's own delay is its root plus the small remaining estimate. Standard
-deviations are those at the root. The fit is good there, so they are smaller than those of the given data.
+friction fitted to late torques absorb most of the delay. A slow motion with a delay of 60 ms may show only 20 ms, or 1
+ms. So torques are shifted: the torque at time t is replaced by the one recorded at t + shift. Then everything is fitted
+again, and the delay that remains is estimated. A secant search finds the shift at which the remaining delay is zero
+(the root). It first searches a common shift of all torques and then, starting there, shifts of joints whose delay
+differs. The delay of a joint is its shift at the root plus the small remaining estimate. Standard deviations are those
+at the root. The fit is good there, so they are smaller than those of the recorded data.
 """
 
 from collections.abc import Sequence
@@ -36,11 +37,11 @@ SECANT_SLOPE = -0.1  # slope of the remaining delay, below which the secant is u
 
 
 class RemainingDelay(NamedTuple):
-    """Delays and torque errors that remain in a fit to torques that were shifted in time.
+    """Delays and torque errors that remain in a fit after the torques were shifted in time to compensate delays.
 
     Attributes:
-        delays: remaining delays. The delay of all torques comes first, then those of each axis. Their standard
-            deviations do not include the scatter over the axes.
+        delays: remaining delays of torques relative to positions. The delay of all torques comes first, then those of
+            each axis. Their standard deviations do not include the scatter over the axes.
         sigma: standard deviation of each axis's torque error, (n,) [N m].
     """
 
@@ -52,8 +53,9 @@ class Root(NamedTuple):
     """Result of a search for the delays of the torques.
 
     Attributes:
-        delays_s: shift of each axis's torques after which no delay remains, (n,) [s].
-        seen: visible share of a delay, the change of the estimated over the change of the true delay, (n,) [-].
+        delays_s: shift of each axis's torques after which no delay remains, (n,) [s]; positive if the recorded torques
+            are late.
+        seen: change of the estimated delay over the change of the true delay, (n,) [-].
     """
 
     delays_s: FloatArray
@@ -86,10 +88,10 @@ class DelaySearch:
         self._found: dict[bytes, RemainingDelay] = {}
 
     def remaining(self, delays_s: FloatArray) -> RemainingDelay:
-        """Return the delays that remain after torques are shifted in time; the results are cached.
+        """Return delays of torques relative to positions that remain after torques were shifted; results are cached.
 
         Args:
-            delays_s: shift of each axis, (n,) [s].
+            delays_s: shift d of each axis, (n,) [s]: the torque at time t is replaced by the one recorded at t + d.
         """
         if not delays_s.any():
             return self.given
@@ -103,7 +105,7 @@ class DelaySearch:
         return _left(unknowns(self.model, later, regression, ("delay",)), regression)
 
     def explained(self, found: RemainingDelay) -> float:
-        """Return the share of the squared torque errors that a shift of the torques removes, averaged over the axes.
+        """Return the fraction of the squared torque errors that a shift of the torques removes, averaged over the axes.
 
         Args:
             found: fit to the shifted torques.
@@ -112,7 +114,7 @@ class DelaySearch:
         return float(1.0 - np.mean((found.sigma / before) ** 2))
 
     def reduces_error(self, start_s: FloatArray, axis: int, delay_s: float) -> bool:
-        """Return whether an axis's error decreases if only its own delay changes.
+        """Return whether an axis's torque error clearly decreases if only the assumed delay of this axis changes.
 
         Args:
             start_s: delays of all axes before the change, (n,) [s].
@@ -123,15 +125,15 @@ class DelaySearch:
         return bool(self.remaining(alone).sigma[axis] ** 2 < MOST_REMAINING * self.remaining(start_s).sigma[axis] ** 2)
 
     def root(self, start_s: FloatArray, which: NDArray[np.bool_], *, together: bool) -> Root | None:
-        """Return the shifts of the torques after which no delay remains; None if the search does not find them.
+        """Return the shifts of the torques in time after which no delay remains; None if the search does not find them.
 
-        If the search fails for an axis, this axis keeps its delay from the start. The visible share is that of the last
-        step beyond rounding.
+        If the search fails for an axis, this axis keeps its shift from the start. `Root.seen` comes from the last step
+        of the search that is larger than its tolerance.
 
         Args:
-            start_s: delays at which the search starts, (n,) [s].
+            start_s: shifts at which the search starts, (n,) [s].
             which: mask of the axes whose delays are searched, (n,).
-            together: search one common delay of all torques.
+            together: search one common shift of all torques.
         """
         at, step, before = start_s, np.zeros_like(start_s), np.zeros_like(start_s)
         seen, open_ = np.ones_like(start_s), which
@@ -202,14 +204,14 @@ def secant_step(value: FloatArray, before: FloatArray, step: FloatArray) -> Floa
 
 
 def iterated_delays(search: DelaySearch, limits: SuspicionLimits, doubt: FloatArray) -> tuple[Unknown, ...]:
-    """Return the delay of all torques, then those of each axis; delays that are not small are found by iteration.
+    """Return the delay of all torques, then that of each axis; delays that are not small are found by iteration.
 
     If half of the axes have a delay that contradicts the common one, the common delay is that of a single linear step.
 
     Args:
         search: fits of the samples with shifted torques.
         limits: limits of suspicions; delays far below them are not iterated.
-        doubt: factor of the limit for each axis, (n,).
+        doubt: factor that multiplies the limit of each axis's delay, (n,), see `doubt_of_delays`.
     """
     given, n = with_scatter_of_joints(search.given.delays)[0], len(doubt)
     root, common = None, given
@@ -241,9 +243,9 @@ def _each(search: DelaySearch, start_s: FloatArray, limits: SuspicionLimits, dou
 
     Args:
         search: fits of the samples with shifted torques.
-        start_s: delays of all axes at which the search starts, (n,) [s].
+        start_s: shifts of the torques of all axes at which the search starts, (n,) [s].
         limits: limits of suspicions; delays far below them are not iterated.
-        doubt: factor of the limit for each axis, (n,).
+        doubt: factor that multiplies the limit of each axis's delay, (n,), see `doubt_of_delays`.
     """
     before = search.remaining(start_s)
     looks, spread = _values(before.delays[1:])

@@ -44,7 +44,8 @@ class Suspicion:
     Attributes:
         kind: kind of the `Unknown` or `Interpretation` that the suspicion comes from.
         joints: names of the joints; () for all joints.
-        strength: size of the fault relative to its limits; above 1 it is reported.
+        strength: size of the fault (or error reduction by it) over its limit, and significance over its limit; the
+            smaller ratio of the two. Above 1, the fault is reported.
         words: description, with the errors with and without the fault, or with the standard deviation of the estimate.
         gain: error reduction by a fitted `Interpretation`, as a sum of logarithms.
         explained: share of the squared error that an `Unknown` removes.
@@ -63,12 +64,15 @@ class Diagnosis:
     """Results of all tested interpretations of the data, each of which assumes one fault.
 
     Attributes:
-        suspicions: suspected faults with a strength above 1, the most significant first.
-        strongest: strength of the strongest suspicion, reported or not.
-        unseen: joints whose torque constant may be wrong without contradicting the other joints, with the standard
-            deviation of its scale.
-        losses: test whether gear losses depend on another load than in the model; None if the model has no gear losses.
-        small: sentence about a tilt of gravity or a joint zero that is significant but below its limit; "" without one.
+        suspicions: reported suspicions, those with a strength (size or significance over limit) above 1, most
+            significant first.
+        strongest: strength of the strongest suspicion, even if it is at most 1 and so not reported.
+        unseen: joints whose torque constant may be wrong without a contradiction in the data, each with the standard
+            deviation of its torque scale.
+        losses: test whether gear losses grow with the torque of the links, instead of the motor's torque as in the
+            model; None if the model has no gear losses.
+        small: sentence about a tilt of gravity or an offset of a joint's zero that is significant but below its limit;
+            "" if there is none.
     """
 
     suspicions: tuple[Suspicion, ...]
@@ -79,7 +83,7 @@ class Diagnosis:
 
     @property
     def measured(self) -> tuple[float, str]:
-        """Strength of the strongest suspicion, and the reported suspicions in words, for the check."""
+        """Compared value of a check: strength of the strongest suspicion, with the reported suspicions in words."""
         return self.strongest, "; ".join(self.sentences)
 
     @property
@@ -138,7 +142,8 @@ def diagnose(
         coulomb: settings of the friction treatment.
         thorough: also test wrong signs and exchanged columns. These faults cause large errors, so the caller requests
             this only if the errors of the joints are large.
-        nominal: base parameters of the nominal arm, whose gravity a driver may have subtracted; None without any.
+        nominal: base parameters of the nominal arm, to test whether a driver has subtracted gravity; None if there are
+            none.
     """
     trials, joints = Trials(model, samples), samples.joint_names
     doubt = doubt_of_delays(samples, regression)
@@ -171,24 +176,26 @@ def _weighed(
 ) -> Suspicion:
     """Return the suspected fault that an estimated unknown implies.
 
-    Its strength is the larger of two: from the estimate and its standard deviation, and from a trial fit.
+    Its strength (size over limit) is the larger of two values. One comes from the estimate and its standard deviation,
+    the other from a trial fit.
 
     Args:
         one: the estimated unknown.
         trials: fits of alternative interpretations.
         limits: limits of suspicions.
         joints: names of the joints, (n,).
-        doubt: factor of the delay limit for each axis, (n,).
+        doubt: factor that multiplies the limit of each axis's delay, (n,).
     """
     suspicion = replace(_of_unknown(one, limits, joints, doubt), explained=one.explained)
     return replace(suspicion, strength=max(suspicion.strength, tried_scale(one, trials, limits)))
 
 
 def tried_scale(one: Unknown, trials: Trials, limits: SuspicionLimits) -> float:
-    """Return the strength of a suspected torque scale that a fit confirms and that explains much of the error; else 0.
+    """Return the strength of a wrong torque scale that a fit confirms and that explains much of the error; else 0.
 
-    This is needed because the estimate minus three standard deviations may be too small for a suspicion: a true error
-    of 0.3 may be estimated as 0.25 +- 0.06.
+    A strength above 1 makes a suspicion. Other faults are suspected if their estimate minus three standard deviations
+    exceeds the limit. This condition may miss a wrong torque scale: a true error of 0.3 may be estimated as 0.25 +-
+    0.06.
 
     Args:
         one: the estimated unknown; the result is 0 if it is not a torque scale.
@@ -216,9 +223,9 @@ def _without_repeats(found: Sequence[Suspicion]) -> list[Suspicion]:
 
 
 def confirmed(one: Unknown, trials: Trials, limits: SuspicionLimits) -> bool:
-    """Return whether the linear estimate of an unknown is usable.
+    """Return whether the linear estimate of a possible fault is usable.
 
-    It is usable if the unknown is small or not significant, or if a trial fit confirms it.
+    It is usable if the estimated value is small or not significant, or if a trial fit confirms it.
 
     Args:
         one: the estimated unknown.
@@ -234,8 +241,8 @@ def confirmed(one: Unknown, trials: Trials, limits: SuspicionLimits) -> bool:
 def _small(model: ArmModel, free: Sequence[Unknown], limits: SuspicionLimits, joints: Sequence[str]) -> str:
     """Return a sentence about a significant tilt of gravity or joint zero that is below its limit; "" without one.
 
-    If there are several, the sentence is about the one that explains most of the squared error. It is "" if this one
-    exceeds its limit.
+    If there are several such faults, the sentence is about the one that explains most of the squared error. The result
+    is also "" if this fault exceeds its limit, because it is then reported as a suspicion.
 
     Args:
         model: the arm.
@@ -262,9 +269,9 @@ def _small(model: ArmModel, free: Sequence[Unknown], limits: SuspicionLimits, jo
 
 
 def _losses(model: ArmModel, samples: Samples, regression: Regression) -> OtherLosses | None:
-    """Return the test of the load that gear losses depend on; None if the base parameters contain all friction.
+    """Return the test of whether gear losses grow with the links' or the motor's torque; None without a friction law.
 
-    Friction in the base parameters does not depend on the load.
+    Without a friction law, the base parameters contain all friction, and it does not depend on a load.
     """
     if regression.joint_friction is None:
         return None
@@ -303,13 +310,13 @@ def _ms(seconds: float) -> str:
 
 
 def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str], doubt: FloatArray) -> Suspicion:
-    """Return the suspected fault that an estimated unknown implies, with the strength from its standard deviation.
+    """Return the suspected fault that an estimated unknown implies, from its value and standard deviation.
 
     Args:
         one: the estimated unknown.
         limits: limits of suspicions.
         joints: names of the joints, (n,).
-        doubt: factor by which the limit of each single joint's delay grows, (n,).
+        doubt: factor that multiplies the limit of each single joint's delay, (n,).
     """
     surer = POSITION_SCALE_FACTOR if one.kind == "position scale" else 1.0
     size = abs(one.value) - surer * limits.deviations * one.deviation
@@ -343,7 +350,8 @@ def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str], do
 def suspicion_of(one: Interpretation, limits: SuspicionLimits, joints: Sequence[str]) -> Suspicion:
     """Return the suspected fault that an alternative interpretation of the data implies.
 
-    Its strength is the smaller of the interpretation's gain and significance, each divided by its limit.
+    Its strength, which is reported above 1, is the smaller of the interpretation's gain and significance, each divided
+    by its limit.
 
     Args:
         one: the interpretation, compared with the data as recorded.

@@ -51,12 +51,12 @@ def words_of(one: Interpretation, joints: tuple[str, ...]) -> str:
 
 
 def meanings(trials: Trials, nominal: BaseParameters | None) -> Iterator[Interpretation]:
-    """Yield alternative interpretations of the efforts of all joints, which may not be motor torques.
+    """Yield alternative interpretations of the efforts of all joints, in which they are not motor torques.
 
     Args:
         trials: fits of the samples.
-        nominal: base parameters of the nominal arm; None if there are none. They give the gravity that the efforts may
-            lack. Without it, friction that grows with load has the wrong load in the fit.
+        nominal: base parameters of the nominal arm; None if there are none. They give the gravity torques that the
+            efforts may lack. Without these parameters, the fit of friction that grows with load uses a wrong load.
     """
     given, own = trials.given, trials.as_given
     seen = np.isfinite(own.relative)

@@ -26,8 +26,8 @@ NEGLIGIBLE = 0.05  # load share, or relative difference of link torques, with a 
 class OtherLosses:
     """Fit in which gears lose a share of the links' torque, compared with losses of a share of the motor's torque.
 
-    There are two comparisons: with the model, and with a fit of the same kind for losses of the motor's torque. The
-    less favourable one counts.
+    The fit is compared with the model, and with a fit of the same kind for losses of the motor's torque. The values are
+    those of the less favourable comparison.
 
     Attributes:
         gain: sum over the axes of log(error with losses of the motor's torque / error with losses of the links'
@@ -43,7 +43,7 @@ class OtherLosses:
 
     @property
     def alike(self) -> bool:
-        """Whether the masses hardly depend on which torque the gears lose a share of."""
+        """Whether the fitted masses are nearly the same for losses of the links' torque and of the motor's torque."""
         return abs(self.links - 1.0) < NEGLIGIBLE
 
 
@@ -81,7 +81,7 @@ def _scale(fit: LinearFit, own: FloatArray, data: Data) -> float:
 
     Args:
         fit: the fit.
-        own: link torques that the fit is compared with, (N, n) [N m].
+        own: link torques by which those of the fit are divided, (N, n) [N m].
         data: torques and the mask of sliding samples.
     """
     along, square = 0.0, np.finfo(float).tiny

@@ -1,9 +1,9 @@
 """Alternative interpretations of recorded data and their fits: signs, columns, gears, mounts, delays.
 
-Each interpretation changes states or torques as a wrong entry in the set-up would have changed them. Parameters of
-links, and friction that opposes motion, are fitted to a few hundred samples of sliding joints. The gain of an
-interpretation is the sum over the axes of log(relative error as recorded / relative error of the interpretation). The
-gain is significant if it repeats over the blocks of time.
+Each interpretation assumes one fault, such as a wrong sign or gear ratio, and corrects states or torques for it.
+Parameters of links, and friction that opposes motion, are fitted to a few hundred samples of sliding joints. The gain
+of an interpretation is the sum over the axes of log(relative error as recorded / relative error of the interpretation).
+The gain is significant if it occurs in most blocks of time.
 """
 
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ EXTRAPOLATED = (0.5, 1.0, 1.5)  # factors of the linear estimate that are fitted
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """States and torques as one interpretation of a recording assumes them, such as with a flipped sign.
+    """States and torques of a recording under one interpretation, such as with a flipped sign.
 
     Attributes:
         q: positions, (N, n) [rad or m].
@@ -52,11 +52,11 @@ class Data:
         tau: torques, (N, n) [N m or N].
         gravity: gravity vector in the frame of the base, (3,) [m/s^2].
         slides: mask of sliding states, (N, n).
-        speed: velocities from which friction is fitted, (N, n) [rad/s or m/s]. A changed gear ratio does not change
-            them, and a delay shifts them with the torques, because friction is not known well enough to decide about
-            either.
-        recorded: recorded torques, (N, n), if a large computed torque was added to `tau`; errors are then divided by
-            the size of these. None if nothing was added.
+        speed: velocities from which friction is computed, (N, n) [rad/s or m/s]. They differ from `dq` in two
+            interpretations: a changed gear ratio does not scale them, and a delay shifts them together with the
+            torques. The friction model is too inaccurate to decide about these faults.
+        recorded: recorded torques, (N, n) [N m or N], if a computed torque was added to them in `tau`; relative errors
+            then refer to the recorded torques. None if nothing was added.
     """
 
     q: FloatArray
@@ -74,10 +74,10 @@ class Data:
         return BLOCKS * np.arange(len(self.tau)) // len(self.tau)
 
     def with_factors(self, positions: FloatArray, torques: FloatArray) -> "Data":
-        """Return the data with positions, velocities and accelerations multiplied by factors, and torques by others.
+        """Return the data with the motion and the torques of each joint multiplied by factors.
 
         Args:
-            positions: factors of the motion, (n,) [-].
+            positions: factors of positions, velocities and accelerations, (n,) [-].
             torques: factors of the torques, (n,) [-].
         """
         q, dq, ddq = (one * positions for one in (self.q, self.dq, self.ddq))
@@ -105,9 +105,9 @@ class Fit:
     """Errors of a fit to one interpretation of the data.
 
     Attributes:
-        relative: error of each axis over its torque, (n,); NaN if it hardly slides.
-        links: share of each axis's torque that is due to the links, at most 1, (n,).
-        blocks: squared relative errors by blocks of time, (b,).
+        relative: rms torque error of each axis over its rms torque, (n,); NaN if the axis hardly slides.
+        links: rms torque of the links over the rms torque of each axis, at most 1, (n,).
+        blocks: squared relative errors of all axes in each block of time, (b,).
         phi: base parameters, (p,) [SI]; those of friction are 0.
     """
 
@@ -224,7 +224,7 @@ class Trials:
             data: the data of one interpretation.
             rounds: number of successive fits; each uses loads and errors of the previous one. The first fit has no
                 load-dependent friction, and errors proportional to the torque.
-            least: smallest error that sets the weight of an axis, over its torque.
+            least: lower bound of an axis's rms error in its weight 1 / error, as a fraction of its rms torque.
             load_of: load that friction grows with: "joint" (torques of links and rotors), "links" (links alone) or
                 "motor".
         """
@@ -268,7 +268,7 @@ class Trials:
         return Interpretation(kind, axes, value, float(gains.sum()), float(difference.sum()) / error, best, *errors)
 
     def as_extrapolated(self, kind: str, axis: int, value: float) -> Iterator[Interpretation]:
-        """Yield interpretations with several values of one axis's torque scale, position zero or position scale.
+        """Yield interpretations with several values of one axis's torque scale, position offset or position scale.
 
         The values lie around the linear estimate, which may be inaccurate for a large fault.
 
@@ -338,8 +338,9 @@ class Trials:
 
         The signs of all torques or of a single one are flipped.
 
-        If all torques are flipped, links of negative mass fit them as well as positive masses fit correct torques. But
-        rotors, and friction that opposes motion, do not fit them.
+        The test of all signs needs joints with rotors or friction: links of negative mass fit torques of the wrong sign
+        exactly as positive masses fit the correct ones. But inertias of rotors and friction cannot become negative in
+        the fit, so its error is larger for the wrong sign.
         """
         n = self.model.axes
         if n > 1:
@@ -353,9 +354,9 @@ class Trials:
                 yield self._exchanged("joints", i, j)
 
     def _shifted(self, delay: float) -> Data:
-        """Return the data with torques, and velocities for friction, read later by a delay [s].
+        """Return the data with torques, and velocities for friction, replaced by those a delay [s] later.
 
-        Each recording is shifted separately.
+        A positive delay thus corrects torques that are late. Each recording is shifted separately.
         """
         tau, speed = (interpolate_later(self.samples.time, one, delay) for one in (self.samples.tau, self.samples.dq))
         return replace(self.given, tau=tau[self.chosen], speed=speed[self.chosen])

@@ -6,10 +6,11 @@ faults gives a column z of the regression, linearised at the fit:
 
     tau = W phi + C f + z x,    x = z' y / z' z
 
-W phi are the torques of the base parameters, C f those of additional friction, and x is the unknown. z and the residual
-y are reduced to the parts that W and C cannot reproduce. They also exclude friction that builds up after a reversal,
-which resembles delayed torques but does not depend on the links. The remaining length of z shows whether the motion
-reveals such a fault at all. No motion reveals a common scale of all torques.
+tau are the torques, W phi those of the base parameters phi, C f those of additional friction, and x is the unknown. y
+is the residual of the fit without z. From z and y, all that W and C can reproduce is subtracted before x is computed.
+Friction that builds up after a reversal is subtracted, too: it resembles delayed torques but does not depend on the
+links. The remaining length of z shows whether the motion reveals such a fault at all. No motion reveals a common scale
+of all torques.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -43,7 +44,7 @@ ROUNDING = 1e-6  # share of the torques' length, per rad or second, below which 
 
 @dataclass(frozen=True)
 class Unknown:
-    """Estimate of one possible fault of the data, as an unknown in addition to the parameters.
+    """Estimate of one possible fault of the data, fitted as the only unknown in addition to the parameters.
 
     Attributes:
         kind: one of `KINDS`.
@@ -52,7 +53,7 @@ class Unknown:
         value: by kind: relative error of a torque or position scale [-], offset of the position zero [rad or m], delay
             [s], or tangent of gravity's tilt [-].
         deviation: standard deviation of the value; infinite if the motion does not show it.
-        explained: share of the squared error that it removes.
+        explained: fraction of the fit's squared error that this unknown removes.
     """
 
     kind: str
@@ -69,7 +70,7 @@ class Columns:
     A row is the torque equation of one axis at one sample.
 
     Attributes:
-        kinds: kind and axis of each column, (m,).
+        kinds: kind (one of `KINDS`) and axis of the fault of each column, (m,).
         left: columns without these parts, (rows, m), any unit.
         y: residual without these parts, (rows,), any unit.
         seen: mask of the columns that exceed rounding, (m,).
@@ -85,9 +86,9 @@ class Columns:
     interval_s: float
 
     def scores(self, left: FloatArray, errors: FloatArray) -> FloatArray:
-        """Return the covariance (m, m) of the sums over all rows of each column times its errors, any unit.
+        """Return the covariance (m, m) of the scores: for each column, the sum over all rows of column times error.
 
-        Errors of neighbouring samples may be correlated.
+        The covariance accounts for correlated errors of neighbouring samples. Its unit is arbitrary.
 
         Args:
             left: columns, (rows, m).
@@ -159,7 +160,7 @@ def weighted_residual(samples: Samples, regression: Regression) -> tuple[FloatAr
 def unknowns(
     model: ArmModel, samples: Samples, regression: Regression, kinds: Collection[str] = KINDS
 ) -> tuple[Unknown, ...]:
-    """Return an estimate of every tested fault, each as the only unknown in addition to the parameters.
+    """Return an estimate of every tested fault; each is fitted as the only unknown in addition to the parameters.
 
     The standard deviations of delays do not include the scatter over the axes; `with_scatter_of_joints` adds it.
 
@@ -194,8 +195,9 @@ def unknowns(
 def with_scatter_of_joints(delays: Sequence[Unknown]) -> tuple[Unknown, ...]:
     """Return delays with standard deviations that include the scatter over the axes.
 
-    The deviation of the common delay then includes the disagreement of the axes. That of one axis's delay includes the
-    median delay of all other axes.
+    The standard deviation of the common delay then includes the disagreement of the axes. The standard deviation of one
+    axis's delay then includes the median delay of all other axes, because such an apparent delay may have the same
+    cause in all axes.
 
     Args:
         delays: the delay of all torques, followed by those of each axis.
@@ -234,7 +236,7 @@ def deviation_in_common(values: FloatArray, deviations: FloatArray) -> float:
 def median_of_others(sizes: FloatArray) -> FloatArray:
     """Return for each of several sizes (n,), any unit, the median of all other sizes.
 
-    A joint may show an effect of this size because all other joints show such an effect, too.
+    An effect of this size at a joint is not significant, because typical other joints show it, too.
     """
     if len(sizes) < 2:
         return np.zeros(len(sizes))
@@ -362,7 +364,10 @@ def since_reversal(samples: Samples) -> FloatArray:
 
 
 def sliding(regression: Regression, count: int) -> FloatArray:
-    """Return an array (N, n) that is 1 in samples of full weight in which the joint slides all the time, else 0.
+    """Return an array (N, n) that is 1 in samples that are not affected by a standstill of the joint, else 0.
+
+    A low-pass mixes neighbouring states, so a standstill also affects samples near it. All values are 1 if the
+    regression has equal weights for all samples.
 
     Args:
         regression: regression of the samples.
@@ -393,7 +398,7 @@ def links_regressor(regression: Regression) -> FloatArray:
 
 
 def unexplained_share(samples: Samples, regression: Regression) -> FloatArray:
-    """Return the residual of each axis in sliding samples, divided by the torque of its links, (n,) [-].
+    """Return the torque residual of each axis in sliding samples, divided by the torque of its links, (n,) [-].
 
     The residual is a root mean square, the torque of the links a standard deviation.
     """
@@ -411,7 +416,8 @@ def unexplained_share(samples: Samples, regression: Regression) -> FloatArray:
 def doubt_of_delays(samples: Samples, regression: Regression) -> FloatArray:
     """Return the factor (n,) by which the limit of each axis's delay grows with the axis's friction.
 
-    Slow friction resembles a delay. So the factor grows with the ratio of friction to link torque.
+    Friction that changes slowly after a reversal resembles a delay. So the factor grows with the ratio of friction to
+    link torque.
     """
     links = _links(regression, regression.solve().phi)
     dry = np.std(samples.tau - links, axis=0) / np.maximum(np.std(links, axis=0), ROUNDING)
