@@ -42,14 +42,16 @@ class ClieOptions(Strict):
     """Options of the closed-loop refinement.
 
     maximum_iterations: largest number of steps that are tried.
-    tolerance: the refinement ends if a further step promises a smaller decrease, relative to the cost.
-    deviation_share: the refinement also ends if a further step moves no parameter, and no linear combination of them,
-    by
-        more than this share of its standard deviation, for independent residuals; 0 disables this condition.
-    coarse_tolerance: promised relative decrease below which the fine Jacobian is used.
+    tolerance: the refinement ends if the predicted decrease of the cost by a further step, relative to the cost, is
+        smaller.
+    deviation_share: the refinement also ends if a further step moves no parameter, and no linear combination of
+        parameters, by more than this fraction of its standard deviation. The standard deviation is that for independent
+        residuals; 0 disables this condition.
+    coarse_tolerance: predicted relative decrease of the cost, below which the fine Jacobian is used.
     coarse_stride, fine_stride: control cycles per step of the Jacobian's integration, even.
-    bound_factor: largest ratio of parameters to their first values (+-100 in arXiv:2605.15949).
-    eps: smallest permitted eigenvalue of M on the path and, with an auditor, in its domain [kg m^2].
+    bound_factor: largest magnitude of a parameter over that of its initial value (100 in arXiv:2605.15949).
+    eps: smallest permitted eigenvalue of the inertia matrix M on the path and, with an auditor, in the auditor's box of
+        poses [kg m^2].
     loop: options of the loop's simulation.
     """
 
@@ -97,8 +99,8 @@ class ClieResult:
     """Outcome of a closed-loop refinement; arrays are read-only.
 
     Attributes:
-        base: refined parameters with their covariance, which includes the standard deviation of known friction; see
-            `uncertainty`.
+        base: refined parameters with their covariance, which includes the effect of the standard deviation of known
+            friction.
         start: parameters at the start, after a projection if they were not feasible.
         cost: sum of squared residuals at `base` [N^2 m^2].
         start_cost: sum of squared residuals at `start` [N^2 m^2].
@@ -107,7 +109,7 @@ class ClieResult:
         cuts: number of positive-definiteness cuts at the end, linear conditions that keep M positive definite.
         simulation: simulation of the loop with `base`.
         rmse: root mean square torque error per axis, (n,) [N m].
-        audit: smallest eigenvalue of M in the domain at the end; None without an auditor.
+        audit: smallest eigenvalue of M in the auditor's box of poses, for `base`; None without an auditor.
         seconds: computing time [s].
     """
 
@@ -125,7 +127,7 @@ class ClieResult:
 
     @property
     def converged(self) -> bool:
-        """Whether the refinement ended because a further step promised less than the tolerance."""
+        """Whether the refinement ended because a further step would reduce the cost by less than the tolerance."""
         return self.reason == "converged"
 
 
@@ -141,11 +143,11 @@ def refine(
 
     Args:
         model: the arm.
-        settings: settings of the control law that the experiment ran with.
+        settings: settings of the control law of the experiment.
         data: reference and recorded torques of the commands.
         phi0: initial parameters, from ordinary least squares or their projection.
         options: options of the refinement; None takes the defaults.
-        auditor: auditor of the domain in which M stays at least eps; None keeps M at least eps on the path only.
+        auditor: auditor of the box of poses in which M >= eps I is kept; None keeps this on the simulated path only.
 
     Raises:
         InfeasibleError: the loop cannot be simulated with phi0, or no model satisfies bounds and cuts.
@@ -167,7 +169,7 @@ def refine_loop(
         loop: the loop or loops.
         phi0: initial parameters, from ordinary least squares or their projection.
         options: options of the refinement; None takes the defaults. `options.loop` is not used.
-        auditor: auditor of the domain in which M stays at least eps; None keeps M at least eps on the path only.
+        auditor: auditor of the box of poses in which M >= eps I is kept; None keeps this on the simulated path only.
 
     Raises:
         InfeasibleError: a loop cannot be simulated with phi0, or no model satisfies bounds and cuts.
@@ -194,7 +196,7 @@ def refine_loop(
 
 
 class _Refinement:
-    """State of one closed-loop refinement: current parameters phi, their simulation, and the linear model at phi."""
+    """State of one closed-loop refinement: parameters phi so far, their simulation, and the linear model at phi."""
 
     def __init__(
         self, loop: ClosedLoop | ManyLoops, phi0: BaseParameters, options: ClieOptions, auditor: Auditor | None
@@ -252,8 +254,8 @@ class _Refinement:
     def _bent(self) -> FloatArray:
         """Return the Hessian of half the cost for the next step, (p, p) [SI].
 
-        It contains the curvature of the residual if its estimate is trusted and the sum is positive definite; else it
-        is J'J.
+        It is J'J for the Jacobian J. The estimated curvature of the residual is added if it improved the last
+        prediction of the cost and the sum is positive definite.
         """
         plain = np.asarray(self.hessian)
         if not self.curvature.trusted:
@@ -263,7 +265,11 @@ class _Refinement:
         return whole if lowest > 0.0 else plain
 
     def _trial(self) -> tuple[FloatArray, float]:
-        """Return the minimiser (p,) [SI] of the damped linear model under all cuts, and its predicted cost."""
+        """Return the parameters (p,) [SI] after a damped Gauss-Newton step, and the cost predicted for them.
+
+        They minimise the damped linear model of the residuals under all cuts, the linear conditions that keep the
+        inertia matrix M positive definite.
+        """
         p = len(self.phi)
         hessian = self._bent()
         scaled = hessian * np.outer(self.scale, self.scale) + self.damping * np.eye(p)
@@ -309,9 +315,10 @@ class _Refinement:
         return "iteration_limit"
 
     def _settled(self) -> bool:
-        """Audit M over the domain at the current phi, and return whether no violation was found.
+        """Search for poses at which M(q; phi) is too small at the present phi, and return whether none was found.
 
-        Violations become cuts for further steps.
+        If an auditor is given, the search covers its box of poses. For further steps, poses found add linear conditions
+        (cuts).
         """
         self.expected = np.inf
         self.audit = self.cuts.audit(BaseParameters(self.loop.model.names, self.phi))
@@ -323,8 +330,8 @@ class _Refinement:
 
         Args:
             trial: parameters after the step, (p,) [SI].
-            promised: cost that the linear model predicts [N^2 m^2].
-            promise: promised decrease, relative to the present cost [-].
+            promised: cost that the linear model predicts for `trial` [N^2 m^2].
+            promise: predicted decrease of the cost, relative to the present cost [-].
 
         Returns:
             False if the step was rejected and more damping cannot help, else True.
@@ -362,10 +369,11 @@ class _Refinement:
     def covariance(self) -> FloatArray:
         """Return the covariance of phi, (p, p) [SI], from the last Jacobian.
 
-        It is the sandwich covariance of the scores plus the effect of the standard deviations of the external load.
+        It is the sandwich covariance from the scores (Jacobian times residual) of correlated samples, plus the effect
+        of the standard deviation of the external load, such as known friction.
 
         Raises:
-            DataError: there are not more torques of full weight than parameters.
+            DataError: the number of torque samples with weight 1 does not exceed the number of parameters.
         """
         if not self.linearised:
             self._linearise()
@@ -388,10 +396,11 @@ class _Refinement:
 def _fixed_bounds(phi0: BaseParameters, options: ClieOptions) -> tuple[FloatArray, FloatArray]:
     """Return bounds on single parameters as conditions rows phi >= bounds, with rows (m, p) and bounds (m,) [SI].
 
-    They are +-bound_factor times the first values, and they exclude negative rotor inertias and negative friction.
+    The bounds are +-bound_factor times the initial values. They also exclude negative rotor inertias and negative
+    friction.
 
     Args:
-        phi0: parameters with the first values.
+        phi0: initial parameters.
         options: options of the refinement.
     """
     p = len(phi0.names)
@@ -401,14 +410,14 @@ def _fixed_bounds(phi0: BaseParameters, options: ClieOptions) -> tuple[FloatArra
 
 
 def _feasible_start(phi0: BaseParameters, options: ClieOptions, auditor: Auditor | None) -> BaseParameters:
-    """Return the initial parameters, or the nearest ones with M >= eps in the auditor's domain.
+    """Return the initial parameters, or the nearest ones with M >= eps I in the auditor's box of poses.
 
     Without an auditor, only the physical lower bounds of single parameters are enforced.
 
     Args:
         phi0: the initial parameters.
         options: options of the refinement, with eps.
-        auditor: auditor of the domain; None if there is no domain.
+        auditor: auditor of a box of poses; None if there is none.
     """
     lower = physical_lower_bounds(phi0.names)
     if auditor is None:

@@ -48,10 +48,9 @@ class ResidualCurvature:
         self._phi, self._jacobian, self._gradient, self._stride = np.array(phi), rows, gradient, stride
 
     def _update(self, step: FloatArray, wanted: FloatArray, change: FloatArray) -> None:
-        """Change the Hessian term S as little as possible so that S step = wanted.
+        """Change the Hessian term S as little as possible, in the secant's metric, so that S step = wanted.
 
-        Before this, S is scaled down if it exceeds the wanted curvature. The change is small in the metric of the
-        secant.
+        Before this, S is scaled down if its curvature along the step exceeds that of `wanted`.
 
         Args:
             step: step of the parameters, (p,) [SI].
@@ -72,11 +71,11 @@ class ResidualCurvature:
     def compare(self, step: FloatArray, promised: float, found: float) -> None:
         """Decide whether the next step uses the Hessian term S.
 
-        It is used only if it improves the predicted cost of an accepted step.
+        It is used only if, with S, the predicted cost of the last accepted step is closer to the cost found.
 
         Args:
             step: accepted step of the parameters, (p,) [SI].
-            promised: cost that Gauss-Newton promised for the step [N^2 m^2].
+            promised: cost that Gauss-Newton (without S) predicted for the step [N^2 m^2].
             found: cost found after the step [N^2 m^2].
         """
         added = float(step @ self.matrix @ step)

@@ -21,7 +21,7 @@ class Cuts:
     Such a condition is called a cut. phi are the base parameters.
 
     Args:
-        functions: inertia functions of the arm.
+        functions: functions that compute M(q; phi), and rows of such conditions, for poses q.
         eps: smallest permitted eigenvalue of M [kg m^2].
         fixed: rows (m, p) and bounds (m,) that always apply, such as bounds on parameters [SI].
 

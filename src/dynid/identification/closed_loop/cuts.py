@@ -22,14 +22,14 @@ WORST = 32  # largest number of poses that become cuts at once
 
 
 class CutSet(Cuts):
-    """Positive-definiteness cuts along a simulated path and in the domain of an audit.
+    """Positive-definiteness cuts on a simulated path and in a box of poses.
 
     A cut is a linear condition on the base parameters phi that keeps M(q; phi) >= eps I at one pose q.
 
     Args:
         model: the arm.
         eps: smallest permitted eigenvalue of M [kg m^2].
-        auditor: auditor of the domain on which M must be positive definite; None checks the path alone.
+        auditor: auditor of the box of poses in which M >= eps I must hold; None checks the simulated path alone.
         fixed: rows (m, p) and bounds (m,) that always apply, such as bounds on parameters [SI].
     """
 
@@ -52,9 +52,10 @@ class CutSet(Cuts):
         self._path = path
 
     def add_violated(self, phi: FloatArray) -> int:
-        """Add linear conditions that exclude phi (p,) [SI] where M(q; phi) >= eps I is violated; return their number.
+        """Add linear conditions that exclude phi (p,) [SI] at poses with M(q; phi) < eps I, and return their number.
 
-        The poses are those of the path, earlier violated poses, and a sample of the audit domain.
+        Checked poses are those of the path, poses at which a condition was added before, and a sample of the auditor's
+        box of poses.
         """
         found = [self._path, self._known]
         if self._auditor is not None:
@@ -66,15 +67,15 @@ class CutSet(Cuts):
         return self.add(poses[worst[margin[worst] <= 0.0]], phi)
 
     def audit(self, base: BaseParameters) -> AuditResult | None:
-        """Search poses of the domain at which M is smaller than eps I.
+        """Search the auditor's box for poses at which M(q; phi) < eps I, and add linear conditions on phi for them.
 
-        Linear conditions on phi are added that forbid this at the poses found.
+        The conditions exclude the given base parameters phi.
 
         Args:
             base: base parameters.
 
         Returns:
-            The result of the search; None without an audit domain.
+            The result of the search; None without an auditor.
         """
         if self._auditor is None:
             return None
@@ -84,9 +85,9 @@ class CutSet(Cuts):
         return result
 
     def add(self, q: FloatArray, phi: FloatArray) -> int:
-        """Add linear conditions that exclude phi at poses where M(q; phi) >= eps I is violated, and remember the poses.
+        """Add linear conditions that exclude phi at poses with M(q; phi) < eps I, and store the poses.
 
-        Later checks include the remembered poses.
+        Later checks of other parameters include the stored poses.
 
         Args:
             q: poses, (k, n) [rad].

@@ -10,9 +10,8 @@ refined:
               torque of the law
 
 So the variational equations need no derivative of friction, and the Jacobian of this problem is exact. One effect is
-ignored: a change of the parameters changes the motor torque, and with it friction that grows with the load. Ignoring
-this changes the weights of residuals but not the minimum, because residuals are zero at the true parameters in both
-cases.
+ignored: other parameters would change the motor torque, and with it friction that grows with load. This does not move
+the minimum, because at the true parameters the residuals are zero in any case.
 
 Friction changes faster than the low-pass of the samples permits, so its motion is filtered with a low-pass of its own.
 """
@@ -56,9 +55,9 @@ class KnownFriction:
 
         Args:
             q: measured positions every `step_s`, (K, n) [rad].
-            tau: measured torques, (K, n) [N m], of the measured current even if the regression uses the commanded one.
+            tau: torques of the measured currents, (K, n) [N m], even if the regression uses the commanded ones.
             step_s: time between positions [s].
-            settings: speeds and the filter's cut-off frequency.
+            settings: speed below which joints may stick, and cut-off frequency of the low-pass for the motion.
             drive: torques of the commanded currents, (K, n) [N m], which contain the ripple that affects friction;
                 None uses the measured torques.
 
@@ -91,8 +90,8 @@ class KnownFriction:
         Args:
             friction: friction torques, (K, n) [N m].
             dq: velocities, (K, n) [rad/s].
-            tm: motor torques, (K, n) [N m].
-            te: load torques, (K, n) [N m].
+            tm: motor torques, on which some friction terms depend, (K, n) [N m].
+            te: load torques due to gravity, on which some friction terms depend, (K, n) [N m].
         """
         law = self.friction
         if law.deviations is None:

@@ -11,15 +11,16 @@ from dynid.robot import FloatArray, read_only
 
 @dataclass(frozen=True, eq=False)
 class ClosedLoopData:
-    """Data of one closed-loop experiment for the refinement; arrays become read-only.
+    """Data of one closed-loop experiment, for the closed-loop refinement; arrays become read-only.
 
     Attributes:
         q_ref: reference positions at every control cycle, (K, n) [rad]. The reference should begin some time before the
             first sample: before its first row the arm is assumed to rest at that row's posture.
         dq_ref: reference velocities, (K, n) [rad/s].
         ddq_ref: reference accelerations, (K, n) [rad/s^2].
-        sample_times: times of the samples after the first reference row, (S,) [s], increasing.
-        tau: torques of the commanded (goal) currents at these times, (S, n) [N m], because the model predicts commands.
+        sample_times: times of the samples, relative to the first reference row, (S,) [s], increasing.
+        tau: torques of the commanded (goal) currents at these times, (S, n) [N m]; the simulated loop predicts
+            commands.
         initial_state: q and dq at the first reference row, (2, n) [rad, rad/s]; None is the model's equilibrium at that
             row.
         response: impulse response of the filter that `tau` has passed, on the grid of the control cycles; the single

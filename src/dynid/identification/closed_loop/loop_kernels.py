@@ -1,10 +1,10 @@
 """Inner loops of the closed-loop simulation, which divide a motion into LANES stretches and simulate them in parallel.
 
 `dynid.codegen.kernels` copies the source of these functions into a generated module, in which sizes are constants.
-These functions are not called directly. A lane is one of the parallel computations; arrays of shape (n, LANES) hold one
-lane per column. `k` counts control cycles. `forward` is the address of the arm's program, which computes accelerations
-and the smallest pivot of M from q, dq, tau and phi. Explicit loops replace numpy's array expressions, which numba
-compiles much more slowly.
+These functions are not called directly. A lane is one of the LANES parallel simulations; arrays of shape (n, LANES)
+hold one simulation per column. `k` counts control cycles. `forward` is the address of the arm's program, which computes
+accelerations and the smallest pivot of M from q, dq, tau and phi. Explicit loops replace numpy's array expressions,
+which numba compiles much more slowly.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ CHECK_CYCLES = 8
 
 
 def accelerate(forward: int, q: Any, dq: Any, tau: Any, phi: Any, ddq: Any, pivot: Any, indefinite: Any) -> None:
-    """Compute the accelerations of LANES simulations, and count the evaluations with an indefinite inertia matrix M.
+    """Compute the accelerations of LANES parallel simulations, and count evaluations with an indefinite inertia matrix.
 
     Args:
         forward: address of the arm's program of accelerations.
@@ -30,7 +30,7 @@ def accelerate(forward: int, q: Any, dq: Any, tau: Any, phi: Any, ddq: Any, pivo
         phi: base parameters, (p,) [SI].
         ddq: result, accelerations, (n, LANES) [rad/s^2].
         pivot: result, smallest pivot of M, (1, LANES).
-        indefinite: number of such evaluations of each lane, (LANES,), which is increased.
+        indefinite: number of evaluations with an indefinite M in each simulation, (LANES,); increased.
     """
     run_program(forward, (q, dq, tau, phi, ddq, pivot))
     for lane in range(LANES):
@@ -38,7 +38,7 @@ def accelerate(forward: int, q: Any, dq: Any, tau: Any, phi: Any, ddq: Any, pivo
 
 
 def moved(start: Any, step: float, slope: Any, end: Any) -> None:
-    """Compute end = start + step * slope.
+    """Compute end = start + step * slope for LANES parallel simulations, one per column.
 
     Args:
         start: values at the start, (n, LANES), any unit.
@@ -54,7 +54,7 @@ def moved(start: Any, step: float, slope: Any, end: Any) -> None:
 def runge_kutta(
     forward: int, q: Any, dq: Any, tau: Any, phi: Any, h: float, work: Any, pivot: Any, indefinite: Any
 ) -> None:
-    """Advance LANES simulations in place by one step of the classical fourth-order Runge-Kutta method.
+    """Advance LANES parallel simulations in place by one step of the classical fourth-order Runge-Kutta method.
 
     The torque is constant during the step.
 
@@ -67,7 +67,7 @@ def runge_kutta(
         h: step [s].
         work: scratch memory, (6, n, LANES) [SI].
         pivot: smallest pivot of M, (1, LANES).
-        indefinite: number of evaluations of each lane with an indefinite M, (LANES,), which is increased.
+        indefinite: number of evaluations with an indefinite M in each simulation, (LANES,); increased.
     """
     qs, vs, a1, a2, a3, a4 = work[0], work[1], work[2], work[3], work[4], work[5]
     accelerate(forward, q, dq, tau, phi, a1, pivot, indefinite)
@@ -90,7 +90,7 @@ def runge_kutta(
 def trapezoid(
     forward: int, q: Any, dq: Any, tau: Any, phi: Any, h: float, work: Any, pivot: Any, indefinite: Any
 ) -> None:
-    """Advance LANES simulations in place by one step of the explicit trapezoidal rule.
+    """Advance LANES parallel simulations in place by one step of the explicit trapezoidal rule.
 
     The torque is constant during the step. The arguments are those of `runge_kutta`; `work` is scratch memory,
     (6, n, LANES) [SI].
@@ -109,12 +109,12 @@ def trapezoid(
 def first_failure(q: Any, indefinite: Any) -> int:
     """Return the outcome of LANES parallel simulations: COMPLETED, or the cause of the first failure.
 
-    The causes are INDEFINITE (M was not positive definite) and OUT_OF_RANGE. The latter means that the position of a
-    chain joint exceeds RANGE or is not a number, or that another axis is beyond 1000.
+    The causes are INDEFINITE (M was not positive definite) and OUT_OF_RANGE. OUT_OF_RANGE means that the position of a
+    joint in the kinematic chain exceeds RANGE, that of another axis exceeds 1000, or one is not a number.
 
     Args:
         q: positions, (n, LANES) [rad].
-        indefinite: number of evaluations of each lane with an indefinite M, (LANES,).
+        indefinite: number of evaluations with an indefinite M in each simulation, (LANES,).
     """
     for lane in range(LANES):
         if indefinite[lane] > 0:
@@ -126,19 +126,20 @@ def first_failure(q: Any, indefinite: Any) -> int:
 
 
 def start_lane(lane: int, start: Any, drive: Any, row: int, law: Any, step: float, state: Any, pending: Any) -> None:
-    """Set the state of one of LANES simulations as if it had moved at constant velocity before.
+    """Set the state of one of LANES parallel simulations as if the arm had moved at constant velocity before.
 
-    This determines the filtered velocity; the pending commands are those of the state.
+    The filtered velocity is then that velocity, and all pending commands are the command for this state.
 
     Args:
         lane: index of the simulation.
         start: q and dq, (2, n) [rad, rad/s].
-        drive: commands at q = dq = 0, (K + 1, n) [N m].
+        drive: part of the PD command that depends on the reference alone (the command for q = dq = 0), in every cycle,
+            (K + 1, n) [N m].
         row: row of `drive` for this control cycle.
-        law: stiffness and damping gains, (2, n) [SI].
+        law: stiffness and damping gains of the PD law, (2, n) [SI].
         step: cycle time [s].
         state: q, dq, last q and filtered velocity of all lanes, (4, n, LANES).
-        pending: commands that do not act yet, (late + 1, n, LANES) [N m].
+        pending: commands of the last late + 1 cycles, (late + 1, n, LANES) [N m]; the oldest comes first and acts now.
     """
     for i in range(AXES):
         q, dq = start[0, i], start[1, i]
@@ -161,21 +162,23 @@ def enter_cycle(
     now: Any,
     load: Any,
 ) -> None:
-    """Copy the control law's input and the joint loads of LANES simulations at their present cycles.
+    """Copy reference-dependent commands and joint loads of LANES parallel simulations at their present control cycles.
 
-    If a simulation starts at this cycle, its state is set.
+    A simulation that starts at this cycle gets its initial state.
 
     Args:
         s: number of cycles since the start of the warm-up.
-        k: present control cycle of each lane, (LANES,); negative before the motion.
-        starts: q and dq at which each lane's warm-up starts, (LANES, 2, n) [rad, rad/s].
+        k: present control cycle of each simulation, (LANES,); negative before the motion.
+        starts: q and dq at which the warm-up of each simulation starts, (LANES, 2, n) [rad, rad/s].
         initial: q and dq at cycle 0, (2, n) [rad, rad/s], or (0, n) if they are not given.
-        drive: commands at q = dq = 0, (K + 1, n) [N m]; the last row is for rest.
-        external: torque on the joints in addition to the command, (K + 1, n) [N m]; the last row is for rest.
-        law: stiffness and damping gains, (2, n) [SI].
+        drive: part of the PD command that depends on the reference alone (the command for q = dq = 0), in every cycle,
+            (K + 1, n) [N m]; the last row is for rest before the motion.
+        external: torque on the joints in addition to the command, (K + 1, n) [N m]; the last row is for rest before
+            the motion.
+        law: stiffness and damping gains of the PD law, (2, n) [SI].
         step: cycle time [s].
         state: q, dq, last q and filtered velocity of all lanes, (4, n, LANES).
-        pending: commands that do not act yet, (late + 1, n, LANES) [N m].
+        pending: commands of the last late + 1 cycles, (late + 1, n, LANES) [N m]; the oldest comes first and acts now.
         now: result, rows of `drive`, (n, LANES) [N m].
         load: result, rows of `external`, (n, LANES) [N m].
     """
@@ -191,18 +194,18 @@ def enter_cycle(
 
 
 def keep_lanes(k: Any, own: bool, state: Any, command: Any, motion: Any, overlap: Any) -> None:
-    """Store q, dq and command of LANES simulations at their present cycles.
+    """Store q, dq and command of LANES parallel simulations at their present control cycles.
 
-    Each lane simulates one stretch of the motion. One cycle later, the cycle belongs to the stretch of the next lane.
-    Then only the command is stored, in `overlap`, for a comparison of neighbouring stretches.
+    Each simulation computes one stretch of the motion, and one more cycle, which belongs to the next stretch. Of this
+    cycle only the command is stored, in `overlap`, for a comparison of neighbouring stretches.
 
     Args:
-        k: present control cycle of each lane, (LANES,).
-        own: whether these cycles belong to the lanes' own stretches.
+        k: present control cycle of each simulation, (LANES,).
+        own: whether these cycles belong to the simulations' own stretches.
         state: q, dq, last q and filtered velocity, (4, n, LANES).
         command: newest command, (n, LANES) [N m].
         motion: result, q, dq and command at every cycle, (3, K, n) [SI].
-        overlap: result, each lane's command at the next lane's first cycle, (LANES, n) [N m].
+        overlap: result, command of each simulation at the first cycle of the next stretch, (LANES, n) [N m].
     """
     for lane in range(LANES):
         row = k[lane]
@@ -216,18 +219,19 @@ def keep_lanes(k: Any, own: bool, state: Any, command: Any, motion: Any, overlap
 
 
 def command_lanes(state: Any, drive: Any, law: Any, decay: float, step: float, pending: Any) -> None:
-    """Compute the newest command of LANES simulations by the FF+PD law (arXiv:2605.15949, eq. 2).
+    """Compute the newest command of LANES parallel simulations by the FF+PD law (arXiv:2605.15949, eq. 2).
 
     The velocity is the pseudo-differentiated position. The command is appended to the pending ones, and the oldest of
     these is removed.
 
     Args:
         state: q, dq, last q and filtered velocity, (4, n, LANES); the last two are updated.
-        drive: commands at q = dq = 0, (n, LANES) [N m].
-        law: stiffness and damping gains, (2, n) [SI].
+        drive: part of the PD command that depends on the reference alone (the command for q = dq = 0), (n, LANES)
+            [N m].
+        law: stiffness and damping gains of the PD law, (2, n) [SI].
         decay: decay of the pseudo-differentiation over one cycle [-].
         step: cycle time [s].
-        pending: commands from the one that acts now to the newest one, (late + 1, n, LANES) [N m].
+        pending: commands of the last late + 1 cycles, (late + 1, n, LANES) [N m]; the oldest comes first and acts now.
     """
     for late in range(len(pending) - 1):
         for i in range(AXES):
@@ -259,29 +263,30 @@ def simulate_lanes(
     motion: Any,
     overlap: Any,
 ) -> tuple[int, int]:
-    """Simulate a motion of K control cycles in LANES stretches, each after `warm_up` cycles of its own.
+    """Simulate a motion of K control cycles in LANES consecutive stretches in parallel, each after a warm-up.
 
     Args:
         forward: address of the program of accelerations.
-        drive: commands at q = dq = 0, (K + 1, n) [N m]; the last row is for rest at the first reference.
+        drive: part of the PD command that depends on the reference alone (the command for q = dq = 0), in every cycle,
+            (K + 1, n) [N m]; the last row is for an arm at rest at the first reference.
         external: torque on the joints in addition to the command in every cycle, (K + 1, n) [N m]; the last row is for
             rest.
-        starts: q and dq at which each lane's warm-up starts, (LANES, 2, n) [rad, rad/s].
-        law: stiffness and damping gains, (2, n) [SI].
+        starts: q and dq at which the warm-up of each simulation starts, (LANES, 2, n) [rad, rad/s].
+        law: stiffness and damping gains of the PD law, (2, n) [SI].
         decay: decay of the pseudo-differentiation over one cycle.
         step: cycle time [s].
         late: cycles from a state to the start of its command.
         phi: base parameters, (p,) [SI].
         initial: q and dq at cycle 0, (2, n) [rad, rad/s], or (0, n) for an arm that has settled at the first reference.
-        warm_up: cycles before each stretch.
+        warm_up: number of cycles that are simulated before each stretch, so that its start has no effect.
         substeps: integration steps per cycle.
         fourth_order: use Runge-Kutta, else the trapezoidal rule.
         motion: result, q, dq and command at every cycle, (3, K, n) [SI].
-        overlap: result, each lane's command at the next lane's first cycle, (LANES, n) [N m].
+        overlap: result, command of each simulation at the first cycle of the next stretch, (LANES, n) [N m].
 
     Returns:
-        The outcome (COMPLETED, INDEFINITE or OUT_OF_RANGE), and the number of cycles that the first failing lane
-        completed.
+        The outcome (COMPLETED, INDEFINITE or OUT_OF_RANGE), and the number of cycles completed by each simulation,
+        including the warm-up.
     """
     length = (motion.shape[1] + LANES - 1) // LANES
     state, pending = np.zeros((4, AXES, LANES)), np.zeros((late + 1, AXES, LANES))  # q, dq, last q, velocity

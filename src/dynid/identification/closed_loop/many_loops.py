@@ -45,8 +45,8 @@ class ManyLoops:
     """Several closed loops of one arm, with the interface of a single loop for `clie.refine_loop`.
 
     Args:
-        loops: loops of the recordings.
-        sigma: standard deviation of each axis's residuals, (n,) [N m], by which they are divided; None weighs all axes
+        loops: closed loop of each recording.
+        sigma: standard deviation of each axis's residuals, (n,) [N m], by which they are divided; None weights all axes
             equally, as arXiv:2605.15949 does.
 
     Raises:

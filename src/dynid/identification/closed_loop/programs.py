@@ -41,8 +41,8 @@ def inverse_dynamics_sparsity(model: ArmModel, variable: Literal["q", "dq"]) -> 
 def linearised_program(model: ArmModel) -> tuple[Program, dict[str, object]]:
     """Return the generated program of the inertia matrix M and of the derivatives of the inverse dynamics.
 
-    The derivatives are C with respect to dq and K with respect to q, dense and in column order, and the nonzeros of Y
-    with respect to the base parameters phi.
+    The derivatives of the torques are C with respect to dq, K with respect to q, and Y with respect to the base
+    parameters phi. C and K are dense and stored in column order; of Y only the nonzeros are stored.
 
     Returns:
         The program, and as constants the number of nonzeros of Y, their rows and their columns.

@@ -3,11 +3,11 @@
     min || L (phi - phi0) ||   subject to   M(q; phi) >= eps I   for all q in the audit domain.
 
 M is linear in phi, so every pose q and vector v gives the linear condition v' M(q; phi) v >= eps, a cut. Of the
-infinitely many cuts only those are added that the current phi violates. An audit searches violating poses, their
-eigenvectors become cuts, and a quadratic program finds the nearest phi that satisfies all cuts so far. This is repeated
-until the audit, with its adversarial search, finds no violation. Every cut is valid, so the result is the nearest
-feasible phi up to `RESERVE`. The program requires this additional margin, because cuts approach the boundary from
-outside without reaching it.
+infinitely many cuts only those are added that the current phi violates. An audit searches for poses that violate the
+condition. Their eigenvectors give cuts, and a quadratic program finds the nearest phi that satisfies all cuts so far.
+This is repeated until the audit, with its adversarial search, finds no violation. Every cut is valid, so the result is
+the nearest feasible phi up to `RESERVE`. This additional margin is necessary, because the solutions approach the
+boundary of the feasible set from outside without reaching it.
 """
 
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ def project(
     """Return the model nearest to phi0 whose inertia matrix is at least eps I over the audit domain.
 
     Args:
-        auditor: the arm and the domain.
+        auditor: auditor of the arm's inertia matrix in a box of poses, the audit domain.
         phi0: base parameters to project.
         eps: margin [kg m^2]; 0 stops at the boundary, as the rescue of arXiv:2605.15949 (eq. 12) does.
         metric: matrix L of the norm, (k, p), such as the R factor of a regressor; None is the Euclidean norm.

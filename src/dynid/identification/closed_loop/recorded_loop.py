@@ -64,7 +64,7 @@ def refuse_open(source: Path, lacking: str) -> NoReturn:
 
 
 def recorded_controller(recording: DriverRecording) -> ControllerSettings:
-    """Return the settings of the FF+PD law (arXiv:2605.15949, eq. 2) that the experiment ran with.
+    """Return the settings of the FF+PD law (arXiv:2605.15949, eq. 2) of the recorded experiment.
 
     Raises:
         DataError: as for `refuse_open_loop`.
@@ -158,7 +158,7 @@ def closed_loop_data(
 
 
 def _written(recording: DriverRecording, grid: FloatArray, columns: list[int]) -> FloatArray | None:
-    """Return the torques that were commanded last before each instant of a grid, (K, n) [N m].
+    """Return the torques last written to the servos before each instant of a grid, (K, n) [N m].
 
     The result is None if the recording has no applied commands.
 
@@ -180,14 +180,13 @@ def _states(recording: DriverRecording) -> tuple[FloatArray, FloatArray]:
 def delay_cycles(recording: DriverRecording, robot: Robot, goal_delay_s: float) -> int:
     """Return the number of whole control cycles from a state to the start of its command, from recorded timestamps.
 
-    A written torque equals its command apart from limits and the current's resolution. So the command that it belongs
-    to is found by its value.
+    A torque written to the servos equals its command, except for limits and the resolution of the current. So the
+    command of a written torque is found by comparison of values.
 
     Args:
         recording: recording with states, commands and applied torques.
         robot: the robot of the recording.
-        goal_delay_s: time from the stamp of a written torque to the middle of its effect, half a cycle after its start
-            [s].
+        goal_delay_s: time from the timestamp of a written torque to the middle of the cycle for which it acts [s].
 
     Raises:
         DataError: as for `refuse_open_loop`, or the written torques are not the commands.

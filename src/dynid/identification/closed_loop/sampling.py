@@ -1,8 +1,8 @@
 """Samples of signals on a fine grid: interpolation, and the filter that the measured torques have passed.
 
 A sample is a weighted sum of grid values. The weights are those of linear interpolation, convolved with the impulse
-response of the anti-alias filter. Simulated torques and their Jacobian are thus band-limited like the measured torques.
-It is not necessary to filter every column over the whole motion.
+response of the anti-alias filter. Simulated torques and their Jacobian are thus band-limited like the measured torques,
+without filtering every column of the Jacobian over the whole motion.
 """
 
 from collections.abc import Callable

@@ -2,14 +2,14 @@
 
 For one base parameter the variation (dq, dv) of a simulated motion satisfies M a + C dv + K dq + Y = d tau, with the
 acceleration a of the variation. M is the inertia matrix. C, K and Y are the derivatives of the inverse dynamics with
-respect to velocities, positions and phi. d tau is the response of the control law, with the pseudo-differentiation and
-the delay (a first-order Pade lag) as additional states. The implicit midpoint rule is stable for any step, and one
-factorisation per step serves all parameters.
+respect to velocities, positions and phi. d tau is the change of the command that the control law causes. The
+pseudo-differentiation and the delay (a first-order Pade lag) are additional states. The implicit midpoint rule is
+stable for any step, and one factorisation per step serves all parameters.
 
 `dynid.codegen.kernels` copies the source of these functions into a generated module; they are not called directly. The
 arm's programs are given as addresses: `linearised` computes M, C, K by columns and the nonzeros of Y; `variation`
-computes one implicit midpoint step of the variations. A program is evaluated for LANES columns at once; a lane is one
-of these columns.
+computes one implicit midpoint step of the variations. A program is evaluated for LANES columns at once, such as
+successive time steps; a lane is one of these columns.
 """
 
 from typing import Any
@@ -72,7 +72,7 @@ def solve(E: Any, right: Any) -> None:
     """Solve a linear system in place for all columns of its right-hand side.
 
     Args:
-        E: factors of `factorise`, (n n, LANES), any unit; those of lane 0 are used.
+        E: factors from `factorise`, (n n, LANES), any unit; column 0 is used.
         right: right-hand side, (n, COLUMNS), any unit; the solution on return.
     """
     for i in range(AXES):
@@ -100,15 +100,16 @@ def load_regressor(Y: Any, rows: Any, columns: Any, lane: int, y: Any) -> None:
 
 
 def settled(K: Any, E: Any, law: Any, y: Any, x: Any) -> None:
-    """Compute the sensitivity of an arm at rest to the base parameters, from (K + stiffness) dq/dphi = -Y.
+    """Compute the sensitivities of an arm at rest to the base parameters phi, from (K + stiffness) dq/dphi = -Y.
 
     Args:
-        K: derivatives of the inverse dynamics by positions in column order, (n n, LANES) [SI]; lane 0 is used.
+        K: derivatives of the inverse dynamics with respect to positions, in column order, (n n, LANES) [SI]; column 0
+            is used.
         E: scratch memory, (n n, LANES).
-        law: stiffness and damping gains, (2, n) [SI].
-        y: derivatives Y of the inverse dynamics by the parameters, (n, COLUMNS) [SI].
-        x: result, sensitivities of the four states per axis, (4 n, COLUMNS) [SI]: rows 0 to n hold positions, rows 3 n
-            to 4 n the delay's lag; velocities between them stay 0.
+        law: stiffness and damping gains of the PD law, (2, n) [SI].
+        y: derivatives Y of the inverse dynamics with respect to the parameters, (n, COLUMNS) [SI].
+        x: result, sensitivities of the four states per axis, (4 n, COLUMNS) [SI]. The first n rows are positions, the
+            last n rows the state of the delay; the rows of velocity and filtered velocity between them stay 0.
     """
     for i in range(AXES):
         for j in range(AXES):
@@ -148,7 +149,7 @@ def add_node(packed: Any, node: int, cursor: int, first: Any, which: Any, weight
         first: first node of each sample, (S,).
         which: row of `weights` of each sample, (S,).
         weights: weights of the nodes from `first` on, (rows, taps).
-        J: samples, (S, n p), which are increased.
+        J: samples, (S, n p), to which the weighted values are added.
 
     Returns:
         The first sample that later nodes may contribute to.
@@ -177,7 +178,8 @@ def coefficients(h: float, time_constant: float, half_delay: float) -> Any:
         half_delay: half of the delay from a state to its command [s].
 
     Returns:
-        h; the factors of old value and new input in the filter's mean over the step; the same two factors for the lag.
+        The step h, then two factors of the filter and two of the lag. Each pair consists of the factors of old state
+        and new input in the mean state over the step.
     """
     gains = np.empty(5)
     gains[0] = h
@@ -193,9 +195,9 @@ def step_matrices(M: Any, C: Any, K: Any, law: Any, gains: Any, E: Any) -> None:
 
     Args:
         M: inertia matrices in column order, (n n, LANES) [SI].
-        C: derivatives of the inverse dynamics by velocities, (n n, LANES) [SI].
-        K: derivatives of the inverse dynamics by positions, (n n, LANES) [SI].
-        law: stiffness and damping gains, (2, n) [SI].
+        C: derivatives of the inverse dynamics with respect to velocities, (n n, LANES) [SI].
+        K: derivatives of the inverse dynamics with respect to positions, (n n, LANES) [SI].
+        law: stiffness and damping gains of the PD law, (2, n) [SI].
         gains: result of `coefficients`, (5,).
         E: result, the factors, (n n, LANES).
     """
@@ -230,14 +232,18 @@ def vary_lanes(
 ) -> None:
     """Compute the Jacobian of the sampled commands of a simulated loop with respect to the base parameters phi.
 
+    The variational equations of the loop are integrated in steps of `stride` control cycles. The ends of these steps
+    are called nodes, and a sample of the commands is a weighted sum of their values at nodes.
+
     Args:
-        linearised: address of the program of M, C, K and Y.
-        variation: address of the program of one step of the variations.
+        linearised: address of the program that computes the inertia matrix M and the derivatives C, K and Y of the
+            inverse dynamics with respect to velocities, positions and phi.
+        variation: address of the program that computes one step of the variational equations.
         motion: q, dq and command at every cycle, (3, K, n) [SI].
         stride: cycles per step, even.
         step: cycle time [s].
         phi: base parameters, (p,) [SI].
-        law: stiffness and damping gains, (2, n) [SI].
+        law: stiffness and damping gains of the PD law, (2, n) [SI].
         time_constant: time constant of the pseudo-differentiation [s].
         delay: time from a state to its command, including the hold [s].
         at_rest: whether the arm had settled at the first state; if not, that state does not depend on phi.

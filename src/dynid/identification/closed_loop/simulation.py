@@ -1,9 +1,10 @@
 """Simulation of a model in the experiment's control loop, and the Jacobian of its torques (arXiv:2605.15949, fig. 3).
 
-In every control cycle the FF+PD law (eq. 2 there) computes a torque from the measured positions. The torque acts from a
-later cycle on and is held for one cycle: with that paper's 1 ms this is a delay of 1 ms + 0.5 ms. The motion is divided
-into LANES stretches, which are simulated in parallel. The loop forgets its start, so each stretch begins with a
-warm-up. The disagreement of neighbouring stretches where they meet shows whether the warm-up was long enough.
+In every control cycle the FF+PD law (eq. 2 there) computes a torque from the measured positions. The torque acts in a
+later cycle, and for the whole of this cycle. In that paper, a cycle takes 1 ms, which makes a mean delay of 1 ms + 0.5
+ms. The motion is divided into LANES stretches, which are simulated in parallel. The effect of the initial state decays,
+so each stretch begins with a warm-up instead of the unknown state. The disagreement of neighbouring stretches where
+they meet shows whether the warm-up was long enough.
 """
 
 import math
@@ -72,8 +73,10 @@ class LoopOptions(Strict):
     The motion is divided into stretches that are simulated in parallel, each after a warm-up.
 
     integrator: "runge_kutta" once per cycle, or "trapezoid" four times per cycle as in arXiv:2605.15949 (0.25 ms).
-    delay_cycles: whole cycles from a measured state to the start of its torque; None takes the data's value.
-    warm_up_s: initial warm-up of every stretch [s]; doubled until the gap between stretches is below gap_nm.
+    delay_cycles: whole cycles from a measured state to the start of its torque; None takes the value of the recorded
+        data.
+    warm_up_s: first duration of the warm-up of every stretch [s]; it is doubled until neighbouring stretches agree
+        within gap_nm.
     gap_nm: largest permitted difference of the commands of neighbouring stretches where they meet [N m].
     """
 
@@ -91,7 +94,7 @@ class LoopSimulation:
 
     Attributes:
         outcome: "completed", or why it ended: "indefinite" (M not positive definite on the path) or "out_of_range".
-        failed_after_s: time from the start of the first failing stretch to its failure [s]; NaN if completed.
+        failed_after_s: time from the start of the warm-up to the first failure in any stretch [s]; NaN if completed.
         motion: q, dq and command at every cycle, (3, K, n) [rad, rad/s, N m]; empty unless completed.
         tau: commands at the sample times, filtered like the measured ones, (S, n) [N m]; empty unless completed.
         gap_nm: largest disagreement of neighbouring stretches' commands where they meet [N m].

@@ -1,4 +1,4 @@
-"""One step of the variational equations as a straight-line program; each base parameter is one lane (column).
+"""One step of the variational equations as a straight-line program for all base parameters, one per column.
 
 Symbols per axis are the variations q, v of the motion, f of the pseudo-differentiated velocity and z of the delay's
 lag; a trailing minus sign denotes a mean over the step. With acceleration a, the implicit midpoint rule over h is
@@ -54,13 +54,16 @@ def _solve(factors: ca.SX, right: ca.SX, n: int) -> ca.SX:
 
 
 def variation_program(model: ArmModel, columns: int) -> Program:
-    """Return the generated program of one step of the variational equations; each of its lanes is one base parameter.
+    """Return the generated program of one step of the variational equations, with one column per base parameter.
 
-    Its outputs are the new states x (4 n) = (q, v, f, z) and the variation `varied` (n) of the command.
+    Its outputs are the new states x (4 n), and the variation `varied` (n) of the command. x are the variations of
+    position, velocity, filtered velocity and the delay's lag.
 
-    Its inputs are x and y = Y, and values that all parameters share: `law` (2 n) stiffness and damping; `gains` h,
-    keep_f, add_f, keep_z and add_z; C, K and the factors E, (n n) each by columns. The module's docstring defines these
-    symbols.
+    Its inputs are x, the derivative y (n) of the inverse dynamics with respect to the parameter, and values that all
+    parameters share. These are `law` (2 n, stiffness and damping), `gains` (5, result of
+    `sensitivity_kernels.coefficients`), and three matrices in column order, (n n) each. C and K are the derivatives of
+    the inverse dynamics with respect to velocities and positions. E are the factors from
+    `sensitivity_kernels.step_matrices`.
 
     Args:
         model: the arm.
