@@ -133,7 +133,7 @@ def averaged_samples(signals: Signals, settings: IdentificationSettings, interva
 
 
 def _pieces(signals: Signals, torques: Torques, longest: float) -> list[tuple[float, float]]:
-    """Return start and end [s] of the pieces of a recording between gaps in the positions or in the torques.
+    """Return start and end [s] of the pieces of a recording that are free of gaps, both in positions and in torques.
 
     Args:
         signals: signals of the recording.

@@ -51,11 +51,11 @@ class Columns:
 
     @property
     def tau(self) -> FloatArray:
-        """Torques (N, n) [N m]: measured, or computed from the present currents."""
+        """Torques (N, n) [N m], measured or computed from the measured motor currents."""
         return self._columns()[3]
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame: one row per stamp, columns such as "joint_1 position", index "time".
+        """Return a pandas DataFrame: one row per timestamp, columns such as "joint_1 position", index "time".
 
         Raises:
             MissingLibraryError: pandas is not installed.

@@ -53,7 +53,7 @@ class LowPass:
         interval_s: target sampling interval [s].
         grid_s: step of the fine grid [s].
         recorded_s: recorded cycle [s]; None is the step of the grid.
-        ratio: factor by which the cut-off is above that of the settings.
+        ratio: cut-off frequency of this filter over that of the settings, at least 1.
 
     Raises:
         DataError: the recording or the grid is too slow for the cut-off frequency.
@@ -197,18 +197,19 @@ def filtered_samples(signals: Signals, settings: IdentificationSettings, interva
 def _torques(
     signals: Signals, fine: FloatArray, low_pass: LowPass, skip: int
 ) -> tuple[list[FloatArray], FloatArray, list[FloatArray]]:
-    """Return the torques on the decimated grid of M instants: filtered, removed by the filter, and unfiltered.
+    """Return filtered torques, their part that the filter removes, and unfiltered torques, on a coarser grid.
 
     Args:
         signals: raw signals.
         fine: instants of the fine grid, (K,) [s].
         low_pass: filter on the fine grid.
-        skip: number of fine steps per step of the decimated grid.
+        skip: number of steps of the fine grid per step of the coarser grid.
 
     Returns:
-        Filtered torques, (M, n) [N m]; the part that the filter removes, at R instants around each grid instant, (M, R,
-        n) [N m]; unfiltered means around each grid instant, (M, n) [N m]. The first and last item are lists: torques
-        from the chosen current (present or goal) come first, those from the other current follow if it was recorded.
+        Filtered torques at the M instants of the coarser grid, (M, n) [N m]; the part that the filter removes, at R
+        instants around each grid instant, (M, R, n) [N m]; unfiltered means around each grid instant, (M, n) [N m]. The
+        first and last item are lists: torques from the chosen current (present or goal) come first, those from the
+        other current follow if it was recorded.
     """
     chosen = Torques(signals.torque_time, signals.tau, signals.torque_source, signals.torque_delay_s)
     recorded = [one for one in (chosen, signals.other) if one is not None]
@@ -263,11 +264,11 @@ def _ripple(fine: FloatArray, raw: FloatArray, written: Torques | None, low_pass
 
 
 def filter_grid(settings: FilterSettings, interval: float, period: float) -> tuple[int, float | None]:
-    """Return the number of fine-grid steps per target interval, and the ratio of the states' to the torques' cut-off.
+    """Return the number of fine-grid steps per sampling interval, and the ratio of two filters' cut-off frequencies.
 
-    The ratio is None if states and torques pass the same filter. The grid is at least as fine as the recording, since a
-    coarser grid would alias frequencies above its own band before the filter acts. It is also fine enough for the
-    differences up to the cut-off of the states.
+    The ratio is the cut-off frequency of the states' filter over that of the torques' filter; None if both pass the
+    same filter. The grid is at least as fine as the recording, since a coarser grid would alias frequencies above its
+    own band before the filter acts. It is also fine enough for accurate differences up to the cut-off of the states.
 
     Args:
         settings: settings of the filter.
@@ -286,7 +287,7 @@ def settling_s(settings: FilterSettings, interval: float, ratio: float | None) -
     Args:
         settings: settings of the filter.
         interval: target sampling interval [s].
-        ratio: cut-off of the states' filter over that of the low-pass; None if there is only the low-pass.
+        ratio: cut-off frequency of the states' filter over that of the low-pass; None if there is only the low-pass.
     """
     one = settings.settling_periods / settings.cutoff_hz(interval)
     return one if ratio is None else one + one / ratio
@@ -323,7 +324,7 @@ def _clear_of_gaps(
         time: instants, (N,) [s].
         axis: time axis with the gaps.
         settings: settings with the length of a long gap.
-        margin: settling time of the filter; an instant must be farther than half of it from each gap [s].
+        margin: settling time of the filter [s]; an instant must be more than half of it away from each long gap.
     """
     clear = np.ones(len(time), dtype=bool)
     for begin, end in axis.gaps:

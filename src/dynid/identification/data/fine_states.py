@@ -44,7 +44,7 @@ class FineStates:
             recorded.
         kernel: weights of the test function around each sample, (2 r + 1,); the averages under it are the low-pass.
             None if `sections` are the low-pass.
-        later_s: time from the middle of the recording to the middle of the part that these states cover [s].
+        later_s: time of the middle of the part that these states cover, minus that of the middle of the recording [s].
         ripple: part of the torques that the low-pass removes, at R instants around each grid instant, (M, R, n) [N m].
         slowest: least recorded velocity in the direction of motion near each state, (M, n) [rad/s], see
             `slowest_velocities`; None if no velocity was recorded.
@@ -98,9 +98,9 @@ class FineStates:
     def low_pass_sharp(self, values: FloatArray) -> FloatArray:
         """Return values (M, k) after the states' filter and the torques' low-pass, at the samples, (N, k), any unit.
 
-        This is for functions that change faster than the states' filter permits, such as friction at a reversal: the
-        measured torques have passed the states' filter as well. Functions that are nearly linear in the states do not
-        need it, because the states have passed this filter.
+        The measured torques have passed both filters. Functions that are nearly linear in the states have passed the
+        states' filter through the states. Functions that change faster, such as friction at a reversal, have not, so
+        they must pass it here.
         """
         return self.low_pass(self.wide_pass(values))
 
@@ -124,9 +124,9 @@ class FineStates:
 
 
 def decimation(steps: int, grid_s: float, cutoff_hz: float) -> int:
-    """Return the largest number of grid steps that one step of a coarser, still sufficiently fine grid may have.
+    """Return the largest factor by which a grid may be coarsened and is still fine enough for a cut-off frequency.
 
-    The number divides `steps`, so that the target interval is a multiple of the coarser step.
+    The factor divides `steps`, so that the target interval is a multiple of the coarser step.
 
     Args:
         steps: target interval in steps of the grid.

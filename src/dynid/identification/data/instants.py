@@ -2,9 +2,9 @@
 
 A timestamp error e shifts the position of every joint by v e, with v the joint's own velocity. So above the motion's
 band, the position residuals have one unknown per row and one equation per joint. A timestamp error predicts the
-residual of each joint from those of all other joints; noise and motion do not. Derived accelerations are off by e / T^2
-for every rad/s, with T the time step of the derivative. So a third of a millisecond matters to accelerations and to a
-contact observer.
+residual of each joint from those of all other joints; noise and motion do not. A joint velocity of 1 rad/s then causes
+an error of e / T^2 in a derived acceleration, with T the time step of the derivative. So a third of a millisecond
+matters to accelerations and to a contact observer.
 
 Joints that move in synchrony, as in point-to-point motion, also have corners of their paths at the same time, which
 look like timestamp errors. But corners last for many rows, whereas a logger's timestamp errors scatter from row to row.
@@ -38,9 +38,9 @@ GAP = 0.25  # shortest gap, in periods of the cut-off: linear interpolation acro
 def interpolated_at_stamps(
     time: FloatArray, q: FloatArray, tau: FloatArray, dq: FloatArray | None
 ) -> tuple[FloatArray, FloatArray, FloatArray | None, str]:
-    """Return positions, torques and velocities (N, n) interpolated to the instants of their timestamps.
+    """Return positions, torques and velocities (N, n) interpolated to the instants that their timestamps state.
 
-    A logger may read a row at another time than its timestamp.
+    A logger may read the values of a row at another time than the row's timestamp; this time is estimated.
 
     Args:
         time: timestamps, (N,) [s], increasing.
@@ -139,7 +139,7 @@ def _above_band(read: FloatArray, q: FloatArray, period: float, cutoff_hz: float
 
 
 def _foretold(left: FloatArray, v: FloatArray) -> float:
-    """Return the share of the squared position residuals that timestamp errors explain.
+    """Return the fraction of the squared position residuals that timestamp errors explain.
 
     For each joint, the timestamp error is estimated from all other joints.
 

@@ -34,7 +34,7 @@ class FoundLog:
     A log is the recorded motion of one arm.
 
     Attributes:
-        name: file, and topic or episode.
+        name: name of the file, with the topic or episode if the file contains several logs.
         kind: "bag", "CSV" or "LeRobot"; "folder" if the folder cannot be opened.
         read: function that reads the log.
         path: path of the bag, file or data set that contains it.
@@ -75,7 +75,7 @@ class Place:
     Attributes:
         kind: kind of the recording, or "folder".
         path: path of the recording or folder.
-        problem: reason why the folder cannot be opened; None for a recording.
+        problem: error that explains why the folder cannot be opened; None for a recording.
     """
 
     kind: Literal["bag", "CSV", "LeRobot", "folder"]

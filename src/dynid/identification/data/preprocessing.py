@@ -68,12 +68,12 @@ def signals_of(recording: DriverRecording, robot: Robot, settings: Identificatio
 
 
 def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: float | None = None) -> Samples:
-    """Return samples for the regression, at the target sampling interval; long recordings are processed in blocks.
+    """Return samples for the regression at the target sampling interval; long recordings are processed in blocks.
 
     Args:
         signals: raw signals of one recording.
         settings: settings of the identification.
-        interval_s: target sampling interval [s]; None is the settings' own. For slow recordings it is lengthened.
+        interval_s: target sampling interval [s]; None is the settings' own. It is lengthened for a slow recording.
 
     Raises:
         DataError: signals are not finite, not sorted, too short, without motion, or in the wrong unit; the message
@@ -95,7 +95,7 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
 def instants_of(span: Span, settings: IdentificationSettings) -> tuple[int, int]:
     """Return the number of fine-grid instants of a recording, and the number of those that are used.
 
-    The samples of a long recording use only some of its blocks.
+    A long recording is divided into blocks of time, and only some of them are used.
 
     Args:
         span: time axis and motion of the recording.
@@ -149,7 +149,7 @@ class _Blocks:
 
     @classmethod
     def of(cls, signals: Signals, settings: IdentificationSettings, interval_s: float) -> "_Blocks":
-        """Return the division of a recording into blocks.
+        """Return the division of a recording into blocks of time.
 
         Args:
             signals: signals of the recording.

@@ -112,7 +112,7 @@ class Recording(Columns):
         return replace(self, signals=SignalsOnDisk(read, self.sha256), driver=None, rows=None)
 
     def in_memory(self, settings: IdentificationSettings) -> "Recording":
-        """Return this recording with its signals in memory; if necessary, they are read for these settings."""
+        """Return this recording with its signals in memory; if necessary, they are read with the given settings."""
         return self if self.row_count else replace(self, signals=SignalsInMemory(self.signals(settings)))
 
     @property
@@ -358,7 +358,7 @@ def recording_of_log(log: Log, path: Path, robot: Robot, *notes: str) -> Recordi
         log: recorded motion of one arm, with torques.
         path: path that names the recording.
         robot: the robot that was recorded.
-        notes: notes that precede the log's own; "" are left out.
+        notes: notes that precede the log's own; empty texts are left out.
     """
     assert log.tau is not None, "who reads says so"
     signals, moved = signals_of_rows(robot, log.time, log.q, log.tau, log.dq, log.endless)
@@ -427,7 +427,7 @@ def load_recordings(
     progress: Callable[[str], None] = lambda stage: None,
     **how: Any,
 ) -> list[Recording]:
-    """Return recordings from which one model can be identified, because their mount and torque constants are equal.
+    """Return recordings, checked for one identification: their mount and torque constants must be equal.
 
     Arguments and further errors are those of `read_recordings`.
 
@@ -515,7 +515,7 @@ def refuse_other_setting(first: Recording, other: Recording) -> None:
 def refuse_repeated(sources: Sequence[Recording]) -> None:
     """Raise DataError if two recordings contain the same data.
 
-    If data were counted twice, their noise would be underestimated.
+    Data that are counted twice would make the estimated uncertainty too small.
     """
     seen: dict[str, Recording] = {}
     for one in sources:

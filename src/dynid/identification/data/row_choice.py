@@ -42,7 +42,7 @@ class RowChoice(NamedTuple):
         )
 
     def settings(self, settings: IdentificationSettings) -> IdentificationSettings:
-        """Return settings of the identification that contain this choice; they are unchanged if rows are filtered."""
+        """Return a copy of the settings with this choice; for filtered rows, the settings are returned unchanged."""
         if self.kind == "filtered":
             return settings
         return settings.model_copy(update={"rows": self.kind, "sampling_interval_s": self.interval_s})

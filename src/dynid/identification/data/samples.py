@@ -14,18 +14,17 @@ from dynid.robot import FloatArray, Strict, read_only
 class SampleSettings(Strict):
     """Description of how samples were made, which is stored in the result.
 
-    rows: "filtered", or "averaged" under test functions; the latter have filter order 0 and cut-off frequencies at
-    which
-        the gain is one half.
+    rows: "filtered" by a low-pass, or "averaged" under test functions. For averages, `filter_order` is 0, and the gain
+        at `cutoff_hz` is one half.
     interval_s: time between samples [s].
     grid_s: step of the fine grid [s].
     filter_order: order of the Butterworth low-pass.
     cutoff_hz: cut-off frequency of the torques' low-pass [Hz].
     state_cutoff_hz: cut-off frequency of the states' filter [Hz]; None if states pass the torques' low-pass.
-    torque_source: current from which the torques come, "present" or "goal".
+    torque_source: motor current from which the torques come, "present" (measured) or "goal" (commanded).
     torque_delay_s: delay from the timestamp of a torque to the middle of its effect [s].
     window_s: start and end of the motion [s].
-    trimmed_s: time at its start and at its end without samples [s].
+    trimmed_s: time without samples at the start and at the end of the motion [s].
     missed_cycles: number of missing control cycles.
     dropped_samples: number of samples dropped near gaps.
     samples: number of samples.

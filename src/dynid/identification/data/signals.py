@@ -28,7 +28,7 @@ class Torques:
     Attributes:
         time: timestamps, (M,) [s].
         tau: torques, (M, n) [N m].
-        source: current from which the torques come, "present" or "goal".
+        source: motor current from which the torques come, "present" (measured) or "goal" (commanded).
         delay_s: delay from the timestamp of a torque to the middle of its effect [s].
     """
 
@@ -52,9 +52,9 @@ class Signals:
         window: start and end of the motion to identify from [s]; None is the whole recording.
         dq: recorded velocities (N, n) [rad/s], for a plausibility check and to find stops; None if not recorded.
         torque_delay_s: delay from the timestamp of a torque to the middle of its effect [s]; 0 for measured torques.
-        torque_source: the current from which `tau` was computed, "present" or "goal".
+        torque_source: motor current from which `tau` was computed, "present" (measured) or "goal" (commanded).
         farthest: largest plausible |position| of each joint, (n,) [rad or m]; None is one turn.
-        other: torques from the other current; None if it was not recorded.
+        other: torques from the other of the two currents (present or goal); None if it was not recorded.
         q_read: positions (N, n) as read, if `q` was interpolated to the timestamps; else None.
         likely_units: text that names likely units of the torques if they can hardly be N m; else "".
         goal: goal positions at `time`, (N, n) [rad]; None if they were not recorded.
@@ -83,7 +83,8 @@ class Signals:
 class TimeAxis:
     """Properties of a recording's timestamps.
 
-    A late cycle is not missing: after a gap, as many additional cycles may follow in quick succession as the gap lacks.
+    A cycle that arrives late does not count as missing: after a gap, the cycles that it lacks may follow in quick
+    succession.
 
     Attributes:
         period: cycle, the usual time between rows [s].
@@ -115,7 +116,7 @@ class TimeAxis:
         """Return whether rows are uneven: jitter exceeds a share of the cycle, or many steps differ from the cycle.
 
         Args:
-            jitter_of_period: this share of the cycle.
+            jitter_of_period: largest jitter of even rows, as a fraction of the cycle.
         """
         return self.jitter > jitter_of_period * self.period or self.irregular > MOST_IRREGULAR
 
@@ -180,10 +181,11 @@ def _not_made_up(time: FloatArray, period: float, gaps: NDArray[np.int64], lost:
 
 
 def held_over_gaps(time: FloatArray, tau: FloatArray, source: TorqueSource) -> tuple[FloatArray, FloatArray]:
-    """Return torques with one more value in each gap of the timestamps, in which the servo held its last goal current.
+    """Return torques with an additional value in each gap of the timestamps, for the torque that the servo held there.
 
-    The held torque is the current measured at the end of a gap, or the goal written at its start. Linear interpolation
-    across the gap would instead join two values of a torque that changes from cycle to cycle.
+    During a gap, no new goal arrives, so a servo holds its last goal current. The held torque is that measured at the
+    end of the gap, or that of the goal written at its start. With the additional value, interpolation gives the held
+    torque for nearly the whole gap instead of a ramp between its ends.
 
     Args:
         time: timestamps (N,) [s].
@@ -259,7 +261,7 @@ class DataQuality:
         motion: position range [rad] of the joint that moves least.
         peak_torque: largest torque as a share of its joint's limit, over all joints.
         torque_range: smallest torque range of a moving joint, as a share of its limit; None if no joint moves.
-        saturated: largest share of the time that a joint spends at its current limit.
+        saturated: largest fraction of the time for which a joint's motor current is at its limit.
         velocity: largest deviation from 1 of the ratio of recorded to derived velocity; None without recorded
             velocities.
     """

@@ -15,7 +15,8 @@ def slowest_velocities(time: FloatArray, dq: FloatArray, recorded_time: FloatArr
     """Return the least recorded velocity in the direction of motion near each state, (M, n) [rad/s].
 
     Each recorded velocity belongs to the state that is closest in time. The value is infinite for a state to which no
-    recorded velocity belongs. The check `velocity_ratio` compares recorded velocities with positions.
+    recorded velocity belongs. Recorded velocities in a wrong unit are detected elsewhere, by the check
+    `velocity_ratio`.
 
     Args:
         time: times of the states, (M,) [s], evenly spaced.
