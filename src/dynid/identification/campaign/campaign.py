@@ -3,7 +3,7 @@
 A campaign follows Algorithm 1 of arXiv:2605.15949, lines 17 to 20. A run is the identification from one bag at one
 sampling interval. Bags are processed in parallel, and each is read once. Finished runs are stored, so an interrupted
 campaign resumes. The parameter sets of all feasible runs form a cloud, from which a representative run is chosen. The
-result is the physically consistent model nearest to the representative's.
+result is the physically consistent model nearest to that of the representative run.
 """
 
 import time
@@ -120,10 +120,11 @@ class Campaign:
         return self.candidates[self.cloud.representative.index]
 
     def routing(self) -> dict[float, dict[str, int]]:
-        """Return the number of runs by sampling interval [s] and route (arXiv:2605.15949, Table III).
+        """Return the number of runs by sampling interval [s] and by sequence of stages (arXiv:2605.15949, Table III).
 
-        "O-C" counts runs that refined least squares directly, "O-S-C" those that projected it first, and "unrouted"
-        those that failed before. "refused" counts runs without a feasible result, and "total" all runs.
+        "O-C" counts runs that refined the least-squares parameters directly. "O-S-C" counts those that first projected
+        them to a positive-definite model, and "unrouted" those that failed before. "refused" counts runs without a
+        feasible result, and "total" all runs.
         """
         table: dict[float, dict[str, int]] = {}
         for run in self.runs:

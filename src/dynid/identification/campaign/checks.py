@@ -1,8 +1,8 @@
 """Checks of a campaign, defined in the same way as those of `dynid.identification.checks`.
 
-DIRECT_FIT compares the error on held-out bags with that of a fit to these bags. CAMPAIGN limits the share of feasible
-runs. CONTRACTION limits the scatter of the runs' parameter sets at one sampling interval: the closed-loop refinement
-(CLIE) must not scatter more than ordinary least squares (OLS).
+DIRECT_FIT compares the result's error on held-out bags with the error of a model that was fitted to these bags.
+CAMPAIGN limits the share of feasible runs. CONTRACTION limits the scatter of the runs' parameter sets at one sampling
+interval: the closed-loop refinement (CLIE) must not scatter more than ordinary least squares (OLS).
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ class DirectFit(NamedTuple):
     Attributes:
         result: error of the campaign's result.
         direct: error of a least-squares fit to the held-out bags themselves.
-        smooth: error of such a fit without friction in addition to the base parameters.
+        smooth: error of a least-squares fit to these bags without friction in addition to the base parameters.
     """
 
     result: float
@@ -26,7 +26,7 @@ class DirectFit(NamedTuple):
     smooth: float
 
     def ratio(self) -> Measured:
-        """Return the error of the result divided by that of the direct fit, with an explanatory text."""
+        """Return the error of the result divided by that of a fit to the held-out bags, with an explanatory text."""
         ratio = self.result / self.direct if self.direct > 0 else np.inf
         return ratio, (
             f"relative error of a direct fit to the held-out bags {self.direct:.3g}, without friction beside "

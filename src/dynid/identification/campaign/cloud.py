@@ -7,10 +7,10 @@ the sets of all stages makes them comparable (fig. 7 there). The spread of a sta
 scores. It does not depend on the rotation of the basis, only on the scale of the parameters.
 
 The representative is chosen among the CLIE sets in three steps. First, the most central sets are shortlisted. Second,
-the feasible ones among them are kept; if there are none, the chosen set needs a rescue. Third, the set with the
-smallest error on some held-out recordings is taken; these are not used to accept the result later. Centrality is the
-Mahalanobis distance to the cloud's median, relative to the cloud's own scatter, so it is independent of units. Median
-and scatter are robust against outlying sets.
+the feasible ones among them are kept; if there are none, the chosen set must be projected to a positive-definite model
+again (rescue). Third, the set with the smallest error on some held-out recordings is taken; these are not used to
+accept the result later. Centrality is the Mahalanobis distance to the cloud's median, relative to the cloud's own
+scatter, so it is independent of units. Median and scatter are robust against outlying sets.
 """
 
 from collections.abc import Sequence
@@ -111,13 +111,14 @@ class Cloud:
     Attributes:
         candidates: the N runs.
         centre: mean of all sets of all stages, (p,).
-        basis: principal directions as columns, (p, k), the strongest first.
+        basis: principal directions as columns, (p, k), in descending order of variance.
         explained: share of the total variance per direction, (k,).
         scores: coordinates of the sets in the common basis, per stage, (N, k).
         spreads: scatter per stage and sampling interval, and over all intervals.
         distances: Mahalanobis distances of the CLIE (refined) sets to their median, (N,) [-].
         representative: the chosen run.
-        verdict: one check per sampling interval that the CLIE sets scatter at most as much as the OLS sets.
+        verdict: checks, one per sampling interval, that the CLIE (refined) sets scatter at most as much as the OLS
+            (least-squares) sets.
     """
 
     candidates: tuple[Candidate, ...]

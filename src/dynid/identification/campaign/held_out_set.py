@@ -74,9 +74,10 @@ class HeldOutSet:
         )
 
     def parted(self) -> tuple["HeldOutSet", "HeldOutSet"]:
-        """Return two sets without overlap: bags that choose among models, and bags that check the chosen model.
+        """Return two disjoint sets: bags to choose one of several models by, and bags to check that model on.
 
-        The second, fourth and so on choose. A single bag is in the second set.
+        The first set contains the second, fourth, ... bag, the second set all others. So a single bag is in the second
+        set.
         """
         return self._of(slice(1, None, 2)), self._of(slice(0, None, 2))
 

@@ -28,10 +28,11 @@ from dynid.threads import on_one_thread
 def refine_jointly(
     robot: Robot, recordings: Sequence[DriverRecording], settings: IdentificationSettings, pooled: Estimate
 ) -> Refined:
-    """Return the estimate from all recordings after its refinement in the closed loops of the recordings.
+    """Refine the estimate from all recordings in the simulated closed loops of these recordings, and return the result.
 
-    M(q) stays positive definite over the audit domain in every step. An indefinite estimate is projected first. If an
-    audit with new poses finds the refined model indefinite, it is projected again (rescue, arXiv:2605.15949, eq. 12).
+    The inertia matrix M(q) stays positive definite over the audit domain (a box of poses) in every step. If M is not
+    positive definite for the estimate, the estimate is projected first. If an audit at new poses finds such an M after
+    the refinement, the refined model is projected again (rescue, arXiv:2605.15949, eq. 12).
 
     Args:
         robot: the robot that was recorded.

@@ -1,9 +1,9 @@
 """Steps from a campaign's representative run to the accepted model: rescue, consistent projection, acceptance.
 
-There are two ways to a feasible model. The campaign's refinement keeps M(q) positive definite over the audit domain in
-every step. arXiv:2605.15949 refines without this constraint and rescues afterwards: it projects the refined model to
-the nearest positive-definite one (eq. 12). The way of that paper is computed as well, so that the size of the rescue
-can be compared (its Table VI). The result is the physically consistent model nearest in torque to that of the
+There are two ways to a feasible model. The campaign's closed-loop refinement keeps M(q) positive definite over the
+audit domain, a box of poses, in every step. arXiv:2605.15949 refines without this constraint and rescues afterwards: it
+projects the refined model to the nearest positive-definite one (eq. 12). The method of that paper is executed as well,
+for a comparison with Table VI there. The result is the physically consistent model nearest in torque to that of the
 campaign's refinement.
 """
 
@@ -39,9 +39,9 @@ JUDGED_SETS = ("result", "direct fit", "direct fit of base parameters")
 
 @dataclass(frozen=True, eq=False)
 class PathRescue:
-    """Result of the method of arXiv:2605.15949: refinement with M(q) positive definite on the path only, then rescue.
+    """Result of the method of arXiv:2605.15949: refinement with M(q) > 0 on the simulated path only, then rescue.
 
-    A rescue projects the refined model to the nearest positive-definite one.
+    A rescue projects the refined model to the nearest one whose M(q) is positive definite in a whole box of poses.
 
     Attributes:
         clie: refined parameters.
@@ -62,7 +62,7 @@ class RepresentativeStudy:
 
     Attributes:
         run: the chosen run.
-        final: the run's feasible set, from the refinement or its rescue.
+        final: the run's feasible parameters, from the refinement or from a rescue after it.
         path_rescue: result of the method of arXiv:2605.15949 from the same start; an error text if it failed.
         result: the physically consistent model nearest to `final`, with its checks.
         held_out: predictions of the held-out bags by set: "CLIE" (the refined set), "path CLIE" and "rescue" (the
@@ -160,7 +160,7 @@ def _paper_way(
 ) -> PathRescue | str:
     """Return the result of the method of arXiv:2605.15949; an error text if it fails.
 
-    The refinement keeps M positive definite on the path only, and a rescue follows.
+    The refinement keeps M(q) positive definite on the simulated path only, and a projection (rescue) follows.
 
     Args:
         runner: executor of runs.

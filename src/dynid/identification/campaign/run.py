@@ -1,10 +1,11 @@
 """One run of a campaign: one bag at one sampling interval by Algorithm 1 of arXiv:2605.15949.
 
-A run begins with ordinary least squares (OLS). An audit searches the smallest eigenvalue of M(q) over the audit domain.
-If M(q) is not positive definite, OLS is projected, with the smallest of several margins from which the refinement
-succeeds. The closed-loop refinement then keeps M(q) positive definite over the audit domain in every step. An audit on
-new poses follows. If it finds an indefinite pose, the refined set is rescued: projected again (eq. 12 there). Every run
-ends feasible or with a named refusal.
+A run begins with ordinary least squares (OLS). An audit searches for the smallest eigenvalue of M(q) over the audit
+domain, a box of poses. If M(q) is not positive definite, the OLS parameters are projected. The projection has the
+smallest of several margins from which the refinement succeeds. The closed-loop refinement then keeps M(q) positive
+definite over the audit domain in every step. An audit on new poses follows. If it finds a pose at which M(q) is not
+positive definite, the refined parameters are projected again (rescue, eq. 12 there). Every run ends feasible or with a
+named refusal.
 """
 
 import time
@@ -74,18 +75,20 @@ class RunRecord(Strict):
         refusal: reason of a refusal; "" without one.
         findings: sentences about failed checks of the data.
         samples: number of samples.
-        kappa: condition number of the regressor; None if the run was refused before.
+        kappa: condition number of the regressor; None if the run was refused before it was computed.
         weakest: names of the parameters that the motion determines least.
-        ols: unconstrained least squares; None if the run was refused before.
-        route: "O-C" if OLS was refined directly, "O-S-C" if it was projected first; None if the run was refused before.
-        eps_kg_m2: smallest eigenvalue of M that this projection permitted [kg m^2]; None for other routes.
-        sdp: projected set from which the refinement started; None without a projection.
-        clie: set from the closed-loop refinement; None if the run was refused before.
+        ols: unconstrained least-squares parameters (OLS); None if the run was refused before them.
+        route: "O-C" if the OLS parameters were refined directly, "O-S-C" if they were projected first; None if the run
+            was refused before the refinement.
+        eps_kg_m2: smallest eigenvalue of M that the projection before the refinement permitted [kg m^2]; None without a
+            projection.
+        sdp: projected parameters, from which the refinement started; None without a projection.
+        clie: parameters from the closed-loop refinement (CLIE); None if the run was refused before them.
         clie_reason: reason why the refinement ended; "" without a refinement.
         clie_steps: number of steps of the refinement.
-        closed_loop_rmse_nm: root mean square torque error of the simulated loop before and after the refinement, with
-            the refinement's weights [N m]; None without a refinement.
-        final: the feasible set, refined or rescued; None if the run was refused.
+        closed_loop_rmse_nm: root mean square torque error of the simulated loop before and after the refinement,
+            weighted as in the refinement [N m]; None without a refinement.
+        final: the feasible parameters, refined or rescued; None if the run was refused.
         seconds: wall time of the run [s].
     """
 
@@ -145,7 +148,7 @@ class Runner:
         self.lower = physical_lower_bounds(self.model.names)
 
     def audit(self, base: BaseParameters, more_seed: int = 0) -> AuditResult:
-        """Return the smallest eigenvalue of M over the audit domain, as found by an audit with the settings' effort.
+        """Return the smallest eigenvalue of M(q) that an audit finds over the audit domain, a box of poses.
 
         Args:
             base: base parameters.
@@ -155,7 +158,7 @@ class Runner:
         return self.auditor.audit(base, poses=effort.poses, searches=effort.searches, seed=effort.seed + more_seed)
 
     def project(self, base: BaseParameters, eps: float, more_seed: int = 0) -> ProjectionResult:
-        """Return the nearest base parameters whose inertia matrix is at least eps I over the audit domain.
+        """Return the nearest base parameters whose inertia matrix M(q) is at least eps I over the audit domain.
 
         Args:
             base: base parameters to project.
@@ -211,7 +214,7 @@ class Runner:
 def clie_options(settings: IdentificationSettings) -> ClieOptions:
     """Return the options of a campaign's closed-loop refinement.
 
-    The refinement keeps the eigenvalues of M(q) above the margin of a rescue.
+    The refinement keeps the eigenvalues of M(q) above `Projection.rescue_margin_kg_m2` of the settings.
     """
     return ClieOptions(eps=settings.projection.rescue_margin_kg_m2)
 

@@ -44,8 +44,10 @@ def campaign_tables(campaign: Campaign) -> dict[str, str]:
 def runs_table(runs: Sequence[RunRecord]) -> str:
     """Return a CSV table with one line per run of a campaign.
 
-    The columns are the condition number of the regressor (kappa), whether least squares is positive definite (ols_pd),
-    the route, the margin of the projection (eps_pd), eigenvalue, errors and time of each stage, and how the run ended.
+    The columns include the condition number of the regressor (kappa), and whether M(q) is positive definite for the
+    least-squares parameters (ols_pd). route is "O-C" if these were refined directly, "O-S-C" if they were projected
+    first, with the margin eps_pd. For each stage, smallest eigenvalue, errors and time follow. The last columns
+    describe how the run ended.
     """
     header = ["bag", "trajectory", "sampling_ms", "samples", "kappa", "ols_pd", "route", "eps_pd", "outcome"]
     header += [f"{stage}_{what}" for stage in STAGES for what in ("lambda_min", "rmse_nm", "relative", "seconds")]
@@ -91,7 +93,7 @@ def run_parameters_table(runs: Sequence[RunRecord], names: Sequence[str]) -> str
 def _routing(campaign: Campaign) -> str:
     """Return Table III of arXiv:2605.15949 as CSV, with additional columns for unrouted and refused runs.
 
-    It contains the number of runs by sampling interval and route.
+    It contains the number of runs by sampling interval and by sequence of stages (route).
     """
     header = ("sampling_ms", "ols_pd_to_clie", "ols_to_sdp_to_clie", "unrouted", "refused", "total")
     counts = {round(interval * 1e3, 6): list(row.values()) for interval, row in campaign.routing().items()}

@@ -83,8 +83,8 @@ def _order(names: tuple[str, ...]) -> list[int]:
 def classify_structure(model: ElasticModel, seed: int = 0) -> Classification:
     """Return the classification of the parameters from random states without noise.
 
-    It is the most that any motion of the arm can determine. Positions are uniform in (-pi, pi). Spring deflections,
-    velocities and accelerations are independent of each other.
+    Positions are uniform in (-pi, pi). Spring deflections, velocities and accelerations are independent of each other.
+    No motion of the arm can therefore determine more parameters than these states.
 
     Raises:
         DataError: as for `classify`.

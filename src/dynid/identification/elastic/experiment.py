@@ -94,8 +94,10 @@ def friction(rate: FloatArray, coulomb: FloatArray, viscous: FloatArray, shape: 
 def run(model: ElasticModel, reference: Reference, parameters: FloatArray | None = None) -> ElasticRecording:
     """Return the recording of a simulated run along a reference.
 
-    The controller is PD on the motors with gravity compensation at the reference: tau = Kp (theta_d - theta) - Kd
-    dtheta + g(q_d) + Kd dq_d. Torques and friction are held for `STEP_S`. Errors are those of `MujocoElasticArm`.
+    The controller is PD on the motors with gravity compensation at the reference: tau = Kp (theta_d - theta) + Kd (dq_d
+    - dtheta) + g(q_d). q_d is the reference, g the gravity torque, and theta_d = q_d + g(q_d) / K the motor position
+    whose spring deflection holds g. Torques and friction are constant for `STEP_S`. Errors are those of
+    `MujocoElasticArm`.
 
     Args:
         model: arm with elastic joints.

@@ -25,8 +25,8 @@ class ElasticStudy:
         true: true values of the groups, (b,).
         estimate: estimate from the quantised recording.
         errors: |p_hat - p| / |p| of every group whose true value is not zero.
-        errors_frictionless: such errors for a simulated arm without Coulomb friction.
-        noise: mean error with additional noise, by signal-to-noise ratio [dB].
+        errors_frictionless: relative errors of the groups for an arm that is simulated without Coulomb friction.
+        noise: mean relative error with additional noise, by signal-to-noise ratio [dB].
         deflection_deg: largest |q - theta| of every joint, (n,) [deg].
         samples: number of samples in the recording.
     """
@@ -42,15 +42,19 @@ class ElasticStudy:
 
     @property
     def error(self) -> float:
-        """Mean relative error over all groups of parameters, without additional noise."""
+        """Mean relative error of the identified groups of parameters, without additional noise.
+
+        A group is an identifiable linear combination of parameters.
+        """
         return mean(self.errors)
 
     @property
     def error_no_static_friction(self) -> float:
-        """Mean relative error apart from Coulomb friction.
+        """Mean relative error of the identified groups of parameters, except those of Coulomb friction.
 
-        It is the larger of two values: the mean over all groups except Coulomb friction, and the mean for an arm
-        without it.
+        A group is an identifiable linear combination of parameters. The value is the larger of two means. The first is
+        over these groups for the arm with Coulomb friction. The second is over all groups for an arm that is simulated
+        without Coulomb friction.
         """
         others = {name: value for name, value in self.errors.items() if not name.startswith(STATIC)}
         return max(mean(others), mean(self.errors_frictionless))
