@@ -6,7 +6,7 @@ facts, which are the measurements of one stage:
 
     DATA                       raw signals of one recording
     FRICTION                   the regression: does the motion show friction well enough?
-    FITTED                     an identification, or a campaign's representative
+    FITTED                     an identification, or the run that a campaign chose
     PREDICTED                  the predicted torques of a fitted motion
     SETUP                      set-up unknowns that were estimated together with the parameters
     HELD_OUT                   the predicted torques of a held-out motion

@@ -129,11 +129,11 @@ class _Folds:
         )
 
     def change(self, block: NDArray[np.int64], count: int) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """Return the change of a block's predicted torques if the fit omits it, and the parameters that it alone shows.
+        """Return how omission of a block changes its predicted torques, and which parameters it alone determines.
 
         Args:
             block: indices of the samples in the omitted block of time, (M,).
-            count: number of all samples, which is the period with which a sample's rows repeat in `columns`.
+            count: number N of all samples; the rows of sample k are k, k + N, k + 2 N, ... in `columns`.
 
         Returns:
             The change, (M, n) [N m], and a mask (k,) of the parameters that the block alone determines.

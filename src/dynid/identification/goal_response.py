@@ -26,7 +26,7 @@ class GoalResponse:
     """Response of the servos to their goals.
 
     Attributes:
-        delay_s: time from the stamp of a goal to its effect, mean over the joints [s].
+        delay_s: time from the timestamp of a goal to its effect, mean over the joints [s].
         deviation_s: standard deviation of that time over the joints [s].
         gains: k_p [N m/rad], k_d [N m s/rad] and k_0 [N m] of the law tau = k_p (goal - q) + k_d dq + k_0 of every
             joint, (n, 3).
@@ -40,7 +40,7 @@ class GoalResponse:
 
     @property
     def sentence(self) -> str:
-        """Sentence with the delay from a goal's time stamp to its effect, and the servos' position gains."""
+        """Sentence with the delay from a goal's timestamp to its effect, and the servos' position gains."""
         gains = ", ".join(f"{one:.3g}" for one in self.gains[:, 0].tolist())
         return (
             f"goals act {1e3 * self.delay_s:.1f} ms (+-{1e3 * self.deviation_s:.1f}) after their stamps; the servos' "

@@ -72,12 +72,12 @@ def identify(
         setup: unknowns of the set-up that a regression estimates: encoder zeros, tilt of the base, torque constants,
             torque delay. The words are those of `setup.choose`, such as "tilt" or "zero:JOINT"; () estimates none.
         span: start and end [s] of the part of each recording that a regression uses; None is the recording's own.
-        processes: number of processes that read and reduce recordings, or run a campaign; 0 is one per core. None is
-            this process alone for a regression, and one per core for a campaign.
-        dask: Dask cluster that reads and reduces the recordings of a regression: its scheduler's address, or "local" to
-            start one.
-        keep: folder of finished work of a regression whose recordings exceed the memory; an interrupted identification
-            resumes from there. None keeps no work.
+        processes: number of processes that read recordings and compute R factors of their equations, or run a campaign;
+            0 is one per core. None is this process alone for a regression, and one per core for a campaign.
+        dask: address of the scheduler of a Dask cluster that reads the recordings of a regression and computes these R
+            factors; "local" starts a cluster.
+        keep: folder for intermediate results of a regression whose recordings exceed the memory; an interrupted
+            identification resumes from there. None stores none.
         runs: folder in which a campaign stores and looks up its finished runs, so that it can be resumed;
             `write_result` empties it. None is a temporary folder.
 

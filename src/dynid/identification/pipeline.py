@@ -363,10 +363,10 @@ def identify(
         span: part of the time of each recording that is used.
         refine: function that refines the estimate; the result is then the consistent model closest to the refined
             parameters.
-        spread: map function, such as that of a process pool, that reads folders and reduces recordings that exceed the
-            memory.
-        keep: folder of finished work on recordings that exceed the memory, from which an interrupted identification
-            resumes; None keeps no work.
+        spread: map function, such as that of a process pool. It reads folders, and computes R factors (QR) of the
+            equations of recordings that exceed the memory.
+        keep: folder for intermediate results from recordings that exceed the memory, from which an interrupted
+            identification resumes; None stores none.
 
     Raises:
         InputNotFoundError, DataError: a recording cannot be used; the message gives the reason.
@@ -547,8 +547,9 @@ def _of_all_recordings(
         model: the arm.
         estimate: estimate from the prepared recordings.
         held_out_share: share of each recording's time, at its end, that is not fitted.
-        spread: map function that reads and reduces the recordings.
-        keep: folder of finished work; None keeps no work.
+        spread: map function, such as that of a process pool, that reads the recordings and computes R factors of their
+            equations.
+        keep: folder for intermediate results, to resume an interrupted computation; None stores none.
         progress: function that is called with the name of each stage as it starts.
     """
     more, notes = (None, ()) if ready.halved is None else ready.halved.change(model, estimate, ready.settings)

@@ -70,11 +70,11 @@ def passing_shares(
 ) -> FloatArray:
     """Return the share of the residual's mean square that persists for `PASSING_PERIODS`, by speed class and axis.
 
-    Friction that the law does not model causes this share. The larger of two estimates counts. The first uses pairs of
-    samples in the same speed class and direction, because friction residuals change with speed. The second uses pairs
-    across a reversal with both speeds in the classes of `NEAR_REVERSAL`, because joints leave these classes within the
-    lag. The residual of missing friction changes its sign at a reversal. In contrast, a reversal that is detected too
-    early or too late causes the same residual on both sides.
+    Friction that the law does not model causes this share. The result is the larger of two estimates. The first uses
+    pairs of samples in the same speed class and direction, because friction residuals change with speed. The second
+    uses pairs across a reversal with both speeds in the classes of `NEAR_REVERSAL`, in which joints often stay for less
+    than the lag. At a reversal, the residual of missing friction changes its sign. In contrast, a reversal that is
+    detected too early or too late causes the same residual before and after it.
 
     A class with fewer than `FEWEST` pairs has the share of its group: the classes of `NEAR_REVERSAL`, or all faster
     classes. A group with too few pairs has the share of all classes that slide.

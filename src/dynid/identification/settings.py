@@ -62,7 +62,7 @@ class SuspicionLimits(Strict):
     delay_s: delay of torques relative to positions [s].
     deviations: number of standard deviations that are subtracted from an estimated value before it is compared with its
         limit.
-    gain: reduction of the torque errors, as the sum over the joints of log(error as recorded / error if interpreted).
+    gain: sum over the joints of log(torque error with the data as recorded / error with the interpretation).
     gain_of_exchange: limit of that gain for a wrong sign or exchanged columns. It is lower, because inaccurate friction
         cannot cause such a gain.
     significance: reduction of the squared errors, divided by its standard error over blocks of time.
@@ -196,8 +196,8 @@ class IdentificationSettings(Strict):
     def transmission(self, robot: Robot, *, simulated: bool) -> float:
         """Return the time from the stamp of a commanded torque to the start of its effect [s].
 
-        It is `goal_delay_s` minus half a control cycle, because a command acts for one cycle, and `goal_delay_s` ends
-        in its middle. It is 0 for a simulated bus, or if `goal_delay_s` is None.
+        A command acts for one control cycle, and `goal_delay_s` extends to the middle of this cycle. So the result is
+        `goal_delay_s` minus half a cycle; it is 0 for a simulated bus, or if `goal_delay_s` is None.
 
         Raises:
             ConfigurationError: `goal_delay_s` is less than half a control cycle.

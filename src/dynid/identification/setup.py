@@ -65,7 +65,7 @@ class Choice(NamedTuple):
     """One unknown of the set-up that is to be estimated.
 
     Attributes:
-        kind: kind of the unknown.
+        kind: "position zero", "torque scale", "gravity" (tilt of the base) or "delay".
         axis: index of the joint from 0; for "gravity" that of the tilt component, 0 or 1; -1 for "delay".
         asked: whether the unknown was requested individually, such as by "zero:JOINT", not by a word for all joints.
     """
@@ -80,10 +80,10 @@ class SetupEstimate:
     """Estimate of one set-up unknown.
 
     Attributes:
-        kind: kind of the unknown.
+        kind: "position zero", "torque scale", "gravity" (tilt of the base) or "delay".
         joint: name of the joint; "" for gravity and delay.
-        value: by kind: offset to add to the positions [rad or m]; ratio of recorded to true torques [-]; tilt of the
-            base [rad]; delay of torques relative to positions [s].
+        value: for these kinds in order, offset to add to the positions [rad or m], ratio of recorded to true torques
+            [-], tilt of the base [rad], or delay of torques relative to positions [s].
         deviation: standard deviation of the value.
         correction: instruction that corrects the set-up, in words.
     """

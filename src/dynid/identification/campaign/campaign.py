@@ -51,7 +51,7 @@ class _Job:
         settings: settings of the identification.
         bag: path of the bag.
         store: store of finished runs.
-        gears: friction of the arm, see `campaign_gears`.
+        gears: friction that was fitted to one bag for all runs, see `campaign_gears`; None without it.
     """
 
     robot_folder: Path
@@ -214,7 +214,7 @@ def run_all(
         folder: folder of the stored runs.
         processes: number of processes; None is one per core.
         advance: function that is called with a text for every finished bag.
-        gears: friction of the arm, see `campaign_gears`.
+        gears: friction that was fitted to one bag for all runs, see `campaign_gears`; None without it.
 
     Returns:
         The runs in the order of the bags, the bags that failed with their reasons, and the number of reused runs.
@@ -270,8 +270,8 @@ def campaign(
         robot: the robot that was recorded.
         bags: bags to identify from.
         folder: folder in which finished runs are stored and looked up.
-        validation_bags: recordings that are not used for identification. The result is checked on the first, third and
-            so on; the others choose the representative run.
+        validation_bags: recordings that are not used for identification. The result is checked on the first, third, ...
+            of them; the representative run is chosen by all others.
         settings: settings of the identification; None reads the robot's identification.yaml.
         processes: number of processes; None is one per core.
         advance: function that is called with a text for every finished bag.
@@ -279,7 +279,7 @@ def campaign(
 
     Raises:
         InputNotFoundError: a held-out bag does not exist.
-        DataError: a held-out bag cannot be used or is one of `bags`, or fewer than three runs ended feasible.
+        DataError: a held-out bag cannot be used or is one of `bags`, or fewer than three runs have a feasible result.
         InfeasibleError: there is no consistent model within the robot's physical bounds.
     """
     settings = (settings or load_identification(robot)).with_filtered_rows("campaign")

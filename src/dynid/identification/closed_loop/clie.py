@@ -394,7 +394,7 @@ class _Refinement:
 
 
 def _fixed_bounds(phi0: BaseParameters, options: ClieOptions) -> tuple[FloatArray, FloatArray]:
-    """Return bounds on single parameters as conditions rows phi >= bounds, with rows (m, p) and bounds (m,) [SI].
+    """Return bounds on single parameters as linear conditions A phi >= b, with A (m, p) and b (m,) [SI].
 
     The bounds are +-bound_factor times the initial values. They also exclude negative rotor inertias and negative
     friction.

@@ -13,7 +13,8 @@ So the variational equations need no derivative of friction, and the Jacobian of
 ignored: other parameters would change the motor torque, and with it friction that grows with load. This does not move
 the minimum, because at the true parameters the residuals are zero in any case.
 
-Friction changes faster than the low-pass of the samples permits, so its motion is filtered with a low-pass of its own.
+Friction changes faster than the low-pass of the samples permits. So the motion from which friction is computed passes a
+low-pass of its own.
 """
 
 from dataclasses import dataclass

@@ -138,7 +138,7 @@ def start_lane(lane: int, start: Any, drive: Any, row: int, law: Any, step: floa
         row: row of `drive` for this control cycle.
         law: stiffness and damping gains of the PD law, (2, n) [SI].
         step: cycle time [s].
-        state: q, dq, last q and filtered velocity of all lanes, (4, n, LANES).
+        state: q, dq, last q and filtered velocity of all simulations, (4, n, LANES).
         pending: commands of the last late + 1 cycles, (late + 1, n, LANES) [N m]; the oldest comes first and acts now.
     """
     for i in range(AXES):
@@ -177,7 +177,7 @@ def enter_cycle(
             the motion.
         law: stiffness and damping gains of the PD law, (2, n) [SI].
         step: cycle time [s].
-        state: q, dq, last q and filtered velocity of all lanes, (4, n, LANES).
+        state: q, dq, last q and filtered velocity of all simulations, (4, n, LANES).
         pending: commands of the last late + 1 cycles, (late + 1, n, LANES) [N m]; the oldest comes first and acts now.
         now: result, rows of `drive`, (n, LANES) [N m].
         load: result, rows of `external`, (n, LANES) [N m].

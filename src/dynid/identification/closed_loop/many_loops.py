@@ -1,7 +1,7 @@
 """Joint closed-loop input error of several experiments (arXiv:2605.15949, eq. 9, with its sum over all runs).
 
 All loops have the same base parameters phi, so one bag may determine parameters that another does not separate. Noise
-averages out in the fit of one nonlinear problem, instead of afterwards over the results of several.
+is averaged within one nonlinear fit, instead of afterwards over the results of several fits.
 """
 
 import math

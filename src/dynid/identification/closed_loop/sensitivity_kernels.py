@@ -145,14 +145,14 @@ def add_node(packed: Any, node: int, cursor: int, first: Any, which: Any, weight
     Args:
         packed: values at the node, (n p,), any unit.
         node: index of the node.
-        cursor: first sample that may use this node or later ones.
+        cursor: index of the first sample that may use this node or later ones.
         first: first node of each sample, (S,).
         which: row of `weights` of each sample, (S,).
         weights: weights of the nodes from `first` on, (rows, taps).
         J: samples, (S, n p), to which the weighted values are added.
 
     Returns:
-        The first sample that later nodes may contribute to.
+        Index of the first sample to which later nodes may contribute.
     """
     taps = weights.shape[1]
     while cursor < len(first) and first[cursor] + taps <= node:
@@ -245,7 +245,8 @@ def vary_lanes(
         phi: base parameters, (p,) [SI].
         law: stiffness and damping gains of the PD law, (2, n) [SI].
         time_constant: time constant of the pseudo-differentiation [s].
-        delay: time from a state to its command, including the hold [s].
+        delay: mean time from a measured state to the effect of its command, including half of the cycle for which the
+            command acts [s].
         at_rest: whether the arm had settled at the first state; if not, that state does not depend on phi.
         rows: rows of the nonzeros of Y, (Y_SIZE,).
         columns: columns of the nonzeros of Y, (Y_SIZE,).
@@ -286,7 +287,7 @@ def vary_lanes(
 
 
 def normal_equations(J: Any, residual: Any, hessian: Any, gradient: Any) -> None:
-    """Add J_i' J_i and J_i' r_i of every axis i to `hessian` and `gradient`.
+    """Add J_i' J_i and J_i' r_i of every axis i, with its Jacobian J_i and residuals r_i, to `hessian` and `gradient`.
 
     Args:
         J: Jacobian of the samples, (S, n p) [SI].

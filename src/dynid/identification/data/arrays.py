@@ -150,7 +150,7 @@ def _quantity(unit: UnitText, columns: list[int]) -> Quantity | None:
 
 
 def _per_second(position: Quantity) -> Quantity:
-    """Return the description of a velocity whose unit is the unit of a position per second."""
+    """Return the description of a velocity whose unit is the unit of the given position, per second."""
     units = position.unit
     return position.model_copy(
         update={"unit": f"{units}/s" if isinstance(units, str) else tuple(f"{unit}/s" for unit in units)}

@@ -6,7 +6,7 @@ The steps, in order:
    target interval and is at most about the recorded cycle: linearly if the recording is fast, else by a spline
    (`resampling`). Missing cycles are counted. Samples near a gap longer than the limit are dropped rather than
    invented.
-2. Filter. Butterworth low-pass, run forwards and backwards (no phase), below the Nyquist frequency of the target
+2. Filter. Butterworth low-pass, run forwards and backwards (no phase shift), below the Nyquist frequency of the target
    interval. Both sides of tau = W phi (arXiv:2605.15949, eq. 4) lose the same band. With `state_cutoff_ratio`, W is
    computed from states of higher bandwidth and then passes the torques' low-pass, see `fine_states`. Without it, as in
    that paper, positions pass the torques' filter before W is computed from them; this is equivalent only as far as W is

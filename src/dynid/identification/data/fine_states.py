@@ -124,7 +124,7 @@ class FineStates:
 
 
 def decimation(steps: int, grid_s: float, cutoff_hz: float) -> int:
-    """Return the largest factor by which a grid may be coarsened and is still fine enough for a cut-off frequency.
+    """Return the largest factor by which a grid can be coarsened and remain fine enough for a cut-off frequency.
 
     The factor divides `steps`, so that the target interval is a multiple of the coarser step.
 

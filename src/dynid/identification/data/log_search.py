@@ -226,7 +226,7 @@ _SEARCHED: dict[_State, Bag] = {}  # last bag that `find_logs` has read, so that
 
 
 def _state(path: Path) -> _State:
-    """Return a bag's path, and name, modification time [ns] and size of each of its files, which detect a change."""
+    """Return a bag's path, with name, modification time [ns] and size of each of its files, to detect changes."""
     files = sorted(path.iterdir()) if path.is_dir() else [path]
     states = [(one.name, one.stat()) for one in files if one.exists()]
     return path, tuple((name, state.st_mtime_ns, state.st_size) for name, state in states)

@@ -34,7 +34,7 @@ MAKERS = {"filtered": filtered_samples, "averaged": averaged_samples}
 
 
 def signals_of(recording: DriverRecording, robot: Robot, settings: IdentificationSettings) -> Signals:
-    """Return the signals of a driver recording in the robot's joint order; their window is the trajectory motion.
+    """Return the signals of a driver recording in the robot's joint order; their window is the time of the trajectory.
 
     Raises:
         DataError: the recording is of another robot, lacks a joint or the chosen torque, or no trajectory ran.

@@ -107,6 +107,8 @@ class DelaySearch:
     def explained(self, found: RemainingDelay) -> float:
         """Return the fraction of the squared torque errors that a shift of the torques removes, averaged over the axes.
 
+        The errors are compared with those of the torques as recorded.
+
         Args:
             found: fit to the shifted torques.
         """
@@ -210,7 +212,7 @@ def iterated_delays(search: DelaySearch, limits: SuspicionLimits, doubt: FloatAr
 
     Args:
         search: fits of the samples with shifted torques.
-        limits: limits of suspicions; delays far below them are not iterated.
+        limits: limits beyond which faults are suspected; delays far below them are not iterated.
         doubt: factor that multiplies the limit of each axis's delay, (n,), see `doubt_of_delays`.
     """
     given, n = with_scatter_of_joints(search.given.delays)[0], len(doubt)
@@ -244,7 +246,7 @@ def _each(search: DelaySearch, start_s: FloatArray, limits: SuspicionLimits, dou
     Args:
         search: fits of the samples with shifted torques.
         start_s: shifts of the torques of all axes at which the search starts, (n,) [s].
-        limits: limits of suspicions; delays far below them are not iterated.
+        limits: limits beyond which faults are suspected; delays far below them are not iterated.
         doubt: factor that multiplies the limit of each axis's delay, (n,), see `doubt_of_delays`.
     """
     before = search.remaining(start_s)

@@ -138,7 +138,7 @@ def diagnose(
         model: the arm.
         samples: the fitted samples.
         regression: regression of the samples.
-        limits: limits of suspicions.
+        limits: limits beyond which faults are suspected.
         coulomb: settings of the friction treatment.
         thorough: also test wrong signs and exchanged columns. These faults cause large errors, so the caller requests
             this only if the errors of the joints are large.
@@ -182,7 +182,7 @@ def _weighed(
     Args:
         one: the estimated unknown.
         trials: fits of alternative interpretations.
-        limits: limits of suspicions.
+        limits: limits beyond which faults are suspected.
         joints: names of the joints, (n,).
         doubt: factor that multiplies the limit of each axis's delay, (n,).
     """
@@ -200,7 +200,7 @@ def tried_scale(one: Unknown, trials: Trials, limits: SuspicionLimits) -> float:
     Args:
         one: the estimated unknown; the result is 0 if it is not a torque scale.
         trials: fits of alternative interpretations.
-        limits: limits of suspicions.
+        limits: limits beyond which faults are suspected.
     """
     if one.kind != "torque scale" or not np.isfinite(one.deviation):
         return 0.0
@@ -230,7 +230,7 @@ def confirmed(one: Unknown, trials: Trials, limits: SuspicionLimits) -> bool:
     Args:
         one: the estimated unknown.
         trials: fits of alternative interpretations.
-        limits: limits of suspicions.
+        limits: limits beyond which faults are suspected.
     """
     if abs(one.value) <= LINEAR_RANGE.get(one.kind, np.inf) or abs(one.value) <= limits.deviations * one.deviation:
         return True
@@ -247,7 +247,7 @@ def _small(model: ArmModel, free: Sequence[Unknown], limits: SuspicionLimits, jo
     Args:
         model: the arm.
         free: the estimated unknowns.
-        limits: limits of suspicions.
+        limits: limits beyond which faults are suspected.
         joints: names of the joints, (n,).
     """
     sure = [
@@ -314,7 +314,7 @@ def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str], do
 
     Args:
         one: the estimated unknown.
-        limits: limits of suspicions.
+        limits: limits beyond which faults are suspected.
         joints: names of the joints, (n,).
         doubt: factor that multiplies the limit of each single joint's delay, (n,).
     """
@@ -355,7 +355,7 @@ def suspicion_of(one: Interpretation, limits: SuspicionLimits, joints: Sequence[
 
     Args:
         one: the interpretation, compared with the data as recorded.
-        limits: limits of suspicions.
+        limits: limits beyond which faults are suspected.
         joints: names of the joints, (n,).
     """
     named = tuple(joints[k] for k in one.axes)

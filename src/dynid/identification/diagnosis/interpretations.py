@@ -224,7 +224,8 @@ class Trials:
             data: the data of one interpretation.
             rounds: number of successive fits; each uses loads and errors of the previous one. The first fit has no
                 load-dependent friction, and errors proportional to the torque.
-            least: lower bound of an axis's rms error in its weight 1 / error, as a fraction of its rms torque.
+            least: lower bound of an axis's rms error when its weight 1 / error is computed, as a fraction of its rms
+                torque.
             load_of: load that friction grows with: "joint" (torques of links and rotors), "links" (links alone) or
                 "motor".
         """
@@ -311,9 +312,9 @@ class Trials:
     def _mounts(self) -> Iterator[Interpretation]:
         """Yield interpretations with another direction of gravity.
 
-        Gravity is reversed, or along the perpendicular axes of the base, as for an arm on a wall. Effects that only
-        another mount shows, such as the first link's moments about a vertical axis, are ignored, because they are
-        small.
+        Gravity is reversed, or along an axis of the base that is not close to the given direction, as for an arm on a
+        wall. With the given mount, some parameters have no effect, such as first moments of a link that turns about a
+        vertical axis. The model lacks them, which is neglected because they are small.
         """
         given = self.model.gravity
         size = float(np.linalg.norm(given))
@@ -338,9 +339,9 @@ class Trials:
 
         The signs of all torques or of a single one are flipped.
 
-        The test of all signs needs joints with rotors or friction: links of negative mass fit torques of the wrong sign
-        exactly as positive masses fit the correct ones. But inertias of rotors and friction cannot become negative in
-        the fit, so its error is larger for the wrong sign.
+        If all signs are wrong, links of negative mass fit the torques exactly as positive masses fit the correct
+        torques. Only rotors and friction reveal this fault: their parameters cannot become negative in the fit, so its
+        error is larger for the wrong signs.
         """
         n = self.model.axes
         if n > 1:

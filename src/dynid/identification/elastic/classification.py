@@ -45,8 +45,8 @@ def classify(W: FloatArray, names: tuple[str, ...]) -> Classification:
 
     A parameter is unidentifiable if its column is zero. It is independent if its column neither depends on other
     columns nor is needed to express one that does. Otherwise it is dependent. As with the base parameters of a rigid
-    arm, dependent parameters are grouped with those of bodies nearer the base: masses, MZ and YY represent a group only
-    if no other parameter can.
+    arm, dependent parameters are grouped with those of bodies nearer the base: masses M, first moments MZ and moments
+    of inertia YY represent a group only if no other parameter can.
 
     Args:
         W: regressor, (m, s), with m > s.

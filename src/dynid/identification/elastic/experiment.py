@@ -79,10 +79,10 @@ def drawn_reference(model: ElasticModel) -> Reference:
 
 
 def friction(rate: FloatArray, coulomb: FloatArray, viscous: FloatArray, shape: Stribeck) -> FloatArray:
-    """Return the Stribeck friction of motors, (n,) [N m].
+    """Return the Stribeck friction of motors on the joint side of their gears, (n,) [N m].
 
     Args:
-        rate: motor speeds, (n,) [rad/s].
+        rate: motor speeds divided by the gear ratios, (n,) [rad/s].
         coulomb: Coulomb friction, (n,) [N m].
         viscous: viscous friction, (n,) [N m s/rad].
         shape: Stribeck curve, which is the same for all motors.
