@@ -13,10 +13,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from benchmarks.studies.servo_arms import ServoArm, draw_arm
 
 MOTIONS = ("demo_identification", "demo_validation")
 WARNING = re.compile(r"^.*\b\w*Warning\b.*$", re.MULTILINE)  # as Python prints numpy's
+CURRENT_LIMIT = re.compile(r"stands more for a short time, write current_limit_a: ([0-9.]+[0-9])")
+MOTION_FILES = ("excitation.yaml", "controller.yaml", "safety.yaml")  # files that `robot motions` drafts
 TRACEBACK = "Traceback (most recent call last)"
 TIMEOUT_S = 1800.0
 LEAST_ACCEPTED = 0.95  # share of the arms
@@ -90,8 +94,13 @@ def run_arm(arm: ServoArm, folder: Path) -> ArmRun:
     (folder / "motors.yaml").write_text(arm.motors, encoding="utf-8")
     dynid, found, gains, failed = Commands(folder), dict[str, Any](), 0, ""
     try:
-        dynid("robot", "new", "arm", "--urdf", "arm.urdf", "--servos", "motors.yaml", *arm.model_options)
-        dynid("robot", "motions", "arm", "--out", "again")
+        new = dynid("robot", "new", "arm", "--urdf", "arm.urdf", "--servos", "motors.yaml", *arm.model_options)
+        if answer_current_limits(folder / "arm/robot.yaml", new["questions"]):
+            for name in MOTION_FILES:
+                (folder / "arm" / name).unlink(missing_ok=True)
+            dynid("robot", "motions", "arm")
+        else:
+            dynid("robot", "motions", "arm", "--out", "again")
         gains = _measured_gains(dynid, folder, len(arm.servos))
         dynid("simulate", *MOTIONS, "--robot", "arm", "--out", "bags")
         bags = [f"bags/{name}" for name in MOTIONS]
@@ -104,6 +113,30 @@ def run_arm(arm: ServoArm, folder: Path) -> ArmRun:
     return ArmRun(
         arm.seed, len(arm.servos), arm.mass_kg, arm.servos, accepted, failed, worst, gains, tuple(dynid.warnings)
     )
+
+
+def answer_current_limits(robot_yaml: Path, questions: dict[str, str]) -> bool:
+    """Write the current limits that the draft's questions propose, as a user does whose servos stand them.
+
+    The draft asks this for each joint whose gears and load need more than half the stall current of its servo.
+
+    Args:
+        robot_yaml: the drafted file.
+        questions: its questions, by the field that they are about.
+
+    Returns:
+        Whether there was such a question.
+    """
+    content = yaml.safe_load(robot_yaml.read_text(encoding="utf-8"))
+    answered = False
+    for field, question in questions.items():
+        if found := CURRENT_LIMIT.search(question):
+            (joint,) = (one for one in content["joints"] if field == f"joints.{one['name']}.current_limit_a")
+            joint["current_limit_a"] = float(found[1])
+            answered = True
+    if answered:
+        robot_yaml.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    return answered
 
 
 def _measured_gains(dynid: Commands, folder: Path, joints: int) -> int:

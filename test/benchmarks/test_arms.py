@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import yaml
-from benchmarks.studies.arm_runs import WARNING, ArmRun, CommandError, Commands, missed
+from benchmarks.studies.arm_runs import WARNING, ArmRun, CommandError, Commands, answer_current_limits, missed
 from benchmarks.studies.servo_arms import CURRENT_SHARE, LOAD_MARGIN, draw_arm
 
 from dynid.hardware.servos.models import dynamixel_named
@@ -65,3 +65,15 @@ def test_failing_command_is_named_with_its_last_line(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=r"robot new: .*arm\.urdf"):
         dynid("robot", "new", "arm", "--urdf", "arm.urdf")
     assert dynid("robot", "check", "nothing", may_fail=True) == {}
+
+
+def test_only_limits_of_the_servos_own_current_are_answered(tmp_path: Path) -> None:
+    """A limit that the URDF's effort sets is a question of people's safety, and stays open."""
+    path = tmp_path / "robot.yaml"
+    path.write_text("joints: [{name: a, current_limit_a: 2.2}, {name: b, current_limit_a: 1.0}]")
+    effort = "1 A is what the URDF's effort limit allows. If people are safe with more, write current_limit_a: 1.1 and"
+    questions = {"joints.b.current_limit_a": effort, "rest_posture": "proposed: the lowest"}
+    assert not answer_current_limits(path, questions)
+    stands = "If the servo stands more for a short time, write current_limit_a: 2.65; or is it another servo?"
+    assert answer_current_limits(path, questions | {"joints.a.current_limit_a": stands})
+    assert [one["current_limit_a"] for one in yaml.safe_load(path.read_text())["joints"]] == [2.65, 1.0]
