@@ -28,8 +28,8 @@ class Published(NamedTuple):
     """Comparison of the model that the identification node published with model.yaml and model.urdf.
 
     Attributes:
-        matching: 1 if published structure hash and acceptance are those of model.yaml, else 0; NaN if no model was
-            published because it was not accepted.
+        matching: 1 if the published model has the structure hash of model.yaml and is accepted like it, else 0; NaN if
+            no model was published because it was not accepted.
         difference: largest absolute difference of a base parameter from model.yaml [SI]; NaN if one was not published.
         unset: why base parameters were not published; "" if all were.
         number: number of base parameters.

@@ -59,7 +59,7 @@ class DemoOptions:
         motions: identification motion and validation motion, in this order. Each name, which becomes the name of a bag,
             maps to the value of the executor's parameter `trajectory`: a name or the path of a file.
         profile: excitation profile of named motions.
-        gain: whether to repeat the validation motion with the identified model.
+        gain: whether to repeat the validation motion with the identified model, to measure the gain in accuracy.
     """
 
     chain: ChainOptions
@@ -72,7 +72,8 @@ class DemoOptions:
 def usual_motions(robot: Robot, chain: ChainOptions) -> tuple[str, str]:
     """Return the names of a robot's default identification motion and validation motion.
 
-    The gentle motions are chosen if the robot has them and sustained load makes its servos switch off.
+    `GENTLE_MOTIONS`, which load the servos less, are chosen if the robot has them and its servos switch off under
+    sustained load.
     """
     limited = chain.trips or load_safety(robot).overload_limits
     gentle = set(GENTLE_MOTIONS) <= set(load_excitation(robot).names)
@@ -291,14 +292,19 @@ def urdf_torque_difference(robot: Robot, model: ArmModel, model_file: ModelFile,
 
 
 def _arm_summary(chain: Chain) -> dict[str, Any]:
-    """Return the summary that the simulated arm has logged at its end: torque on or off, currents and times by key."""
+    """Return the summary that the simulated arm logs when it ends, by key.
+
+    It contains, among others, whether torque is on for each servo, goal currents [A], and the simulated time [s].
+    """
     assert chain.arm is not None
     lines = chain.arm.log.read_text(encoding="utf-8").strip().splitlines()
     return dict(json.loads(lines[-1]))
 
 
 def _real_time_factor(summary: dict[str, Any], options: ChainOptions) -> str:
-    """Return a sentence about the real-time factor: the fraction of time in which the simulated arm did not wait.
+    """Return a sentence about the real-time factor of the simulated arm.
+
+    The factor is the fraction of time in which the arm's clock ran. During the rest it waited for this busy machine.
 
     Args:
         summary: result of `_arm_summary`.

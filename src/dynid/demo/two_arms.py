@@ -63,7 +63,8 @@ def run_two_arms(
 ) -> Verdict:
     """Identify a simulated arm, couple two such arms by bilateral control, and write bags, data set and report.
 
-    The returned verdict has one check each of tracking, force and stops.
+    The returned verdict checks three things: the follower's tracking error in free motion, the difference between the
+    forces of hand and wall, and that the bilateral control never stopped or fell back to unilateral mode.
 
     Args:
         robot: the robot.

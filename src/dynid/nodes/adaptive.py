@@ -44,7 +44,7 @@ def move_and_record(robot: Robot, call: Supervisor, stream: ArmStream, files: Ad
         robot: robot of the arm.
         call: client of the running nodes.
         stream: receiver of the arm's topics.
-        files: adaptive identification with its settings and output paths.
+        files: planner, settings and output paths of the adaptive identification.
 
     Raises:
         NodeError: a node refused, or does not answer.
@@ -96,7 +96,7 @@ def write_identification(robot: Robot, files: AdaptiveFiles, run: AdaptiveRun, p
 
     Args:
         robot: robot of the arm.
-        files: adaptive identification with its output paths.
+        files: settings and output paths of the adaptive identification.
         run: the finished run.
         progress: function that receives the name of the present stage.
 
@@ -117,7 +117,7 @@ def run_with_chain(robot: Robot, options: ChainOptions, files: AdaptiveFiles, pr
     Args:
         robot: robot of the arm.
         options: options of the arm and its nodes.
-        files: adaptive identification with its settings and output paths.
+        files: planner, settings and output paths of the adaptive identification.
         progress: function that receives the name of the present stage.
 
     Raises:

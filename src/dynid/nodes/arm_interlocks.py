@@ -175,7 +175,7 @@ class SinglePublisherSubscription:
             self._renew_soon()
 
     def _renew_soon(self) -> None:
-        """Schedule a new subscription, since a subscription cannot be destroyed within its own event."""
+        """Schedule a new subscription by a timer, since an event callback cannot destroy its own subscription."""
         if self._renewal is None:
             self._renewal = self._node.create_timer(0.0, self._renew)
 
@@ -216,8 +216,9 @@ class SingleCommander(SinglePublisherSubscription):
         super().__init__(node, JointState, COMMAND_TOPIC, on_command, NEWEST, stop, raw=True)
 
     def take(self, newest_ns: int) -> None:
-        """Pass the received commands to `on_command`, oldest first, up to the first one that answers the newest state.
+        """Pass the received commands to `on_command`, the oldest first.
 
+        The call ends after the first command that was computed from the newest state, since no later one can exist yet.
         All calls must come from the same thread; it need not be the thread that spins the node.
 
         Args:
@@ -250,7 +251,7 @@ class SingleCommander(SinglePublisherSubscription):
 class SecondSources:
     """Record of topics that had more than one publisher at any time since the record was cleared.
 
-    A recorder uses it, because such data may be from another arm.
+    A recorder uses it to report the bag as doubtful: messages of a second publisher may be from another arm.
 
     Attributes:
         text: error message for the first such topic; '' if there was none.
@@ -278,7 +279,8 @@ class SecondSources:
 def publishers(node: Node, topic: str) -> str:
     """Return the names of the nodes that publish a topic, as a phrase for a message.
 
-    A publisher may be matched a moment before the middleware knows the name of its node.
+    The middleware may not know the name of a new publisher's node yet. The phrase then says "a node that is still
+    joining".
     """
     found = node.get_publishers_info_by_topic(topic)
     names = sorted(

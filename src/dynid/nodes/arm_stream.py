@@ -176,8 +176,8 @@ class ArmStream:
     def _on_load(self, load: FloatArray) -> None:
         """Initialise `load` with the first fractions of overload capacity that the driver reports, (n,) [-].
 
-        They include the effect of earlier currents. Later reports are ignored, because `_follow_load` then adds the
-        effect of the applied commands, and segments are planned with commanded currents as well.
+        The first report includes the effect of all earlier currents. Later reports are ignored. From then on
+        `_follow_load` updates `load` from commanded currents, with which segments are planned, too.
         """
         known = self._overload is not None and load.shape == self.load.shape and bool(np.isfinite(load).all())
         if known and not self._begun:

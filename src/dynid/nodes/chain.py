@@ -44,7 +44,7 @@ class Layout(Protocol):
 
 @dataclass(frozen=True)
 class ChainOptions:
-    """Options of a chain: its robot, port, simulated arm and nodes.
+    """Options of a chain, which is the set of processes that drive one arm: simulated arm and ROS nodes.
 
     Attributes:
         robot: name of the robot, or path of its folder, as in the parameter `robot` of the nodes.
@@ -72,8 +72,8 @@ class ChainOptions:
         held_kg: mass of a body that the simulated arm picks up on SIGUSR1 and puts down on SIGUSR2 [kg]; None simulates
             no body.
         scene: free space of all motions: path of a file, "" for the robot's own file, or "none" for no limits.
-        consented: whether there is consent to move the real arm on `real_port`. Without it the driver refuses a line
-            that does not prove to be simulated.
+        consented: whether the user has consented to motions of the real arm on `real_port`. Without consent the driver
+            opens only a port that is proved to be simulated.
     """
 
     robot: str
@@ -99,7 +99,7 @@ class ChainOptions:
 
     @property
     def trips(self) -> bool:
-        """Whether simulated servos switch themselves off at overload; if so, the driver limits their currents."""
+        """Whether simulated servos switch themselves off at overload; the driver then limits currents to avoid it."""
         return bool({"overload", ALL_EFFECTS}.intersection(self.motor))
 
 

@@ -123,7 +123,7 @@ def execute(call: Supervisor, name: str, report: Report = silent) -> float:
 
     Args:
         call: client of the running nodes.
-        name: name of the motion in messages, until the executor reports its own.
+        name: name of the motion in messages, until the executor reports the motion's name.
         report: function that receives the progress.
 
     Raises:
@@ -164,7 +164,7 @@ def execute(call: Supervisor, name: str, report: Report = silent) -> float:
 
 
 def _counters(call: Supervisor) -> tuple[float, float]:
-    """Return the driver's numbers of missed cycles and of planned cycles so far; NaN if they are not reported."""
+    """Return how many cycles the driver has missed and how many were due so far; NaN if they are not reported."""
     cycles, skipped, missed = (number(call.reported(LOOP, key)) for key in ("cycles", "skipped", "missed"))
     return missed, cycles + skipped
 

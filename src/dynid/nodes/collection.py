@@ -98,7 +98,11 @@ class Collection:
 
     @property
     def done(self) -> dict[str, dict[str, Any]]:
-        """Stored facts of every completed trajectory by name: its duration [s] and the completeness of its bag."""
+        """Stored facts about every completed trajectory, by trajectory name and key.
+
+        The keys are duration_s [s], states (number of states that the driver published), lost (number of these that the
+        bag lacks) and missed_fraction (fraction of control cycles without a recorded state).
+        """
         found = {name: self._done(name) for name in self.options.names}
         return {name: read_json(path) for name, path in found.items() if path.is_file()}
 
@@ -108,7 +112,7 @@ class Collection:
         return unfinished.rename(new_path(unfinished.with_name(f"{name}.unfinished"))) if unfinished.exists() else None
 
     def finish(self, name: str, duration_s: float) -> None:
-        """Store that a trajectory is completed, with its duration [s] and the completeness of its bag."""
+        """Store that a trajectory is completed, with its duration [s] and the number of states its bag lacks."""
         found = completeness(self.bag(name))
         facts = {
             "duration_s": duration_s,

@@ -208,7 +208,11 @@ class CommandedArm:
         return rest_to_rest("start", self.robot.joint_names, self.at, posture)
 
     def _send(self, motion: PolynomialTrajectory, torques: Torques) -> None:
-        """Send a motion with the torques of the function `torques`, and wait until the executor has accepted it.
+        """Send a motion and the torques that it needs, and wait until the executor has accepted the motion.
+
+        Args:
+            motion: the motion.
+            torques: function that returns the torques (M, n) [N m] for M positions, velocities and accelerations.
 
         Raises:
             RefusedError: the executor refuses the motion.
@@ -230,10 +234,10 @@ class CommandedArm:
         return self._stream.status(self._identifier)
 
     def _message(self, motion: PolynomialTrajectory, torques: Torques) -> JointTrajectory:
-        """Return a motion as JointTrajectory.
+        """Return a motion as JointTrajectory, whose efforts are feed-forward torques.
 
-        Its efforts are the torques of the function `torques` minus the feed-forward torques that the control law adds
-        itself, limited to the joints' torque limits.
+        The function `torques` returns the total feed-forward torques. The control law itself adds a part of them. Each
+        effort is the remaining part, limited to the joint's torque limit.
         """
         steps = math.ceil(motion.duration / POINT_S)
         # whole nanoseconds, as in the message, so that no two points have equal times

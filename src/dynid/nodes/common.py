@@ -127,7 +127,7 @@ def seconds(time: Any) -> float:
 
 
 def end_with_expected_parent() -> None:
-    """End this process when its parent ends, if the environment names the parent."""
+    """Let this process end with its parent, if an environment variable contains the parent's process ID."""
     parent = expected_parent()
     if parent is not None:
         end_with_parent(parent)

@@ -66,13 +66,21 @@ class ContactLink:
             self._models.publish(String(data=text))
 
     def refuse(self, stamp_ns: int) -> None:
-        """Raise SafetyError if contact or missing contact estimates forbid a motion at this timestamp [ns]."""
+        """Raise SafetyError if contact is or was just detected, or cannot be ruled out; only for policy "stop".
+
+        Contact is ruled out only by a recent estimate with the executor's model, from the only publisher. `stamp_ns` is
+        the timestamp of the arm's present state [ns].
+        """
         if self._stop.enabled and self._source.refusal:
             raise SafetyError(self._source.refusal)
         self._stop.refuse(stamp_ns)
 
     def watch(self, stamp_ns: int) -> None:
-        """Stop the present motion if contact or missing contact estimates forbid it at this timestamp [ns]."""
+        """Stop the present motion if contact is detected or cannot be ruled out; only for policy "stop".
+
+        Contact is ruled out only by a recent estimate with the executor's model. `stamp_ns` is the timestamp of the
+        arm's present state [ns].
+        """
         if reason := self._stop.watch(stamp_ns):
             self._node.get_logger().warning(f"the motion is stopped: {reason}")
 

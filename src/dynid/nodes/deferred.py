@@ -65,7 +65,7 @@ class DeferredTrigger(_Deferred):
     Args:
         node: node that offers the service.
         name: name of the service.
-        callback: called with the `Answer`, which it gives immediately or later.
+        callback: called with an `Answer`; it must call `Answer.give` now or later.
     """
 
     def __init__(self, node: Node, name: str, callback: Callable[[Answer], None]) -> None:
@@ -82,7 +82,7 @@ class DeferredSetBool(_Deferred):
     Args:
         node: node that offers the service.
         name: name of the service.
-        callback: called with the requested value and the `Answer`, which it gives immediately or later.
+        callback: called with the requested value and an `Answer`; it must call `Answer.give` now or later.
     """
 
     def __init__(self, node: Node, name: str, callback: Callable[[bool, Answer], None]) -> None:

@@ -62,7 +62,8 @@ class PressedPublishers:
 
         Args:
             present: identifiers of the publishers that are present.
-            matched: number of publishers that are matched; it is larger while an identifier is not known yet.
+            matched: number of publishers that are matched. It exceeds the number of those in `present` while the
+                identifier of a new publisher is not known yet.
             now_s: monotonic time of this check [s].
         """
         alone = len(present) == 1 and matched <= 1
@@ -85,8 +86,8 @@ class PressedPublishers:
     def press(self, subscription: int, now_s: float) -> None:
         """Process a message `true`: all publishers that are present count as pressed, since any may have sent it.
 
-        Each subscription receives the same message. The repeats are ignored, because publishers that joined meanwhile
-        did not send it.
+        There is one subscription for each entry of `QUALITIES`, so the same message may arrive several times. Only its
+        first arrival counts, since a publisher that joins before the last arrival did not send it.
 
         Args:
             subscription: index of the subscription in `QUALITIES` that received the message.
@@ -102,7 +103,7 @@ class PressedPublishers:
     def release(self, now_s: float) -> bool:
         """Process a message `false` at the monotonic time `now_s` [s]; return whether it counts as a release.
 
-        It counts only if its publisher has been alone on the topic for at least `DELIVERY_S`.
+        The message counts only if the topic's present publisher has been alone on the topic for at least `DELIVERY_S`.
         """
         if self.has_sole_publisher(now_s):
             self.pressed -= self.present
@@ -201,9 +202,9 @@ class EmergencyStop:
 
     @property
     def clear_refusal(self) -> str:
-        """Reason why the emergency stop forbids clearing the fault; '' if it does not.
+        """Reason why the emergency stop forbids clearing the fault; '' if the fault may be cleared.
 
-        It does while a publisher that pressed the stop is present and has not released it.
+        Clearing is forbidden while a publisher that pressed the stop is present and has not released it.
         """
         self._update_publishers()
         if not self._presses.pressed:

@@ -141,7 +141,7 @@ class ExecutorNode(Node):
         self.create_timer(1.0, self._publish_diagnostics)
 
     def rehearse(self) -> None:
-        """Run a short motion with every control law on artificial states; later nothing is compiled or loaded."""
+        """Run a short motion with every control law on artificial states, so that compilation delays no real motion."""
         mount = self._selection.mount
         compile_first(self, self.robot, mount)
         self._selection.prepare()
@@ -155,7 +155,7 @@ class ExecutorNode(Node):
         self._output.end()
 
     def _declare_motions(self) -> None:
-        """Declare the parameters of motions (path tolerance, distance of the start, series) and apply their values."""
+        """Declare the parameters path_tolerance_rad, approach_rad and series of motions, and apply their values."""
         tolerance = self._motion.tolerance.tolist()
         tolerance = declare(self, "path_tolerance_rad", tolerance, "error of each joint that brakes a trajectory [rad]")
         self._motion.tolerance = self._tolerance(tolerance)
@@ -374,7 +374,10 @@ class ExecutorNode(Node):
         return self._missing.complaint(self._cycle_s, self._driver.incomplete) if self._cycle_s else ""
 
     def _log_push(self) -> None:
-        """Log that a held arm was pushed, once a later report shows that it was not the driver that moved the arm."""
+        """Log that a held arm was pushed, unless the driver itself moved the arm.
+
+        If the driver publishes reports, the decision waits for the first report after the movement.
+        """
         if self._pushed is None or 0 < self._driver.reports <= self._pushed[1]:
             return
         if not (self._driver.off or self._driver.drives):
@@ -415,9 +418,9 @@ class ExecutorNode(Node):
         self._report.update(reason)
 
     def _look(self) -> None:
-        """Do the work that does not need a new joint state, and publish diagnostics if the node's condition changed.
+        """Begin a planned motion, stop commanding a silent arm, and publish diagnostics if the condition changed.
 
-        A timer calls this.
+        A timer calls this, so that it happens even while no joint states arrive.
         """
         try:
             self._poll()
@@ -496,7 +499,7 @@ class ExecutorNode(Node):
 
         Args:
             plan: the plan, or the error of planning and checking.
-            origin: excitation profile of the motion, or where it comes from, for the report.
+            origin: published as the motion's profile: name of its excitation profile, or its source, such as "file".
             identifier: identifier that the client chose for the motion; "" without one.
         """
         if isinstance(plan, DynidError):

@@ -83,7 +83,7 @@ class ExperimentReport:
 
         Args:
             name: name of the motion.
-            profile: name of the excitation profile, or the motion's origin.
+            profile: name of the excitation profile; for a motion without one its source, such as "file" or "topic".
             duration_s: duration of the motion [s].
             law: control law of the motion.
             identifier: identifier that the client chose for the motion; "" without one.
@@ -115,7 +115,10 @@ class ExperimentReport:
             self._publish()
 
     def update(self, reason: str = "") -> None:
-        """Publish settings and status if the motion has entered a new phase, or if it was given up for this reason."""
+        """Publish settings and status if the motion has entered a new phase or was given up.
+
+        `reason` is why the motion was given up; "" if it was not.
+        """
         if reason or len(self._motion.phases) != self._published:
             self._publish(reason)
 

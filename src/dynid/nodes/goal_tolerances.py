@@ -28,8 +28,8 @@ class Tolerances:
     Attributes:
         path: limits along the path by quantity ("position" [rad] or "velocity" [rad/s]) and joint name.
         goal: limits at the end of the path, by quantity and joint name likewise.
-        goal_time_s: time after the end of the trajectory within which the arm must reach the goal [s]; 0 leaves it to
-            the node.
+        goal_time_s: time after the end of the trajectory within which the arm must reach the goal [s]; 0 means
+            that the node chooses the time.
     """
 
     path: Mapping[tuple[str, str], float]
@@ -41,8 +41,8 @@ class Tolerances:
         """Return the tolerances that a FollowJointTrajectory goal contains.
 
         Raises:
-            ConfigurationError: a tolerance is for a joint that the trajectory does not move, for an acceleration, which
-                is not measured, or has a value that is neither a positive limit nor 0 nor -1.
+            ConfigurationError: a tolerance is for a joint that the trajectory does not move, or for an acceleration,
+                which is not measured. Or its value is neither positive, nor 0 (not specified), nor -1 (no limit).
         """
         joints = tuple(request.trajectory.joint_names)
         return cls(
@@ -88,7 +88,7 @@ class Moment:
 
 
 class GoalMonitor:
-    """Comparison of each reference with the state from which it was computed, for one goal.
+    """Monitor of one goal's tolerances, which compares each reference with the state from which it was computed.
 
     Args:
         request: the FollowJointTrajectory goal.
@@ -108,7 +108,7 @@ class GoalMonitor:
         self._reference = b""
 
     def on_state(self, raw: bytes) -> None:
-        """Store a serialized `joint_states` message; of more than `KEPT_STATES` messages the oldest is dropped."""
+        """Store a serialized `joint_states` message; drop the oldest one if more than `KEPT_STATES` are stored."""
         self._states[header_stamp_ns(raw)] = raw
         if len(self._states) > KEPT_STATES:
             del self._states[next(iter(self._states))]
@@ -163,8 +163,8 @@ class GoalMonitor:
     def off_goal(self, moment: Moment | None) -> str:
         """Return a sentence about the first goal tolerance that the arm violates; "" if it keeps all.
 
-        The goal is the last point of the trajectory with zero velocity. `moment` is the present reference and state. If
-        it is None, because no reference was received, the goal is violated unless it has no tolerances.
+        The goal is the position of the trajectory's last point, at zero velocity. `moment` is the present reference and
+        state. If `moment` is None, because none was received, every goal with a goal tolerance counts as violated.
         """
         if moment is None:
             return "no state of the arm was received" if self.tolerances.goal else ""

@@ -134,7 +134,7 @@ class HardwareNode(ManagedNode):
         self.create_timer(STATE_POLL_S, self._look)
 
     def rehearse(self) -> None:
-        """Drive a simulated arm in this process for some cycles; later nothing is compiled or loaded."""
+        """Drive a simulated arm in this process for some cycles, so that compilation never delays the real loop."""
         compile_first(self, self.robot, string(self, "mount"))
         rehearse_arm(self.robot)
         rehearse_messages(self.robot)
@@ -221,7 +221,7 @@ class HardwareNode(ManagedNode):
     def shut_down(self) -> None:
         """Set zero current, switch torque off and close the port; repeated calls have no effect.
 
-        The port stays open if the loop does not end, because its thread still uses the port.
+        If the control loop does not end, the port stays open, because the loop's thread still uses it.
         """
         if self._stop_loop():
             self._close_arm()
@@ -241,9 +241,9 @@ class HardwareNode(ManagedNode):
         return self._paused_clock or SYSTEM_CLOCK
 
     def _restore_history(self, arm: DynamixelArm, port: str) -> None:
-        """Load the history of the servos' overload for this port, unless that is done already.
+        """Read from a file how much overload capacity earlier runs used of each servo at this port.
 
-        A simulated arm starts without a history.
+        Nothing is done if this port's record is loaded already. A simulated arm has no such file.
         """
         if self._history is None or self._history_port != port:
             self._history = LoadHistory(arm.robot, None if arm.simulated else history_file(arm.robot, port))
@@ -365,10 +365,11 @@ class HardwareNode(ManagedNode):
             self.get_logger().warning(text, throttle_duration_sec=1.0)
 
     def _command_time(self, loop: ControlLoop, stamp_ns: int, received_ns: int) -> float:
-        """Return the time of a command on the arm's monotonic clock [s]: the time of the state that it answers.
+        """Return the time from which the age of a command counts, on the arm's monotonic clock [s].
 
-        A command that waited in a queue is thus as old as its state. The time of receipt counts instead if the
-        timestamp cannot be of the arm's clock: zero, in the future, or from another machine's clock.
+        This is the command's timestamp, which is that of the state from which it was computed. So the age includes the
+        time in queues. If the timestamp cannot be of the arm's clock (zero, in the future, or of another machine's
+        clock), the time of receipt counts.
 
         Args:
             loop: loop that gets the command.
@@ -450,12 +451,12 @@ class HardwareNode(ManagedNode):
     def _lower_rate(self, loop: ControlLoop, pace: CyclePace) -> None:
         """Restart the control loop at a lower cycle rate if the machine does not keep the present rate.
 
-        Torque must be off. While no node publishes commands, other programs are still being started, so the rate is
-        then lowered only if an enable request is pending.
+        Torque must be off. As long as no node publishes commands, programs that are being started may delay the loop.
+        The rate is then lowered only if a request to enable torque is pending.
 
         Args:
             loop: running control loop.
-            pace: trial of the cycle rate.
+            pace: trial that determines whether the machine keeps the cycle rate.
 
         Raises:
             SafetyError: the loop at the former rate does not end.
@@ -501,9 +502,9 @@ class HardwareNode(ManagedNode):
         return "the port is open again; torque is off"
 
     def _look(self) -> None:
-        """Judge the cycle rate while torque is off, answer pending enable requests, and report a new state.
+        """Lower the cycle rate if it is not kept, answer pending enable requests, and publish a changed state.
 
-        A timer calls this.
+        The rate is lowered only while torque is off. A timer calls this.
         """
         loop, pace = self._loop, self._pace
         if loop is not None and pace is not None and loop.running:

@@ -86,15 +86,15 @@ class States:
 def check_motions(model: Model, scene: str = "") -> tuple[Trajectory, Trajectory]:
     """Return the two motions with which the model is checked: to and fro about two postures.
 
-    The first posture is the rest posture. The second one is chosen so that it reveals further model errors.
+    The first posture is the rest posture. The second one is chosen so that both together reveal most model errors.
 
     Args:
         model: model of the arm as it is mounted.
         scene: free space of all motions: path of a file, "" for the robot's own file, or "none" for no limits.
 
     Raises:
-        SafetyError: the model must not move an arm, see `ControlledModel.refuse_unfit`; or joint limits, contact of
-            links, the free space or nominal torques leave no second posture.
+        SafetyError: the model must not move an arm, see `ControlledModel.refuse_unfit`. Or every second posture
+            violates joint limits or the free space, makes links touch, or needs too much torque.
     """
     if not model.accepted:
         raise SafetyError(f"the model of {model.robot.name} did not pass its checks, so it must not carry an arm")
@@ -117,9 +117,10 @@ def check_motions(model: Model, scene: str = "") -> tuple[Trajectory, Trajectory
 
 
 def check_holding(call: Supervisor, model: Model, motions: tuple[Trajectory, ...], report: Report = silent) -> Verdict:
-    """Move the arm about two postures, return it to rest, and compare its torques with a model; one check per joint.
+    """Move the arm to and fro about two postures, then to rest, and compare its holding torques with a model.
 
-    The second motion begins only if the torques of the first agree with the model.
+    The returned verdict has one check per joint. The second motion begins only if the torques of the first agree with
+    the model.
 
     Args:
         call: client of the running nodes; torque must be on, and the arm held.
@@ -151,7 +152,7 @@ def _swayed(call: Supervisor, model: Model, name: str, report: Report, before: l
     Args:
         call: client of the running nodes.
         model: model of the arm as it is mounted.
-        name: name of the motion, which the executor's parameters already give.
+        name: name of the motion in messages. The caller has already set the executor's parameters for the motion.
         report: function that receives the progress.
         before: holding torques of the earlier motions.
 
@@ -209,11 +210,11 @@ def compensate_gravity(call: Supervisor, robot: Robot, path: Path, over: Callabl
     Args:
         call: client of the running nodes; torque must be on.
         robot: robot of the arm.
-        path: model.yaml for the executor.
+        path: model.yaml that the executor uses for gravity compensation.
         over: returns whether hand guiding is over.
 
     Raises:
-        NodeError: the executor refuses the model or the arm, or no states arrive.
+        NodeError: the executor refuses the model or the request to run, or no states arrive.
     """
     call.set_parameters("executor", {"model_file": str(path), "controller": GravityCompensation.name})
     call.trigger("executor/hold")

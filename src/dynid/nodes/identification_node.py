@@ -73,9 +73,9 @@ class IdentificationNode(Node):
         compile_first(self, self.robot)
 
     def shut_down(self) -> None:
-        """Terminate the worker processes of a campaign.
+        """Terminate the worker processes, which identify models from several bags in parallel (a campaign).
 
-        Results are written completely or not at all, and finished runs stay stored.
+        This damages no file: results are written completely or not at all. The results of finished runs stay stored.
         """
         for process in multiprocessing.active_children():
             process.terminate()
@@ -223,7 +223,10 @@ class IdentificationNode(Node):
 
 
 def _of_campaign(result: Identification) -> str:
-    """Return text about unusable bags and failed checks of a campaign, to follow a message; "" without a campaign."""
+    """Return text about unusable bags and failed checks of a campaign, which is an identification from several bags.
+
+    The text is appended to a message. It is "" if the result does not come from a campaign.
+    """
     if result.campaign is None:
         return ""
     failures, failed = result.campaign.summary["failures"], result.campaign.processing.failed
@@ -233,7 +236,10 @@ def _of_campaign(result: Identification) -> str:
 
 
 def control_model(result: Identification) -> ControlModel:
-    """Return the part of an identification that controllers use: base parameters, friction, hash and acceptance."""
+    """Return the part of an identification that controllers use.
+
+    It contains base parameters, friction, the hash of the model's structure, and whether the model was accepted.
+    """
     friction = friction_or_zero(result.friction, result.model.axes)
     return ControlModel(result.robot.name, result.model.structure_hash, result.base, friction, result.verdict.accepted)
 

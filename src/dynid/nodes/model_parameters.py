@@ -61,10 +61,10 @@ def as_values(content: ControlModel) -> dict[str, object]:
 
 
 def from_parameters(parameters: Iterable[Parameter], model: ArmModel) -> ControlModel | None:
-    """Return the model that one call of parameters contains, or None if the call contains no model parameter.
+    """Return the model that one service call sets by ROS parameters, or None if it sets no model parameter.
 
     Args:
-        parameters: parameters of the call; those of other names are ignored.
+        parameters: ROS parameters that the service call sets; those of other names are ignored.
         model: geometry and structure of the arm's model.
 
     Raises:

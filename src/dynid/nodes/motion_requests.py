@@ -38,8 +38,9 @@ class MotionRequests:
     Args:
         excitation: the robot's named trajectories.
         motion: executor that provides the check and the posture at which a motion begins.
-        controller: controller settings; their inertia M_hat and damping D_hat size the excitation of a joint.
-        limits: limits for the excitation of a joint.
+        controller: controller settings. Their inertia M_hat and damping D_hat determine the torque signal that
+            excites a single joint (motion joint_excitation_<number>).
+        limits: limits of positions, speeds and torques while a single joint is excited.
         loads: estimate of the servos' used overload capacity, with which every check begins.
 
     Attributes:
@@ -97,9 +98,9 @@ class MotionRequests:
         )
 
     def from_message(self, raw: bytes, q: FloatArray, done: Outcome) -> None:
-        """Start to plan and check a motion that is given as a JointTrajectory; the arm is held at its end.
+        """Start to plan and check a motion that is given as a JointTrajectory; the arm is held where it ends.
 
-        The message is decoded in the separate thread as well, since that takes a second for many points.
+        The thread that plans the motion also decodes the message, since that takes a second for many points.
 
         Args:
             raw: serialized JointTrajectory.
@@ -133,9 +134,10 @@ class MotionRequests:
 
 
 def refuse_far_start(motion: Motion, reference: FloatArray, q: FloatArray, limit_rad: float) -> None:
-    """Raise SafetyError if a motion begins too far from the arm: the way to its start was not requested.
+    """Raise SafetyError if a motion begins too far from the arm.
 
-    A held arm sags, so the motion may begin near the reference or near the measured posture.
+    The client has not specified the way to the start, so this way must be short. A held arm sags, so the motion may
+    begin near the reference or near the measured posture.
 
     Args:
         motion: the motion.

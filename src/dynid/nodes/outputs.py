@@ -34,7 +34,7 @@ class CommandOutput(Protocol):
         """Send the torques of one cycle.
 
         Args:
-            stamp_ns: timestamp of the state that the torques answer [ns].
+            stamp_ns: timestamp of the state from which the torques were computed [ns].
             tau: torques, (n,) [N m].
             held: posture at which the torques hold the arm, (n,) [rad]; None if they do not hold it.
         """
@@ -64,7 +64,7 @@ class HardwareOutput:
         """Publish the torques of one cycle.
 
         Args:
-            stamp_ns: timestamp of the state that the torques answer [ns].
+            stamp_ns: timestamp of the state from which the torques were computed [ns].
             tau: torques, (n,) [N m].
             held: posture at which the torques hold the arm, (n,) [rad]; None if they do not hold it.
         """

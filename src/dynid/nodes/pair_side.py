@@ -37,7 +37,8 @@ class PairSide:
         node: node that creates topics and clients.
         robot: robot model of the arm.
         side: 0 for the leader, 1 for the follower.
-        on_reading: called with every state and its age at arrival [s], or None if the driver uses another clock.
+        on_reading: called with the side, every state and the state's age at arrival [s]. The age is None if the driver
+            uses another clock.
         on_trouble: called with a sentence if the driver stops following commands or has a second publisher.
 
     Attributes:

@@ -68,13 +68,14 @@ class PayloadOnModel:
     def taken(
         self, parameters: Sequence[Parameter], model: ControlModel | None, arm: ArmModel
     ) -> tuple[ControlModel | None, bool]:
-        """Return the model including payload that a call of parameters requests, and whether only the payload is new.
+        """Return the model with payload that new parameter values request, and whether only the payload changes.
 
-        The model is None if the call changes neither model nor payload. It becomes active only by a call of `keep`.
+        The model is None if the values change neither model nor payload. Call `keep` to make the new model and payload
+        the active ones.
 
         Args:
-            parameters: parameters of the call.
-            model: new model in the same call, which removes the payload; None keeps the present model.
+            parameters: ROS parameters that one service call sets.
+            model: new model from the same service call, which removes the payload; None keeps the present model.
             arm: geometry and structure of the models.
 
         Raises:

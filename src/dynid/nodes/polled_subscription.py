@@ -23,7 +23,7 @@ class PolledSubscription:
         node: node that owns the subscription.
         message_type: type of the messages.
         topic: name of the topic.
-        quality: quality of service; its depth limits the number of waiting messages, the oldest are dropped.
+        quality: quality of service. Its depth is the maximum number of waiting messages; older ones are dropped.
         events: callbacks of the subscription's events.
     """
 

@@ -122,7 +122,7 @@ def signals_handled(handlers: Mapping[int, Handler]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Defer signals that end this process until the `with` block has ended.
+    """Hold back SIGINT, SIGTERM and SIGHUP while the `with` block runs, then raise the received ones again.
 
     A child process that is started in the block handles them as usual.
     """
@@ -195,9 +195,10 @@ class ProcessGroup:
         process.kill()
 
     def stop(self) -> None:
-        """End all processes of the group: the process that was started first ends last, the others at the same time.
+        """End all processes of the group; the process that was started first ends last.
 
-        The first process may be a simulated arm, which the other processes bring to rest.
+        The others are requested together to end. The first process may be a simulated arm, which they bring to rest
+        before it ends.
         """
         for process in self.processes[:0:-1]:
             process.request_stop()

@@ -103,7 +103,7 @@ class RecorderNode(ManagedNode):
         self.create_timer(1.0, self._publish_diagnostics)
 
     def rehearse(self) -> None:
-        """Write a bag into a temporary folder and load every message type; later nothing is loaded."""
+        """Write a bag into a temporary folder and load every message type, so that no import delays a recording."""
         rehearse_recording()
         for message, _, _ in TOPICS.values():
             message.__class__.__import_type_support__()
@@ -125,7 +125,7 @@ class RecorderNode(ManagedNode):
         )
 
     def _on_limited(self, name: str, raw: bytes) -> None:
-        """Record a serialized message of a topic if it is within the topic's limits; otherwise drop it.
+        """Record a serialized message unless it exceeds the topic's limits of message size and data rate; then drop it.
 
         After a message was dropped, the topic's subscription pauses for a while. Topics in `STAMPED`, such as the arm's
         states, are not paused.
@@ -287,7 +287,7 @@ class RecorderNode(ManagedNode):
 
         Args:
             folder: folder of the bag.
-            share: factor on the parameter minimum_free_mib.
+            share: fraction of the parameter minimum_free_mib that must be free; smaller while a bag is open.
         """
         minimum_mib = share * float(self.get_parameter("minimum_free_mib").value or 0)
         try:

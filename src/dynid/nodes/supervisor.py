@@ -84,7 +84,7 @@ class Supervisor:
 
     @property
     def doubt_reason(self) -> str:
-        """Reason why the reported state of a motion is in doubt, several publishers of topic `experiment`; else ""."""
+        """Error message if topic `experiment` has several publishers, so that its reports are in doubt; else ""."""
         return self._experiments.refusal
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
@@ -124,8 +124,8 @@ class Supervisor:
     def _introduce(self, node: str) -> None:
         """Wait until a node has discovered all service clients that this object has created so far.
 
-        The middleware announces clients in the order of their creation. So once the node has answered a newer client,
-        an answer to any older one arrives, too.
+        This creates one more client and waits until the node has answered it. The middleware announces clients in the
+        order of their creation, so the node then knows all earlier clients as well.
 
         Raises:
             NodeError: the node does not answer in time.

@@ -48,7 +48,10 @@ class RestDetector:
 
     @property
     def stands(self) -> bool:
-        """Whether the arm may be guided now: the initial standstill of `STANDSTILL_S` has passed."""
+        """Whether the arm may be guided now: `STANDSTILL_S` have passed since its first state.
+
+        Until then the arm may still sag under its own weight.
+        """
         return bool(self._began_ns) and (self.now_ns - self._began_ns) * 1e-9 >= STANDSTILL_S
 
     @property

@@ -76,7 +76,7 @@ def _ensure(
 ) -> bool:
     """Run rehearsal jobs for a robot and mount, unless a valid stamp file shows that their functions are compiled.
 
-    Nothing is run either if dynid's cache folder is private to this process.
+    If dynid's cache folder is private to this process, nothing is run, since other processes could not use the result.
 
     Args:
         robot: robot of the jobs.
@@ -109,7 +109,8 @@ def _ensure(
 def _key(robot: Robot, mount: str) -> str:
     """Return a hash of everything besides dynid's sources that determines the compiled functions of a robot.
 
-    This is the robot's files, the mount, the versions of Python, numba and numpy, the machine type and numba's folder.
+    The hash covers the robot's files, the mount, the versions of Python, numba and numpy, the machine type, and the
+    folder of numba's cache.
     """
     files = sorted(path for path in [*robot.folder.rglob("*"), robot.urdf_path] if path.is_file())
     versions = [platform.python_version(), platform.machine(), *(version(name) for name in ("numba", "numpy"))]
