@@ -28,7 +28,7 @@ class Published(NamedTuple):
     """Comparison of the model that the identification node published with model.yaml and model.urdf.
 
     Attributes:
-        matching: 1 if the published model has the structure hash of model.yaml and is accepted like it, else 0; NaN if
+        matching: 1 if structure hash and acceptance of the published model equal those in model.yaml, else 0; NaN if
             no model was published because it was not accepted.
         difference: largest absolute difference of a base parameter from model.yaml [SI]; NaN if one was not published.
         unset: why base parameters were not published; "" if all were.
@@ -75,7 +75,7 @@ PUBLISHED: tuple[Rule[Published], ...] = (
 
 
 def tracking_ratio(rms: Sequence[float]) -> Measured:
-    """Return the RMS tracking error with the model divided by that without it, and a phrase that gives both errors.
+    """Return the ratio of the RMS tracking errors with and without the model, and a phrase that gives both errors.
 
     `rms` has the RMS error without the model [deg] and, if a motion was repeated with the model, the RMS error of this
     motion [deg]. Otherwise the ratio is NaN.

@@ -304,7 +304,7 @@ def _arm_summary(chain: Chain) -> dict[str, Any]:
 def _real_time_factor(summary: dict[str, Any], options: ChainOptions) -> str:
     """Return a sentence about the real-time factor of the simulated arm.
 
-    The factor is the fraction of time in which the arm's clock ran. During the rest it waited for this busy machine.
+    The factor is the fraction of time in which the arm's clock ran. In the remaining time it waited for this busy host.
 
     Args:
         summary: result of `_arm_summary`.

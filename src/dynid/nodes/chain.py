@@ -73,7 +73,7 @@ class ChainOptions:
             no body.
         scene: free space of all motions: path of a file, "" for the robot's own file, or "none" for no limits.
         consented: whether the user has consented to motions of the real arm on `real_port`. Without consent the driver
-            opens only a port that is proved to be simulated.
+            refuses the port, unless it recognises the servos as simulated.
     """
 
     robot: str

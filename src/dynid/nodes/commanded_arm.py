@@ -212,7 +212,8 @@ class CommandedArm:
 
         Args:
             motion: the motion.
-            torques: function that returns the torques (M, n) [N m] for M positions, velocities and accelerations.
+            torques: function that returns the torques, (M, n) [N m], for positions, velocities and accelerations,
+                (M, n) each.
 
         Raises:
             RefusedError: the executor refuses the motion.

@@ -66,10 +66,10 @@ class ContactLink:
             self._models.publish(String(data=text))
 
     def refuse(self, stamp_ns: int) -> None:
-        """Raise SafetyError if contact is or was just detected, or cannot be ruled out; only for policy "stop".
+        """Raise SafetyError if contact is detected, has just ended, or cannot be ruled out; only for policy "stop".
 
-        Contact is ruled out only by a recent estimate with the executor's model, from the only publisher. `stamp_ns` is
-        the timestamp of the arm's present state [ns].
+        Contact is ruled out only by a recent estimate with the executor's model, and if all estimates come from one
+        publisher. `stamp_ns` is the timestamp of the arm's present state [ns].
         """
         if self._stop.enabled and self._source.refusal:
             raise SafetyError(self._source.refusal)

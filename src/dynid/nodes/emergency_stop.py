@@ -86,8 +86,8 @@ class PressedPublishers:
     def press(self, subscription: int, now_s: float) -> None:
         """Process a message `true`: all publishers that are present count as pressed, since any may have sent it.
 
-        There is one subscription for each entry of `QUALITIES`, so the same message may arrive several times. Only its
-        first arrival counts, since a publisher that joins before the last arrival did not send it.
+        There is one subscription for each entry of `QUALITIES`, so the same message may arrive several times. Repeated
+        arrivals are ignored: publishers that have joined since the first arrival did not send the message.
 
         Args:
             subscription: index of the subscription in `QUALITIES` that received the message.

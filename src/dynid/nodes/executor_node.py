@@ -499,7 +499,7 @@ class ExecutorNode(Node):
 
         Args:
             plan: the plan, or the error of planning and checking.
-            origin: published as the motion's profile: name of its excitation profile, or its source, such as "file".
+            origin: name of the motion's excitation profile; for a motion without one its source, such as "file".
             identifier: identifier that the client chose for the motion; "" without one.
         """
         if isinstance(plan, DynidError):

@@ -164,7 +164,7 @@ class GoalMonitor:
         """Return a sentence about the first goal tolerance that the arm violates; "" if it keeps all.
 
         The goal is the position of the trajectory's last point, at zero velocity. `moment` is the present reference and
-        state. If `moment` is None, because none was received, every goal with a goal tolerance counts as violated.
+        state. If `moment` is None, because none was received, the goal is violated if it has a goal tolerance.
         """
         if moment is None:
             return "no state of the arm was received" if self.tolerances.goal else ""

@@ -241,9 +241,9 @@ class HardwareNode(ManagedNode):
         return self._paused_clock or SYSTEM_CLOCK
 
     def _restore_history(self, arm: DynamixelArm, port: str) -> None:
-        """Read from a file how much overload capacity earlier runs used of each servo at this port.
+        """Load the used overload capacity of the servos at this port, which earlier runs have stored in a file.
 
-        Nothing is done if this port's record is loaded already. A simulated arm has no such file.
+        Nothing is done if it is loaded already. A simulated arm has no such file.
         """
         if self._history is None or self._history_port != port:
             self._history = LoadHistory(arm.robot, None if arm.simulated else history_file(arm.robot, port))

@@ -147,7 +147,7 @@ def check_holding(call: Supervisor, model: Model, motions: tuple[Trajectory, ...
 def _swayed(call: Supervisor, model: Model, name: str, report: Report, before: list[HeldTorques]) -> HeldTorques:
     """Execute one motion about a posture; return the torques with which the joints held the arm during the motion.
 
-    If the motion is aborted, the torques measured after the stop are checked instead, and an error is raised.
+    If the motion is aborted, an error is always raised; its type depends on the torques measured after the stop.
 
     Args:
         call: client of the running nodes.
@@ -214,7 +214,7 @@ def compensate_gravity(call: Supervisor, robot: Robot, path: Path, over: Callabl
         over: returns whether hand guiding is over.
 
     Raises:
-        NodeError: the executor refuses the model or the request to run, or no states arrive.
+        NodeError: the executor refuses the model or gravity compensation, or no states arrive.
     """
     call.set_parameters("executor", {"model_file": str(path), "controller": GravityCompensation.name})
     call.trigger("executor/hold")

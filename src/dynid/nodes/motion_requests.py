@@ -98,7 +98,7 @@ class MotionRequests:
         )
 
     def from_message(self, raw: bytes, q: FloatArray, done: Outcome) -> None:
-        """Start to plan and check a motion that is given as a JointTrajectory; the arm is held where it ends.
+        """Start to plan and check a motion that is given as a JointTrajectory; the arm is held at the motion's end.
 
         The thread that plans the motion also decodes the message, since that takes a second for many points.
 

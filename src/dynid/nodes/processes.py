@@ -197,7 +197,7 @@ class ProcessGroup:
     def stop(self) -> None:
         """End all processes of the group; the process that was started first ends last.
 
-        The others are requested together to end. The first process may be a simulated arm, which they bring to rest
+        All others receive SIGTERM together. The first process may be a simulated arm, which they bring to rest
         before it ends.
         """
         for process in self.processes[:0:-1]:

@@ -125,7 +125,7 @@ class RecorderNode(ManagedNode):
         )
 
     def _on_limited(self, name: str, raw: bytes) -> None:
-        """Record a serialized message unless it exceeds the topic's limits of message size and data rate; then drop it.
+        """Record a serialized message, or drop it if it exceeds the topic's limits of message size and data rate.
 
         After a message was dropped, the topic's subscription pauses for a while. Topics in `STAMPED`, such as the arm's
         states, are not paused.
@@ -287,7 +287,7 @@ class RecorderNode(ManagedNode):
 
         Args:
             folder: folder of the bag.
-            share: fraction of the parameter minimum_free_mib that must be free; smaller while a bag is open.
+            share: required free space, as a fraction of the parameter minimum_free_mib [-].
         """
         minimum_mib = share * float(self.get_parameter("minimum_free_mib").value or 0)
         try:

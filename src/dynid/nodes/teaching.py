@@ -48,7 +48,7 @@ class RestDetector:
 
     @property
     def stands(self) -> bool:
-        """Whether the arm may be guided now: `STANDSTILL_S` have passed since its first state.
+        """Whether the arm may be guided now: `STANDSTILL_S` have passed since its first joint state.
 
         Until then the arm may still sag under its own weight.
         """
