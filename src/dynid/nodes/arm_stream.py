@@ -176,8 +176,8 @@ class ArmStream:
     def _on_load(self, load: FloatArray) -> None:
         """Initialise `load` with the first fractions of overload capacity that the driver reports, (n,) [-].
 
-        The first report includes the effect of all earlier currents. Later reports are ignored. From then on
-        `_follow_load` updates `load` from commanded currents, with which segments are planned, too.
+        The first report includes the effect of all earlier currents. Later reports are ignored: `_follow_load` then
+        updates `load` from the applied commands. Segments are also planned with commanded, not measured currents.
         """
         known = self._overload is not None and load.shape == self.load.shape and bool(np.isfinite(load).all())
         if known and not self._begun:
