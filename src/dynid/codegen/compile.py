@@ -23,11 +23,11 @@ PivotFunction = Callable[[FloatArray, BaseParameters, float], FloatArray]
 
 
 def refuse_outside(count: int, q: FloatArray, chain_size: int) -> None:
-    """Raise DataError if positions of chain joints were beyond +-RANGE, the range of the generated programs [rad].
+    """Raise DataError if a compiled loop counted positions beyond +-RANGE [rad], where its results are inaccurate.
 
     Args:
-        count: number of these positions.
-        q: positions, (N, n) [rad].
+        count: number of such positions of chain joints; 0 raises no error.
+        q: positions, (N, n) [rad], in which the error finds the first such position.
         chain_size: number of chain joints.
     """
     if count:
@@ -99,7 +99,7 @@ class StatesKernel:
         Args:
             outputs: number of outputs per state.
             phi: base parameters, (p,), SI.
-            states: q, dq and the third vector, (N, n) each.
+            states: q, dq and the third vector of this kernel (such as accelerations or torques), (N, n) each.
         """
         q, dq, third = self.model.states(*states)
         result, chain = np.empty((len(q), outputs)), self.model.chain_size

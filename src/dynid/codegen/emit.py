@@ -42,7 +42,10 @@ class Program:
 
 @lru_cache(maxsize=1)
 def _half_angle_polynomials() -> tuple[list[float], list[float]]:
-    """Return the coefficients in z = x^2 of sin(x)/x and cos(x), for |x| <= RANGE / 2."""
+    """Return coefficients of two polynomials in z = x^2 that approximate sin(x)/x and cos(x) for |x| <= RANGE / 2.
+
+    The coefficient of the lowest power comes first.
+    """
     domain, degree = [0.0, (RANGE / 2) ** 2], 10
 
     def fitted(function: Callable[[Any], Any]) -> list[float]:
@@ -104,7 +107,7 @@ def emit(
 ) -> Program:
     """Return the program that computes outputs from inputs, without repeated subexpressions.
 
-    An output is stored by columns; a sparse one is stored as its structural nonzeros.
+    An output matrix is stored column by column. Of a sparse matrix, only the structural nonzeros are stored.
 
     Args:
         inputs: symbols with one value per lane, by array name. A lane is one of the states that the program processes

@@ -86,10 +86,11 @@ def _intrinsic(name: str, program: Program) -> str:
 
 
 def programs_source(programs: Mapping[str, Program], constants: Mapping[str, object]) -> str:
-    """Return the text of a generated module of programs that compiled loops call by address, with `run_program`.
+    """Return the text of a generated module of functions that compiled loops call by pointer, see `run_program`.
 
     Args:
-        programs: generated programs by name; each call processes all lanes.
+        programs: straight-line programs by name. Each becomes a function that processes all lanes (states) of
+            its arrays.
         constants: constants by name, which the module also holds.
     """
     parts = [_HEAD]
@@ -144,12 +145,12 @@ def load_kernels(name: str, model: ArmModel, generate: Callable[[], Generated], 
 
 
 class Programs(NamedTuple):
-    """Standalone programs of an arm.
+    """Compiled functions of an arm, which compiled loops call by pointer.
 
     Attributes:
-        addresses: addresses of the programs by name, for `run_program`. They stay valid until the process ends, since a
-            generated module is never unloaded.
-        constants: constants generated with the programs.
+        addresses: function pointers by name, the first argument of `run_program`. They stay valid until the process
+            ends, since a generated module is never unloaded.
+        constants: constants generated with the functions.
     """
 
     addresses: dict[str, int]
@@ -157,7 +158,7 @@ class Programs(NamedTuple):
 
 
 def load_programs(name: str, model: ArmModel, generate: Callable[[], Generated]) -> Programs:
-    """Return an arm's programs that compiled loops call by address, from the cache or newly generated.
+    """Return an arm's compiled functions, which compiled loops call by pointer, from the cache or newly generated.
 
     Args:
         name: prefix of the generated module's name.
@@ -174,9 +175,10 @@ def load_programs(name: str, model: ArmModel, generate: Callable[[], Generated])
 
 
 def load_loops(name: str, constants: Mapping[str, object], loops: Loops) -> ModuleType:
-    """Return a generated module of compiled loops that take programs by address, from the cache or newly generated.
+    """Return a generated module of compiled loops, from the cache or newly generated.
 
-    Arms with equal constants share the module.
+    The loops receive the functions of an arm as pointers, see `Programs`. So arms with equal constants share the
+    module.
 
     Args:
         name: prefix of the module's name.
@@ -190,10 +192,12 @@ def load_loops(name: str, constants: Mapping[str, object], loops: Loops) -> Modu
 def _load(name: str, of: object, functions: Sequence[Callable[..., Any]], make: Callable[[], str]) -> ModuleType:
     """Return a generated module from the cache; if it is missing, write it with the text that `make` returns.
 
+    The cache key is a hash of everything on which the text depends: data and source files.
+
     Args:
         name: prefix of the module's name.
-        of: data on which the generated text depends.
-        functions: functions whose source files the generated text depends on.
+        of: data of the cache key, such as the geometry of the arm.
+        functions: functions whose source files belong to the cache key.
         make: function that returns the text of the module.
     """
     sources = {emit, symbolic, vector_ir, sys.modules[__name__]}

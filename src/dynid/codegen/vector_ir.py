@@ -25,10 +25,11 @@ Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 
 def compiled(loop: Loop) -> Loop:
-    """Compile a loop around programs to machine code that serves all arms and is cached beside its source.
+    """Compile a Python loop with numba; the machine code is cached beside the loop's source file.
 
-    numba recompiles the loop if its own file changes. After a change of `LANES`, or of a loop in another file that it
-    calls, delete the folders `__pycache__`: the cached code would run on arrays of the old size.
+    The loop serves all arms, because it receives the functions of an arm as pointers. numba recompiles the loop if its
+    own file changes. After a change of `LANES`, or of a loop in another file that it calls, delete the folders
+    `__pycache__`: the cached code would run on arrays of the old size.
     """
     made: Loop = numba.njit(cache=True, error_model="numpy", fastmath=set(_FLAGS))(loop)
     return made
@@ -96,12 +97,14 @@ class _Lowering:
 def straight_line(
     text: str, names: Sequence[str], shared: Sequence[str], row: int = LANES, width: int = WIDTH
 ) -> Callable[..., None]:
-    """Return an intrinsic `f(lane, arrays)` that runs a program for the lanes lane .. lane + width - 1.
+    """Return a numba intrinsic `f(lane, arrays)` that runs a straight-line program for `width` states.
 
-    A lane is one of the states that a program processes together.
+    A lane is the index of a state among those that a program processes together. The intrinsic processes the lanes from
+    `lane` to `lane + width - 1`.
 
     Args:
-        text: the program; an operand is a value, a number, or `name[row]`.
+        text: the program, one assignment per line, such as `v7 = v3 * phi[2]`. An operand is the result of an earlier
+            line, a number, or an array element `name[row]`.
         names: names of the arrays in the order of the tuple `arrays`. Each is (rows, row) C-contiguous float64, or
             (size,) if shared, given as an array or as a pointer to its data.
         shared: names of the arrays that have one value for all lanes.
@@ -133,10 +136,10 @@ def straight_line(
 
 @intrinsic
 def run_program(typing_context: Any, program: Any, arrays: Any) -> Any:
-    """Run the program at an address for all lanes of a tuple of arrays.
+    """Call a generated function by its pointer (address), for all lanes (states) of its arrays.
 
-    It is a numba intrinsic, called as `run_program(address, arrays)` in compiled code; the program has the type
-    `program_type`.
+    `run_program` is a numba intrinsic, called as `run_program(address, arrays)` in compiled code. `arrays` is the tuple
+    of the function's input and output arrays. `program_type` gives the function's type.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -165,7 +168,9 @@ def _data(context: Any, builder: Any, kinds: Any, arrays: Any) -> list[Any]:
 
 
 def _function(module: Any, symbol: str, kinds: Sequence[Any]) -> Any:
-    """Return an LLVM function for a program, separate because LLVM would optimise an inlined one again in every caller.
+    """Return the LLVM function of a program, declared without a body if it is new.
+
+    It is marked `noinline`. Otherwise LLVM would copy it into every caller and optimise each copy again.
 
     Args:
         module: LLVM module to which the function belongs.

@@ -23,7 +23,7 @@ def write_arms(
     """Write one file per arm, `arm_0001` and so on, into a folder, and return the file names.
 
     Args:
-        folder: new folder for the files, such as the working folder of `whole_folder`.
+        folder: existing folder; files with the same names are overwritten.
         robot: robot of all arms.
         mdh: geometry of all arms.
         arms: physically consistent standard parameters of each arm.

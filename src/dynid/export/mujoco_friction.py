@@ -110,7 +110,9 @@ class MujocoFriction:
         return np.asarray(whole[self._dofs]) + self._law["of"] - self._holding(data) + self._pushed(data)
 
     def _write_offset(self, name: str, offset: float) -> None:
-        """Write a joint's friction offset, a constant torque [N m], as a spring too soft to depend on the position.
+        """Write a joint's friction offset, a constant torque [N m], as a soft spring with a distant rest position.
+
+        The torque of such a spring hardly depends on the joint's position.
 
         Raises:
             DataError: the joint already has a spring, or springs are disabled.

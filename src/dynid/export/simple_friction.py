@@ -98,7 +98,12 @@ def two_figures(law: FrictionLaw, load: FloatArray, fastest: FloatArray) -> Fric
 
 
 def _line(speed: FloatArray, torque: FloatArray) -> tuple[float, float]:
-    """Return non-negative slope and intercept of the line fitted to torques (K,) [N m] over speeds (K,) [rad/s]."""
+    """Return slope [N m s/rad] and intercept [N m], both at least 0, of a line fitted to torque as a function of speed.
+
+    Args:
+        speed: speeds, (K,) [rad/s].
+        torque: torques, (K,) [N m].
+    """
     slope, height = np.polyfit(speed, torque, 1)
     if slope < 0.0:
         return 0.0, max(float(torque.mean()), 0.0)

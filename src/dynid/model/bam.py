@@ -77,7 +77,7 @@ def read_bam(path: Path) -> BamGear:
     Raises:
         InputNotFoundError: no such file.
         ConfigurationError: not a JSON object, a model other than M1 to M6, a key that is unknown or missing, or a
-            physically impossible value; names file and key.
+            physically impossible value. The message names file and key.
     """
     content = read_json(path, what="BAM parameter")
     if not isinstance(content, dict):
@@ -136,7 +136,8 @@ def bam_text(
 ) -> str:
     """Return the text of a BAM parameter file (JSON) for one axis.
 
-    Identification does not give the resistance; BAM then uses its default to simulate the servo's position control.
+    The file lacks the resistance of the winding, which identification does not give. To simulate the servo's position
+    control, BAM then uses a default.
 
     Args:
         law: friction law of all axes; the file uses the first of M1 to M6 that can represent the axis.

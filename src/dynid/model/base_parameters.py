@@ -84,9 +84,10 @@ class Regrouping:
 
 
 def _link_recursion(mdh: MdhChain, standard: tuple[str, ...]) -> dict[str, FloatArray]:
-    """Return the rows (s,) of the map K for the link parameters that remain after the closed-form recursion.
+    """Return the rows (s,) of the matrix K for all link parameters that the recursion of this file keeps.
 
-    K maps standard to base parameters, see `Regrouping`. The rows are keyed by the names of the standard parameters.
+    The recursion goes from the last link to the first. It adds YY, MZ and M of each link to other parameters, and drops
+    them. K maps standard to base parameters, see `Regrouping`. The rows are keyed by the names of the kept parameters.
     """
     rows = {name: np.eye(len(standard))[k] for k, name in enumerate(standard[: 10 * mdh.size])}
     for j in range(mdh.size, 0, -1):
@@ -198,10 +199,10 @@ def _random_rates(axes: int, samples: int) -> tuple[FloatArray, FloatArray]:
 def _closed_form(
     mdh: MdhChain, drive: DriveTerms, standard: tuple[str, ...], W: FloatArray, removed: list[int]
 ) -> list[tuple[int, FloatArray]]:
-    """Return the groups of standard parameters, by the closed-form recursion, that form the base parameters.
+    """Return the base parameters of links, by the closed-form recursion (`_link_recursion`), and of drives.
 
-    Each group has the index of the standard parameter that represents it, and its row (s,) of the map K from standard
-    to base parameters.
+    A base parameter is a linear combination of standard parameters, one of which represents it. It is returned as the
+    index of this representative, and the coefficients of the combination, (s,).
 
     Args:
         mdh: geometry of the chain.
@@ -228,9 +229,10 @@ def _closed_form(
 
 
 def _preference(standard: tuple[str, ...], usable: list[int], links: int) -> list[int]:
-    """Return the indices of usable regressor columns, preferred representatives of base parameters first.
+    """Return the indices of usable regressor columns in the order in which they shall represent base parameters.
 
-    The closed-form recursion prefers the same representatives.
+    Link parameters precede drive parameters. Among them, MZ, YY and M come last, so that the numerical regrouping
+    chooses the same representatives as the closed-form recursion.
 
     Args:
         standard: names of the standard parameters, (s,).

@@ -30,7 +30,7 @@ def refuse_undrivable(robot: Robot) -> None:
 
 
 def undrivable(robot: Robot) -> Iterator[str]:
-    """Yield a sentence for every reason not to drive a robot with servos."""
+    """Yield a sentence for every reason why the servo driver must refuse to drive a robot."""
     yield from (
         f"joint {joint.name} slides, and the driver's safety limits are angles: only revolute joints can be driven"
         for joint in robot.file.joints
@@ -52,8 +52,9 @@ def _without_current_control(robot: Robot) -> Iterator[str]:
 def beyond_encoder(robot: Robot) -> Iterator[str]:
     """Yield a sentence for each joint whose position is ambiguous after power-on.
 
-    The motor of such a joint turns beyond one revolution of the encoder. An encoder that starts one turn off is
-    harmless if the joint then reads a position outside its limits: the driver refuses to enable torque there.
+    Within the joint's limits, the motor of such a joint leaves the single revolution that its encoder knows after
+    power-on. A joint is not reported if an error of one turn puts its position far outside the limits: the driver then
+    refuses to enable torque.
     """
     noticed = 360.0 - 2.0 * ENABLE_TOLERANCE_DEG * np.abs(robot.gear_ratios)
     ranges = zip(robot.file.joints, *map(np.rad2deg, Transmission(robot).motor_range()), noticed, strict=True)

@@ -37,8 +37,8 @@ RESISTING = ("FV", "FVM", "FC", "FS", "FCM")  # kinds that resist motion, unlike
 def of_kinds(phi: BaseParameters, kinds: Sequence[str], *, others: bool = False) -> BaseParameters:
     """Return base parameters in which only the given kinds of drive-side parameters are kept; all others are 0.
 
-    With `others` the given kinds are set to zero instead: `of_kinds(phi, KINDS, others=True)` gives, at zero
-    acceleration, the torques of gravity, springs and Coriolis forces.
+    With `others` the given kinds are set to zero instead. For example, with `of_kinds(phi, KINDS, others=True)` and
+    zero accelerations, inverse dynamics returns the torques of gravity, springs and Coriolis forces alone.
 
     Args:
         phi: base parameters.
@@ -50,9 +50,10 @@ def of_kinds(phi: BaseParameters, kinds: Sequence[str], *, others: bool = False)
 
 
 def is_smooth(kind: str) -> bool:
-    """Return whether a kind of drive-side parameters is rotor inertia, viscous friction or a spring.
+    """Return whether the torques of a kind of drive-side parameters have derivatives everywhere.
 
-    Their torques have derivatives everywhere. All other kinds count as dry friction, including offsets.
+    This holds for rotor inertia, viscous friction and springs. All other kinds are treated as dry friction; these
+    include constant torque offsets.
     """
     return kind in SMOOTH or is_spring(kind)
 
@@ -172,7 +173,10 @@ class DriveTerms:
             W[:, joint, column] = self.coupling[motor, joint] * torque
 
     def _shape(self, transition_rad_s: float) -> FrictionLaw:
-        """Return a friction law of zero friction, which holds only velocity and exponent of the Stribeck curve."""
+        """Return a friction law with the Stribeck curve of the structure, and all other parameters zero.
+
+        Its gradient gives the regressor columns of friction, because torques are linear in these other parameters.
+        """
         stribeck = self.structure.stribeck
         figures = {} if stribeck is None else {"ws": stribeck.velocity_rad_s, "a": stribeck.exponent}
         return FrictionLaw.of(self.axes, figures, transition_rad_s)

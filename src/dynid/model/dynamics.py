@@ -35,8 +35,8 @@ class ArmModel:
         coupling: matrix C from joint to motor angles, (n, n) [-]; None if each motor moves its own joint.
         prismatic: whether each axis is prismatic, (n,); None takes it from the chain.
         bounds: bounds of physically consistent parameters; None if the model is not used for estimation.
-        gears: gear type of every axis, (n,). Axes with the same type share the friction shape that the gear's geometry
-            determines; None gives each axis its own type.
+        gears: gear type of every axis, (n,). Axes of the same type share the friction parameters that depend on the
+            gear's geometry, such as load-dependent friction; None gives each axis its own type.
         shapes: function that returns the boxes of the links' shapes, see `arm_limits`; called when limits are needed.
         springs: terms of springs at chain joints.
     """
@@ -120,7 +120,8 @@ class ArmModel:
             bounds: `physical_bounds` of robot.yaml.
 
         Raises:
-            ConfigurationError: the arm's mass is not given, or a box is too small for its link.
+            ConfigurationError: robot.yaml does not give the arm's mass, or the box that must contain a link is
+                too small.
         """
         return arm_limits(self.mdh, bounds, self._shape_boxes)
 
@@ -167,7 +168,10 @@ class ArmModel:
 
     @cached_property
     def aperiodic(self) -> tuple[bool, ...]:
-        """Whether the torque of each axis differs after a full turn, (n,): prismatic axes and those with a spring."""
+        """Whether the torque of each axis is not periodic in 2 pi of its position, (n,).
+
+        This holds for prismatic axes and axes with a spring.
+        """
         sprung = {term.joint for term in self.drive.springs}
         return tuple(slides or axis in sprung for axis, slides in enumerate(self.prismatic))
 

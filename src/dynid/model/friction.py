@@ -100,14 +100,14 @@ def fading(dq: float, velocity: float, exponent: float) -> float:
 def plain_budget(p: FloatArray, i: int, x: float, s: float, dq: float) -> float:
     """Return the load-independent part of the friction budget of axis i [N m].
 
-    The budget is the largest friction torque against the motion.
+    The budget is the largest friction torque against the motion. The arguments are those of `plain_torque`.
 
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
         i: index of the axis.
         x: direction of the motion as returned by `direction`, -1 to 1.
         s: factor of the Stribeck terms as returned by `fading`, 0 to 1.
-        dq: joint velocity [rad/s]; it has no effect here.
+        dq: joint velocity [rad/s]; not used, because the budget excludes viscous friction.
     """
     return float(p[FB, i] + p[FA, i] * x + s * p[FS, i])
 
@@ -131,11 +131,11 @@ Load = tuple[float, float, float, float, float, float, float]
 
 @numba.njit(cache=True)
 def load_at(p: FloatArray, i: int, tm: float, te: float) -> Load:
-    """Return seven factors with which motor torque and load enter the friction of axis i.
+    """Return seven numbers, computed from motor torque and load, in which the friction of axis i is linear.
 
-    Friction is linear in these factors, so their means over many motor torques give the mean friction. If a load term,
-    such as ke te - km tm, is zero, its sign is the one that a slightly larger |tm| gives. In the friction law, km and
-    kms are factors of the motor torque, and ke and kes are factors of the load.
+    Because of this linearity, their means over many motor torques give the mean friction (`mean_load`). The numbers
+    contain the signs of ke te - km tm and kes te - kms tm, two terms of the friction law. If such a term is zero, its
+    sign is that for a slightly larger |tm|. km, ke, kms and kes are parameters of the law, see `TERMS`.
 
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
@@ -145,7 +145,8 @@ def load_at(p: FloatArray, i: int, tm: float, te: float) -> Load:
 
     Returns:
         Sign of ke te - km tm; this sign times tm [N m]; sign of kes te - kms tm; this sign times tm [N m]; tm if the
-        load drives the motor, else 0 [N m]; the square of the latter [N^2 m^2]; 1 if the motor drives the load, else 0.
+        load drives the motor, else 0 [N m]; tm^2 if the load drives the motor, else 0 [N^2 m^2]; 1 if the motor drives
+        the load, else 0.
     """
     alone = (1.0 if tm < 0.0 else 0.0) - (1.0 if tm > 0.0 else 0.0)
     steady, fading_part = p[KE, i] * te - p[KM, i] * tm, p[KES, i] * te - p[KMS, i] * tm
@@ -187,7 +188,7 @@ def load_budget(p: FloatArray, i: int, s: float, te: float, load: Load) -> float
         i: index of the axis.
         s: factor of the Stribeck terms as returned by `fading`, 0 to 1.
         te: load (torque of gravity, Coriolis forces and contact on the joint) [N m].
-        load: seven factors with which motor torque and load enter friction, from `load_at` or `mean_load`.
+        load: seven numbers that contain motor torque and load, as returned by `load_at` or `mean_load`.
     """
     first, first_tm, second, second_tm, _, driven, driving = load
     quadratic = p[KMQ, i] * driven + p[KEQ, i] * driving * te * te
@@ -213,7 +214,9 @@ def budget_of(p: FloatArray, i: int, x: float, dq: float, tm: float, te: float) 
 
 @numba.njit(cache=True)
 def torque_of(p: FloatArray, i: int, transition: float, dq: float, tm: float, te: float) -> float:
-    """Return the friction torque of axis i in motion [N m]; it is positive if dq is, apart from an offset.
+    """Return the friction torque of axis i in motion [N m].
+
+    It is the torque that the motor must add to overcome friction. So it has the sign of dq, apart from an offset.
 
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
@@ -237,7 +240,7 @@ def slope_by_motor(p: FloatArray, i: int, s: float, load: Load) -> float:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
         i: index of the axis.
         s: factor of the Stribeck terms as returned by `fading`, 0 to 1.
-        load: seven factors with which motor torque and load enter friction, from `load_at` or `mean_load`.
+        load: seven numbers that contain motor torque and load, as returned by `load_at` or `mean_load`.
     """
     return float(-p[KM, i] * load[0] + s * (2.0 * p[KMQ, i] * load[4] - p[KMS, i] * load[2]))
 
@@ -253,7 +256,7 @@ def slope_by_load(p: FloatArray, i: int, s: float, te: float, load: Load) -> flo
         i: index of the axis.
         s: factor of the Stribeck terms as returned by `fading`, 0 to 1.
         te: load (torque of gravity, Coriolis forces and contact on the joint) [N m].
-        load: seven factors with which motor torque and load enter friction, from `load_at` or `mean_load`.
+        load: seven numbers that contain motor torque and load, as returned by `load_at` or `mean_load`.
     """
     return float(p[KE, i] * load[0] + s * (2.0 * p[KEQ, i] * te * load[6] + p[KES, i] * load[2]))
 
@@ -427,14 +430,15 @@ def plain_gradient(x: float, s: float, dq: float, share: float, out: FloatArray)
 def load_gradient(x: float, s: float, te: float, load: Load, share: float, out: FloatArray) -> None:
     """Write derivatives of one axis's friction torque with respect to its load-dependent parameters to `out`.
 
-    KM and KE are factors of motor torque and load; KMS and KES are factors of their part that decreases with speed; KMQ
-    and KEQ are factors of their squares. The friction torque is linear in all six.
+    The friction torque is linear in these six parameters. KM and KE multiply motor torque and load. KMS and KES do so,
+    too, but in the part of friction that decreases with speed. In this part, KMQ and KEQ multiply the squares of motor
+    torque and load.
 
     Args:
         x: direction of the motion as returned by `direction`, -1 to 1.
         s: factor of the Stribeck terms as returned by `fading`, 0 to 1.
         te: load (torque of gravity, Coriolis forces and contact on the joint) [N m].
-        load: seven factors with which motor torque and load enter friction, from `load_at` or `mean_load`.
+        load: seven numbers that contain motor torque and load, as returned by `load_at` or `mean_load`.
         share: factor by which all derivatives are multiplied.
         out: result in the order of `TERMS`, (terms,) [N m per SI unit]; other entries stay unchanged.
     """
@@ -619,11 +623,11 @@ class FrictionLaw:
         return np.asarray(np.tanh(dq / self.transition_rad_s) if self.transition_rad_s > 0.0 else np.sign(dq))
 
     def directions_in_time(self, dq: FloatArray, step_s: float) -> FloatArray:
-        """Return the directions in which friction acts, -1 to 1, over a time series of velocities, (M, n) [-].
+        """Return the direction of friction, -1 to 1, for each row of a time series of velocities, (M, n) [-].
 
-        A joint that is faster than the transition velocity has the direction of `directions`. If a joint is slower for
-        less than `LONGEST_STICK_S`, its direction changes linearly in time between the directions before and after. If
-        it is slower for longer, its friction is unknown; `directions` then gives a value close to 0.
+        It is the value of `directions`, sign(dq) or tanh(dq / v), except during short standstills. A joint stands still
+        if |dq| is at most the transition velocity v. If this lasts less than `LONGEST_STICK_S`, the direction changes
+        linearly in time between the values before and after. In longer standstills, friction is in fact unknown.
 
         Args:
             dq: velocities, (M, n) [rad/s].
@@ -727,7 +731,9 @@ class FrictionLaw:
     def _states(
         self, dq: FloatArray, second: FloatArray | float, third: FloatArray | float
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return dq and two further quantities of the same states as arrays (N, n), and an empty array of that shape.
+        """Return dq, `second` and `third` as arrays (N, n), and an uninitialised array (N, n) for a result.
+
+        `second` and `third` are quantities of the same states, such as motor torques and loads.
 
         Raises:
             DataError: dq has another number of axes than the law.

@@ -52,7 +52,7 @@ class ArrayFriction:
         return self.xp.tanh(dq / self.transition_rad_s) if self.transition_rad_s > 0.0 else self.xp.sign(dq)
 
     def budget(self, dq: Array, motor: Array, load: Array) -> Array:
-        """Return the largest friction torque of each joint in the direction sign(dq), (..., n) [N m].
+        """Return the friction budget of each joint, (..., n) [N m]: the largest friction torque against the motion.
 
         Args:
             dq: velocities (..., n) [rad/s].

@@ -20,7 +20,8 @@ except ImportError:
 def _without_meshes(tree: UrdfTree) -> dict[str, Mesh]:
     """Replace the meshes of a URDF's collision shapes by spheres, in place; return the meshes by names of their shapes.
 
-    The names are those that pinocchio gives. Only a child process may read mesh files, so pinocchio must not read them.
+    The names are those that pinocchio gives. A damaged mesh file can crash its reader. So meshes are read in a child
+    process, and pinocchio gets spheres instead of mesh files.
 
     Raises:
         ConfigurationError: a mesh cannot be read.

@@ -137,9 +137,9 @@ def _x_axis(
 ) -> FloatArray:
     """Return the axis x_j of frame j, (3,): the direction of the common normal of the axes z_j and z_{j+1}.
 
-    The sign is chosen so that x_j points like x_{j-1} if both are parallel. Otherwise x_j points from z_j to z_{j+1},
-    and for intersecting axes it makes alpha_{j+1} negative. If the common normal is not unique, x_j is the projection
-    of x_{j-1}.
+    The common normal has two directions. If x_{j-1} is parallel to it, x_j points like x_{j-1}. Otherwise x_j points
+    from z_j to z_{j+1}; if these axes intersect, x_j makes the angle alpha_{j+1} negative. If the common normal is not
+    unique, x_j is the projection of x_{j-1} onto the plane perpendicular to z_j.
 
     Args:
         previous: x_{j-1}, (3,); None for the first frame.

@@ -107,8 +107,8 @@ class TorqueDeviations(Strict):
         speeds_rad_s: speeds that separate the classes, one fewer than classes.
         deviations_nm: root mean squares of the errors [N m], a row of all axes per class.
         lasting_nm: part of the errors that is constant while a joint moves in one direction; () if unknown.
-        passing_nm: part of the errors that changes with speed, like friction that the law lacks; () if unknown. For the
-            slowest class it includes friction above the largest friction torque of the law.
+        passing_nm: part of the errors that changes with speed, like friction that the law lacks; () if unknown. In the
+            slowest class joints may stick. Its value covers static friction beyond that of the friction law.
     """
 
     speeds_rad_s: tuple[Positive, ...]
@@ -120,7 +120,7 @@ class TorqueDeviations(Strict):
     def lasting(self) -> FloatArray:
         """Part of the torque errors that is constant while a joint moves in one direction, (classes, n) [N m].
 
-        If the parts are unknown, these are the whole errors.
+        If `lasting_nm` is (), the whole errors `deviations_nm` are returned.
         """
         return np.array(self.lasting_nm or self.deviations_nm)
 
@@ -133,14 +133,13 @@ class TorqueDeviations(Strict):
 class UndeterminedGroup(Strict):
     """Parameters that the motion does not determine.
 
-    A change of these parameters by half of their estimates is not significant, because it is within the noise of the
-    data.
+    If their estimates were wrong by half, the difference would still be within the noise of the data.
 
     Attributes:
         what: description of the group.
         parameters: names of the parameters in the group.
-        distance: size of half the parameter values, in standard deviations.
-        needed: minimum of `distance` for parameters that the motion determines.
+        distance: half of the parameter values, as the Mahalanobis norm with the covariance of the estimate.
+        needed: smallest `distance` at which the motion would determine the group.
     """
 
     what: str
@@ -169,7 +168,8 @@ class ExportError(Strict):
 class ModelFile(Strict):
     """Schema of model.yaml.
 
-    `export_errors` belong to model.yaml, MJCF and URDF; () if no recording was held out.
+    `export_errors` are the torque errors of model.yaml, MJCF and URDF on held-out recordings; () without such a
+    recording.
     `not_determined` names groups of parameters that the motion hardly excites.
     `verdict` holds the checks that decided whether the model is `accepted`. A model from a published table has no
     checks and is not `accepted`.
@@ -197,7 +197,8 @@ class ModelFile(Strict):
     def base_parameters(self, model: ArmModel) -> BaseParameters:
         """Return the base parameters of the file, after a check that they belong to the structure of `model`.
 
-        Their covariance is diagonal, from the standard deviations; None if one of them is unknown.
+        Their covariance is a diagonal matrix of squared standard deviations. If a standard deviation is unknown, the
+        covariance is None.
 
         Raises:
             DataError: the file is of another robot or structure.
@@ -325,7 +326,7 @@ def with_friction(standard: StandardParameters, friction: FrictionLaw | None) ->
 
 
 def accepted_by(verdict: Verdict) -> dict[str, Any]:
-    """Return the fields `accepted` and `verdict` of model.yaml for a verdict."""
+    """Return the two fields of model.yaml that a verdict determines: `accepted`, and `verdict` with its checks."""
     return {"accepted": verdict.accepted, "verdict": verdict.checks}
 
 

@@ -37,7 +37,7 @@ def parameter_unit(name: str, prismatic: Sequence[bool] = ()) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Named:
-    """Values with names; base class of both kinds of parameters."""
+    """Values with names; superclass of `BaseParameters` and `StandardParameters`."""
 
     names: tuple[str, ...]
     values: FloatArray

@@ -182,10 +182,11 @@ def _fill_columns(
     W: FloatArray,
     places: NDArray[np.int64],
 ) -> None:
-    """Write regressor columns of one link's parameters into W, as Jw' moment + Jv' force of unit parameters.
+    """Write regressor columns of one link's parameters into W.
 
-    A unit inertia A has the moment A dw + w x A w; a unit first moment e has the moment e x a and the force dw x e + w
-    x (w x e). A unit mass has the force a.
+    The column of a parameter is Jw' moment + Jv' force, the joint torques of a link in which this parameter is 1 and
+    all others are 0. An inertia A requires the moment A dw + w x A w. A first moment e requires the moment e x a and
+    the force dw x e + w x (w x e). A unit mass requires the force a.
 
     Args:
         w: angular velocity of the link, (N, 3) [rad/s].

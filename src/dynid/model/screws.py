@@ -243,7 +243,7 @@ class ScrewChain:
 
 
 def _kronecker(row: FloatArray, other: FloatArray) -> FloatArray:
-    """Return the Kronecker products row' (x) other of vectors (..., 6) each, as (..., 36)."""
+    """Return the Kronecker products of the vectors `row` and `other`, (..., 6) each, as (..., 36)."""
     product = row[..., :, None] * other[..., None, :]
     return product.reshape(*product.shape[:-2], 36)
 

@@ -49,10 +49,11 @@ def six(matrix: FloatArray) -> FloatArray:
 
 
 def pseudo_inertia(link: FloatArray) -> FloatArray:
-    """Return the pseudo-inertia (4, 4) [[tr(I)/2 1 - I, MS], [MS', M]] of a link's ten standard parameters (10,).
+    """Return the pseudo-inertia (4, 4) of a link's ten standard parameters (10,).
 
-    Its blocks are in [kg m^2, kg m, kg]. A link is physical exactly if this matrix is positive definite (Wensing et al.
-    2018).
+    It is [[tr(J)/2 E - J, m c], [m c', m]] [kg m^2, kg m, kg], with J the inertia about the frame's origin, m c the
+    first moments, m the mass and E the identity. A link is physically possible exactly if this matrix is positive
+    definite (Wensing et al. 2018).
     """
     inertia, moment, mass = tensor(link[:6]), link[6:9], link[9]
     J = np.empty((4, 4))
@@ -117,7 +118,8 @@ class LinkRow(Strict):
 class AxisRow(Strict):
     """One axis of a standard-parameter file; fields that are None belong to terms that the model lacks.
 
-    The fields `motor_...` belong to a motor that moves several joints and are stated at the motor, see `DriveTerms`.
+    The fields `motor_...` hold the friction of a motor that moves several joints. They refer to the torque and velocity
+    of this motor instead of a joint, see `DriveTerms`.
     `spring_coefficients` are keyed by the exponent of the position, which is measured from `about_deg` of robot.yaml
     [N m/rad^exponent; N/m^exponent].
     """

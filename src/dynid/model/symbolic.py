@@ -109,9 +109,10 @@ class SymbolicArm:
         )
 
     def _body(self, j: int) -> LinkBody:
-        """Return link j, in which base parameters phi stand for the standard parameters that represent them.
+        """Return the inertia of link j, expressed by the base parameters phi.
 
-        All other standard parameters of the link are zero.
+        Each base parameter has the same effect as one standard parameter, its representative, and takes its place. All
+        other standard parameters of the link are zero.
         """
         values = [ca.SX(0)] * 10
         regrouping = self.model.regrouping

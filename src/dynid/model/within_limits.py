@@ -15,10 +15,10 @@ BOUND_TOLERANCE = 1e-3  # tolerance of bounds relative to their scale: the solve
 
 
 def spread_out(parameters: FloatArray, spread: float) -> FloatArray:
-    """Return a link's pseudo-inertia with second moments reduced by mass times spread^2, (4, 4) [kg m^2, kg m, kg].
+    """Return the matrix (4, 4) that is positive semidefinite if a link's mass is spread out widely enough.
 
-    If the result is positive semidefinite, the standard deviation of the link's mass distribution is at least `spread`
-    in every direction.
+    The condition is a standard deviation of the mass distribution of at least `spread` in every direction. The matrix
+    is the pseudo-inertia with mass times spread^2 subtracted from its second moments [kg m^2, kg m, kg].
 
     Args:
         parameters: ten standard parameters of the link, (10,), SI.
@@ -30,10 +30,10 @@ def spread_out(parameters: FloatArray, spread: float) -> FloatArray:
 def link_rows(link: LinkLimits, placement: FloatArray, reserve: float = 0.0) -> tuple[FloatArray, FloatArray]:
     """Return linear conditions G x >= h, with G (m, 10) and h (m,), on the ten standard parameters x of a link, SI.
 
-    The conditions keep mass and centre of mass within their bounds. They also limit the second moments to those that
-    mass inside the link's box can have: for any two faces of the box, let a and b be the distances of a point from
-    these faces. The mean of a b over the link's mass must not be negative. For opposite faces this keeps the centre of
-    mass inside, too. The rows are scaled to units of order one.
+    The conditions keep mass and centre of mass within their bounds. They also limit the second moments to those of mass
+    inside the link's box. Let a and b be the distances of a point from two faces of the box, positive inside. If all
+    mass is inside, the mean of a b over the mass is not negative. This is required for each pair of faces. The rows are
+    scaled so that their values are of order one.
 
     Args:
         link: limits of the link.

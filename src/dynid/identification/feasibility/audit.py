@@ -113,9 +113,9 @@ class Auditor:
         self.kernels = compile_pose_kernels(model)
 
     def _free_joints(self) -> list[int]:
-        """Return the indices of the joints that affect the inertia matrix and whose limits differ; at least one index.
+        """Return the indices of the joints that affect the inertia matrix and have an upper limit above the lower one.
 
-        If there is no such joint, index 0 is returned, so that the box of poses has a dimension.
+        If there is no such joint, index 0 is returned, so that the box of poses has at least one dimension.
         """
         rng = np.random.default_rng(0)
         q = rng.uniform(-np.pi, np.pi, (8, self.model.axes))
@@ -143,7 +143,9 @@ class Auditor:
         seed: int = 1,
         extra: FloatArray | None = None,
     ) -> AuditResult:
-        """Return the result of a search for the smallest eigenvalue of the inertia matrix M(q; phi) in this box.
+        """Return the result of a search for the smallest eigenvalue of M(q; phi) over the auditor's box of poses.
+
+        M is the inertia matrix of the arm.
 
         Args:
             phi: base parameters.
@@ -154,7 +156,8 @@ class Auditor:
             extra: additional poses (k, n) [rad] at which searches start, such as the worst poses of earlier audits.
 
         Raises:
-            DataError: the parameters belong to another model, or the domain exceeds the kernels' range.
+            DataError: the parameters belong to another model, or the box exceeds the range of positions [rad] for which
+                the compiled kernels are accurate.
         """
         self.model.values_of(phi)  # raises DataError for parameters of another model
         checked, found, eps = self._sharp_screen(phi, limit, poses, max(searches, 1), seed)
@@ -175,17 +178,20 @@ class Auditor:
         return AuditResult(lambda_min, read_only(found[0]), checked, certificate, seed, limit, read_only(worst))
 
     def screen(self, phi: BaseParameters, eps: float, poses: int, blocks: int, seed: int) -> tuple[int, FloatArray]:
-        """Return the number of sampled poses, and the worst pose of each of several sample parts, (blocks, n) [rad].
+        """Sample poses, and return their number and poses at which the inertia matrix M is closest to eps I.
 
-        The worst pose is that with the smallest m = 1 / trace((M - eps I)^-1), with M the inertia matrix. The value m
-        measures the distance of M - eps I from singularity.
+        The distance of M - eps I from singularity is measured by m = 1 / trace((M - eps I)^-1). The sample is divided
+        into blocks, each of which covers the whole box, and the pose with the smallest m of each block is returned.
 
         Args:
             phi: base parameters.
-            eps: subtracted eigenvalue eps [kg m^2].
-            poses: number of poses to sample.
-            blocks: number of sample parts.
+            eps: required smallest eigenvalue eps of M [kg m^2].
+            poses: number of random poses, in addition to a coarse grid.
+            blocks: number of blocks.
             seed: seed of the sample.
+
+        Returns:
+            Number of sampled poses, with those of the grid, and the poses found, (k, n) [rad] with k <= blocks.
         """
         dimensions = len(self.free)
         grid = np.array(list(product((0.0, 0.5, 1.0), repeat=min(dimensions, GRID_JOINTS))))
@@ -222,16 +228,17 @@ class Auditor:
     def _sharp_screen(
         self, phi: BaseParameters, limit: float, poses: int, blocks: int, seed: int
     ) -> tuple[int, FloatArray, float]:
-        """Screen sampled poses twice for small eigenvalues of the inertia matrix, and return the worst poses.
+        """Screen sampled poses twice for small eigenvalues of the inertia matrix M, and return the worst poses.
 
-        Both rank poses by m = 1 / trace((M - eps I)^-1), see `screen`. This ranking is best if eps is just below the
-        lowest eigenvalue. So the second screen uses such an eps, from the lowest eigenvalue of the first one.
+        Both screens rank poses by m = 1 / trace((M - eps I)^-1), see `screen`. This order agrees best with that of the
+        smallest eigenvalues if eps is just below the lowest of them. The first screen, of fewer poses, finds this eps
+        for the second one.
 
         Args:
             phi: base parameters.
             limit: eps of the first screen [kg m^2].
             poses: number of poses to sample.
-            blocks: number of sample parts, of each of which the worst pose is returned.
+            blocks: number of blocks of the sample; each gives one pose, see `screen`.
             seed: seed of the sample.
 
         Returns:
@@ -264,15 +271,18 @@ class Auditor:
         return q[order], values[order]
 
     def _search(self, q: FloatArray, phi: BaseParameters, eps: float) -> tuple[FloatArray, float]:
-        """Return poses (k, n) [rad] after a descent in the inertia matrix's smallest eigenvalue from given poses.
+        """Return poses (k, n) [rad] that were moved downhill in the smallest eigenvalue of the inertia matrix M.
+
+        Every round descends in m = 1 / trace((M - eps I)^-1), see `_walk`, with eps just below the lowest eigenvalue so
+        far. The search ends if no pose falls below eps, or after `DEPTH` rounds.
 
         Args:
-            q: initial poses, (k, n) [rad].
+            q: poses from which the descents start, (k, n) [rad].
             phi: base parameters.
-            eps: eps of m = 1 / trace((M - eps I)^-1), by which the initial poses are ranked [kg m^2].
+            eps: eps of m before the first round [kg m^2]; it selects the start poses whose eigenvalues are computed.
 
         Returns:
-            The poses, and the last eps of the search, with which m ranks these poses best [kg m^2].
+            The poses after the last round, (k, n) [rad], and eps of this round [kg m^2].
         """
         for _ in range(DEPTH):
             lowest = float(self._lowest(q, phi, eps)[1][0])

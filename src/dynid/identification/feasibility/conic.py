@@ -89,7 +89,7 @@ def minimise(c: FloatArray, cones: Sequence[Cone], what: str, cure: str) -> Floa
     Args:
         c: objective, (n,).
         cones: constraints.
-        what: name of the program in errors.
+        what: name of the optimisation problem in errors.
         cure: advice for the case that there is no solution.
 
     Raises:
@@ -131,7 +131,10 @@ def _attempt(data: tuple[Any, ...], options: dict[str, float]) -> tuple[str, Flo
 
 
 def _standard_form(c: FloatArray, cones: Sequence[Cone]) -> tuple[Any, ...]:
-    """Return P, q, A, b and cones of min 0.5 x' P x + q' x subject to A x + s = b, s in the cones."""
+    """Return the arguments P, q, A, b and cones of Clarabel's solver.
+
+    Clarabel minimises 0.5 x' P x + q' x subject to A x + s = b, with s in the cones. Here P is zero and q is c.
+    """
     A, b, kinds = [], [], []
     for one in cones:
         wide = np.zeros((len(one.b), len(c)))

@@ -48,17 +48,17 @@ SECOND_STAGE_FREEDOM = 1e-5  # allowed change of base parameters, in their units
 
 @dataclass(frozen=True, eq=False)
 class ConsistentModel:
-    """Result of a consistent projection.
+    """Physically consistent model that is nearest to estimated base parameters phi0, see `consistent_projection`.
 
     Attributes:
         standard: the consistent standard parameters pi.
         base: their base parameters phi, exactly K pi.
-        distance: || phi - phi0 || from the projected parameters phi0, in the mixed SI units of the parameters.
+        distance: || phi - phi0 ||, in the mixed SI units of the parameters.
         margin: smallest eigenvalue of all pseudo-inertias, computed from the returned values.
         total_mass: mass of all links [kg].
         strained: base parameters that the bounds changed by more than `STRAIN_DEVIATIONS` standard deviations, each
-            with its change in standard deviations. The covariance of `base` includes these changes, because either data
-            or bounds are wrong.
+            with its change in standard deviations. Then data or bounds are wrong. Therefore the covariance of `base` is
+            that of phi0 plus the outer product of these changes.
         negative: names of those rotor inertias and friction parameters in `strained` that the data make negative, which
             is physically impossible.
     """
@@ -90,7 +90,7 @@ class ConsistentModel:
 
 
 def solver_units(names: tuple[str, ...], prismatic: Sequence[bool] = ()) -> FloatArray:
-    """Return the solver's unit of every standard parameter, (s,), each in the parameter's SI unit.
+    """Return, for every standard parameter, the unit in which the solver expresses it, (s,), as a number in SI units.
 
     Args:
         names: names of the standard parameters, (s,).
@@ -104,11 +104,11 @@ def solver_units(names: tuple[str, ...], prismatic: Sequence[bool] = ()) -> Floa
 
 
 def pseudo_inertia_rows(parameters: FloatArray, margin: float, spread: float = 0.0) -> tuple[FloatArray, FloatArray]:
-    """Return A (16, n) and b (16,) for a bound on a link's pseudo-inertia, which is linear in the variables x (n,).
+    """Return A (16, n) and b (16,) of the linear matrix inequality that bounds a link's pseudo-inertia.
 
-    A x + b are the entries of the matrix pseudo-inertia - margin I - mass spread^2 diag(1, 1, 1, 0), (4, 4), in the
-    solver's units. If it is positive semidefinite, its last term keeps the variance of the link's mass about its centre
-    above spread^2, in all directions.
+    A x + b, with the variables x (n,), are the entries of a matrix (4, 4) that must be positive semidefinite. In the
+    solver's units, it is the pseudo-inertia minus margin I minus mass spread^2 diag(1, 1, 1, 0). The last term keeps
+    the variance of the mass about its centre at spread^2 or more in every direction.
 
     Args:
         parameters: derivatives of the link's ten standard parameters, in SI units, by x, (10, n).
@@ -129,8 +129,8 @@ class ConsistentProblem:
     Args:
         model: model of the arm.
         limits: physical bounds of the arm.
-        room: smallest distance that x must keep from all bounds, in the solver's units. None makes this distance an
-            additional variable after those of x.
+        room: smallest distance that x must keep from all bounds, in the solver's units. With None the solver chooses
+            the distance: it is an additional variable after those of x.
     """
 
     def __init__(self, model: ArmModel, limits: ArmLimits, room: float | None = 0.0) -> None:
@@ -218,9 +218,10 @@ def _inside(A: FloatArray, b: FloatArray, unit: FloatArray, room: float | None) 
 
 
 def prior_from_bounds(model: ArmModel, limits: ArmLimits) -> FloatArray:
-    """Return standard parameters (s,) of an arm whose links are solid boxes of mean mass, as a default prior.
+    """Return standard parameters (s,) of an arm whose links are homogeneous solid boxes.
 
-    Each box fills the region that the bounds permit for the link's centre of mass. All other parameters are zero.
+    They are the default prior of `consistent_projection`. Each box fills the region that the bounds permit for the
+    link's centre of mass, and has the mean of the smallest and largest permitted mass. Drive parameters are zero.
     """
     parts = []
     for j, link in enumerate(limits.links):
@@ -241,7 +242,8 @@ def consistent_projection(
 ) -> ConsistentModel:
     """Return the physically consistent model whose base parameters are nearest to phi0.
 
-    Many standard parameters have nearly these base parameters. A second stage selects those closest to a prior.
+    Many sets of standard parameters have nearly these base parameters. A second stage selects the set that is closest
+    to a prior.
 
     Args:
         model: model of the arm.
@@ -358,12 +360,12 @@ def _settled(name: str, value: float, model: ArmModel) -> float:
 
 
 def raised_to_bounds(parameters: FloatArray, margin: float, spread: float = 0.0) -> FloatArray:
-    """Return a link's standard parameters (10,), raised to the required pseudo-inertia if they miss it slightly.
+    """Return a link's standard parameters (10,), corrected if an eigenvalue is slightly below the required margin.
 
-    The requirement is that all eigenvalues of `spread_out(parameters, spread)` are at least `margin`. If they miss it,
-    the pseudo-inertia is increased by eps I: the second moments and the mass grow by eps, and the inertias by 2 eps.
-    Parameters that miss the margin by more than `MARGIN_TOLERANCE` (a tenth) of it are returned unchanged. So an
-    inertia grows by at most about a fifth of the margin.
+    The eigenvalues are those of `spread_out(parameters, spread)`. The correction adds eps I to the pseudo-inertia: the
+    second moments and the mass grow by eps, and the inertias by 2 eps. If an eigenvalue is too small by more than
+    `MARGIN_TOLERANCE` (a tenth) of the margin, the parameters are returned unchanged. So an inertia grows by at most
+    about a fifth of the margin.
 
     Args:
         parameters: standard parameters of the link, (10,).
@@ -379,13 +381,18 @@ def raised_to_bounds(parameters: FloatArray, margin: float, spread: float = 0.0)
 
 
 def _outcome(model: ArmModel, phi0: BaseParameters, pi: FloatArray, limits: ArmLimits) -> ConsistentModel:
-    """Return the result of a projection, after a check of its own numbers that does not rely on the solver's status.
+    """Return the result of a projection, after a check that its standard parameters satisfy the physical bounds.
+
+    The check does not rely on the status that the solver reports.
 
     Args:
         model: model of the arm.
         phi0: base parameters before the projection.
         pi: standard parameters from the solver, (s,).
         limits: physical bounds of the arm.
+
+    Raises:
+        InfeasibleError: the standard parameters violate a bound.
     """
     standard = on_their_bounds(model, pi, limits.margin, limits.spread)
     if problem := outside(standard, model, limits):
@@ -400,9 +407,10 @@ def _outcome(model: ArmModel, phi0: BaseParameters, pi: FloatArray, limits: ArmL
 
 
 def _strained(phi0: BaseParameters, values: FloatArray) -> tuple[BaseParameters, Mapping[str, float]]:
-    """Return the projected base parameters with covariance, and the changes that are too large for chance.
+    """Return the projected base parameters with covariance, and the parameters that the projection changed too much.
 
-    These changes, by name, are those by more than `STRAIN_DEVIATIONS` standard deviations, in standard deviations.
+    These are the parameters that changed by more than `STRAIN_DEVIATIONS` standard deviations. The mapping gives, by
+    name, their change in standard deviations.
 
     Args:
         phi0: base parameters before the projection.

@@ -27,14 +27,14 @@ from dynid.robot import FloatArray
 
 @compiled
 def keep_sign(pivots: Any, margin: Any) -> None:
-    """Replace the margin of poses at which M - eps I is not positive definite by a pivot, so that its sign is right.
+    """Make the margin m not positive, in place, at poses where M - eps I is not positive definite.
 
-    M is the inertia matrix, and the margin is m = 1 / trace((M - eps I)^-1). It is replaced by the last pivot that is
-    not positive.
+    M is the inertia matrix, and m = 1 / trace((M - eps I)^-1). At such poses m alone may be positive, so the last pivot
+    that is not positive replaces it.
 
     Args:
         pivots: pivots of the LDL' factors of M - eps I for LANES poses at once, (n, LANES).
-        margin: margins of these poses, (LANES,), changed in place.
+        margin: m of these poses, (LANES,).
     """
     for j in range(len(pivots)):
         for lane in range(LANES):
@@ -45,11 +45,11 @@ def keep_sign(pivots: Any, margin: Any) -> None:
 def margins(program: int, chain: int, q: Any, phi: Any, eps: Any, margin: Any) -> int:
     """Compute m = 1 / trace((M - eps I)^-1) at each pose, and return the number of joint positions out of range.
 
-    M is the inertia matrix. If M - eps I is not positive definite, m is a pivot of its LDL' factors that is not
-    positive. Out of range are positions at which the compiled program is inaccurate.
+    M is the inertia matrix. If M - eps I is not positive definite, one of the pivots of its LDL' factors is not
+    positive, and m is such a pivot. A position is out of range if the compiled function is inaccurate there.
 
     Args:
-        program: address of the compiled program that computes pivots and m.
+        program: pointer (address) of the compiled function that computes pivots and m.
         chain: number c of joints of the kinematic chain, which come first in a pose.
         q: poses, (N, n) [rad].
         phi: base parameters, (p,).
@@ -72,12 +72,12 @@ def margins(program: int, chain: int, q: Any, phi: Any, eps: Any, margin: Any) -
 def slopes(program: int, chain: int, q: Any, phi: Any, eps: Any, margin: Any, slope: Any) -> int:
     """Compute m = 1 / trace((M - eps I)^-1) and its derivatives; return the number of joint positions out of range.
 
-    M is the inertia matrix at each pose. If M - eps I is not positive definite, m is a pivot of its LDL' factors that
-    is not positive, and the derivatives are meaningless. Out of range are positions at which the compiled program is
-    inaccurate.
+    M is the inertia matrix at each pose. If M - eps I is not positive definite, one of the pivots of its LDL' factors
+    is not positive; m is such a pivot, and the derivatives are meaningless. A position is out of range if the compiled
+    function is inaccurate there.
 
     Args:
-        program: address of the compiled program that computes pivots, m and its derivatives.
+        program: pointer (address) of the compiled function that computes pivots, m and its derivatives.
         chain: number c of joints of the kinematic chain, which come first in a pose.
         q: poses, (N, n) [rad].
         phi: base parameters, (p,).
@@ -171,9 +171,10 @@ class InertiaFunctions:
         return np.asarray(self._slope(self._chain(q), phi, v.T)).T
 
     def cuts(self, q: FloatArray, v: FloatArray) -> FloatArray:
-        """Return the derivatives of v' M(q; phi) v by the base parameters phi at each pose, (N, p).
+        """Return at each pose the row, (N, p), whose product with the base parameters phi is v' M(q; phi) v.
 
-        The inertia matrix M is linear in phi (p,), so the product of such a row with phi is v' M v.
+        The inertia matrix M is linear in phi, so a row holds the derivatives of v' M v by phi (p,). The condition
+        row phi >= eps is a cutting plane that keeps phi with positive-definite M, see `Cuts`.
 
         Args:
             q: poses, (N, n) [rad].

@@ -55,7 +55,7 @@ class PossibleArms:
         base_names: names of the base parameters, and of Coulomb friction that they do not contain, (k,).
         base: values of the parameters `base_names` of each arm, (N, k).
         chain_size: number of links.
-        acceptance: fraction of the trajectories that were accepted.
+        acceptance: fraction of the Monte Carlo trajectories that were accepted, see `_draw`.
     """
 
     names: tuple[str, ...]
@@ -74,20 +74,24 @@ class _Density:
     """Posterior density of an arm's free standard parameters; a call returns its negative logarithm and the gradient.
 
     The density is computed for coordinates z (c, d) of c Markov chains at once. The free standard parameters in the
-    solver's units are x = origin + axes z. Slacks, link matrices and residuals are linear in z. Each is given by its
-    derivatives by z and its value at z = 0.
+    solver's units are x = origin + axes z. The density depends on three quantities that are affine in z:
+
+        slacks      distances from the m linear bounds, positive inside
+        matrices S  one (4, 4) per link: its pseudo-inertia minus the smallest one that the physical bounds permit;
+                    positive definite inside the bounds
+        residual    difference between arm and estimate, in standard deviations
+
+    Each is stored as its derivatives by z and its value at z = 0. A prior can be given that is largest at one arm.
 
     Attributes:
-        slopes: derivatives by z of the slacks (distances from the linear bounds, positive inside), (m, d).
+        slopes: derivatives of the slacks, (m, d).
         levels: slacks at z = 0, (m,).
-        shapes: derivatives by z of the entries of all links' matrices S, (16 n, d). S is a link's pseudo-inertia minus
-            the smallest one that the physical bounds permit; it is positive definite inside the bounds.
+        shapes: derivatives of the entries of all n matrices S, (16 n, d).
         inertias: entries of all S at z = 0, (16 n,).
-        fit: derivatives by z of the residual of the data in standard deviations, (k, d).
-        misses: this residual at z = 0, (k,).
-        slack_pull: reciprocal slacks of the arm at which the prior is largest, (m,); zero for a prior without such an
-            arm.
-        inertia_pull: entries of the inverse matrices S of this arm, (16 n,); zero without such an arm.
+        fit: derivatives of the residual, (k, d).
+        misses: residual at z = 0, (k,).
+        slack_pull: reciprocal slacks of the arm at which the prior is largest, (m,); zero without such a prior.
+        inertia_pull: entries of the inverse matrices S of this arm, (16 n,); zero without such a prior.
     """
 
     def __init__(self, parts: tuple[FloatArray, ...], pulls: tuple[FloatArray, FloatArray] | None = None) -> None:
@@ -116,7 +120,7 @@ class _Density:
         """Return the matrices S of all n links for c Markov chains, (4, 4, n, c), at coordinates z (c, d).
 
         S is a link's pseudo-inertia minus the smallest one that the physical bounds permit. The chains are the last
-        dimension, so that operations run along them.
+        dimension, so that numpy processes all chains in one vectorised operation.
         """
         flat = self.shapes @ z.T + self.inertias[:, None]
         return flat.reshape(4, 4, -1, len(z))
@@ -199,7 +203,7 @@ class _Arm:
         model: geometry and structure of the arm.
         belief: estimate of base parameters and additional friction, with covariance.
         limits: physical bounds.
-        start: standard parameters (s,), which fix those that are not free.
+        start: standard parameters (s,); those that are not free keep these values.
     """
 
     def __init__(self, model: ArmModel, belief: Belief, limits: ArmLimits, start: FloatArray) -> None:
@@ -287,8 +291,8 @@ class _Arm:
     def inside(self, standard: FloatArray, belief: Belief) -> FloatArray:
         """Return initial values of the free parameters (d,), strictly inside the bounds, in the solver's units.
 
-        Friction has no upper bound and a spring has no bound, so their given values are arbitrary. They are replaced by
-        the estimate.
+        They are those of `standard`, except for friction and springs. Bounds alone determine no plausible friction or
+        spring, so the estimate gives these values; friction is at least its standard deviation.
 
         Args:
             standard: standard parameters (s,), strictly inside the bounds except for additional friction.

@@ -46,11 +46,11 @@ class BoundsPull:
 
     Attributes:
         value: T, the squared ratio of the displacement to its standard deviation.
-        directions: q, the number of independent directions of base parameters in which bounds prevent further motion of
-            the nearest consistent model.
+        directions: q, the number of independent directions in the space of base parameters that the active bounds
+            block, see `directions_at_bounds`.
         freedom: degrees of freedom of the standard deviations.
-        worst: name of the base parameter that is displaced most, in its standard deviations.
-        by: displacement of this parameter, in its standard deviations.
+        worst: name of the base parameter with the largest displacement relative to its standard deviation.
+        by: ratio of this displacement to the standard deviation.
     """
 
     value: float
@@ -61,7 +61,10 @@ class BoundsPull:
 
     @property
     def limit(self) -> float:
-        """Value of the test statistic that an arm within the bounds exceeds with a probability of at most `CHANCE`."""
+        """Limit of the test statistic `value`.
+
+        If the true parameters are within the bounds, the statistic exceeds it with a probability of at most `CHANCE`.
+        """
         return pull_limit(self.directions, self.freedom)
 
     @property
@@ -84,7 +87,7 @@ def pull_limit(directions: int, freedom: float, chance: float = CHANCE) -> float
     T is the squared ratio of the estimate's displacement by physical bounds to its standard deviation.
 
     Args:
-        directions: number q of independent directions of base parameters in which bounds prevent further motion.
+        directions: number q of independent directions in the space of base parameters that the active bounds block.
         freedom: degrees of freedom of the standard deviations.
         chance: probability.
     """
@@ -107,8 +110,8 @@ def pull_of_bounds(
 ) -> BoundsPull | None:
     """Return the displacement of estimated base parameters by physical bounds; None if their covariance is unknown.
 
-    The displacement is that from the estimate to the nearest consistent model. The directions in which bounds prevent
-    further motion are counted only if the displacement exceeds the limit for one direction.
+    The displacement is that from the estimate to the nearest consistent model. The directions that active bounds block
+    are counted only if the displacement exceeds the limit for one direction; otherwise the count is 1.
 
     Args:
         model: model of the arm.
@@ -140,7 +143,9 @@ def pull_of_bounds(
 
 
 def directions_at_bounds(problem: ConsistentProblem, by_x: FloatArray, x: FloatArray) -> int:
-    """Return the number of independent directions of base parameters in which bounds prevent further motion from x.
+    """Return the number of independent directions in the space of base parameters that the bounds active at x block.
+
+    A bound is active if x lies on it. Its gradient is a blocked direction if it also changes base parameters.
 
     Args:
         problem: the physical bounds, as constraints on x.
@@ -156,7 +161,7 @@ def directions_at_bounds(problem: ConsistentProblem, by_x: FloatArray, x: FloatA
 
 
 def reached_gradients(cone: Cone, x: FloatArray) -> FloatArray:
-    """Return unit gradients (k, s) of the bounds of a conic constraint that the parameters x reach.
+    """Return unit gradients (k, s) of those bounds of a conic constraint that are active, because x lies on them.
 
     Args:
         cone: the constraint.

@@ -27,9 +27,10 @@ def quick_audit(
     poses: int = MOST_POSES,
     seed: int = 1,
 ) -> AuditResult:
-    """Return the smallest eigenvalue of the inertia matrix M(q; phi) over random poses, refined from the worst ones.
+    """Return the result of a search for the smallest eigenvalue of the inertia matrix M(q; phi) over a box of poses.
 
-    A descent starts from each of the `SEARCHES` poses with the smallest eigenvalues.
+    The eigenvalues are computed at random poses. From each of the `SEARCHES` poses with the smallest ones, a descent
+    leads to a local minimum.
 
     Args:
         model: model of the arm.
