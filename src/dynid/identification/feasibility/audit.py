@@ -178,14 +178,15 @@ class Auditor:
         return AuditResult(lambda_min, read_only(found[0]), checked, certificate, seed, limit, read_only(worst))
 
     def screen(self, phi: BaseParameters, eps: float, poses: int, blocks: int, seed: int) -> tuple[int, FloatArray]:
-        """Sample poses, and return their number and poses at which the inertia matrix M is closest to eps I.
+        """Sample poses, and return their number and the worst poses, where the inertia matrix M has small eigenvalues.
 
-        The distance of M - eps I from singularity is measured by m = 1 / trace((M - eps I)^-1). The sample is divided
-        into blocks, each of which covers the whole box, and the pose with the smallest m of each block is returned.
+        The measure m = 1 / trace((M - eps I)^-1) is the smaller, the closer the smallest eigenvalue is to eps, and not
+        positive below eps. The sample is divided into blocks, each of which covers the whole box. The pose with the
+        smallest m of each block is returned.
 
         Args:
             phi: base parameters.
-            eps: required smallest eigenvalue eps of M [kg m^2].
+            eps: eps of m [kg m^2].
             poses: number of random poses, in addition to a coarse grid.
             blocks: number of blocks.
             seed: seed of the sample.
@@ -231,8 +232,8 @@ class Auditor:
         """Screen sampled poses twice for small eigenvalues of the inertia matrix M, and return the worst poses.
 
         Both screens rank poses by m = 1 / trace((M - eps I)^-1), see `screen`. This order agrees best with that of the
-        smallest eigenvalues if eps is just below the lowest of them. The first screen, of fewer poses, finds this eps
-        for the second one.
+        smallest eigenvalues if eps is just below the lowest of them. The first screen, of at most CHUNK poses, finds
+        this eps for the second one.
 
         Args:
             phi: base parameters.
