@@ -174,7 +174,7 @@ class InertiaFunctions:
         """Return at each pose the row, (N, p), whose product with the base parameters phi is v' M(q; phi) v.
 
         The inertia matrix M is linear in phi, so a row holds the derivatives of v' M v by phi (p,). The condition
-        row phi >= eps is a cutting plane that keeps phi with positive-definite M, see `Cuts`.
+        row phi >= eps is a cutting plane: it excludes all phi whose M has a v' M v below eps.
 
         Args:
             q: poses, (N, n) [rad].
