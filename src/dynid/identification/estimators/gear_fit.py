@@ -458,7 +458,8 @@ class GearFitter:
         Args:
             structure: friction structure, to which the friction of the point belongs.
             point: base parameters and friction law.
-            guess: initial motor torques of each recording, (M, n) each [N m]; None starts from the measured torques.
+            guess: motor torques from which their iterative solution starts, for each recording, (M, n) [N m]; None
+                starts from the measured torques.
         """
         return self._derived(structure, point, self._predicted(point, guess))
 
@@ -467,7 +468,8 @@ class GearFitter:
 
         Args:
             point: base parameters and friction law.
-            guess: initial motor torques of each recording, (M, n) each [N m]; None starts from the measured torques.
+            guess: motor torques from which their iterative solution starts, for each recording, (M, n) [N m]; None
+                starts from the measured torques.
         """
         return self.rows.predict(point.phi, point.law, point.drift, guess, sticking=False)
 
@@ -494,11 +496,11 @@ class GearFitter:
         return replace(fit, rows=rows, columns=columns, target=target)
 
     def sigma(self, left: FloatArray, least: float = NO_ERROR) -> FloatArray:
-        """Return the weighted root mean square of each axis's residual, (n,) [N m].
+        """Return the root mean square of each axis's residual, weighted by `trust`, (n,) [N m].
 
         Args:
             left: residual torques, (N, n) [N m].
-            least: lower limit of the result, relative to the root mean square of the axis's torque.
+            least: lower limit of the result, as a fraction of the root mean square of the axis's torque.
         """
         count = np.maximum((self.trust**2).sum(axis=0), 1.0)
         sigma, size = (np.sqrt(((x * self.trust) ** 2).sum(axis=0) / count) for x in (left, self.rows.target))
@@ -519,8 +521,8 @@ class GearFitter:
         Args:
             parameters: the m friction parameters.
             drift: whether drift is a parameter.
-            now: current values of the friction parameters, (m,). A step may change the logarithm of a shape parameter
-                by at most `SHAPE_STEP`. None omits this limit.
+            now: values of the friction parameters before the next Gauss-Newton step, (m,). The step may change the
+                logarithm of a shape parameter by at most `SHAPE_STEP`. None omits this limit.
         """
         lower, upper = [], []
         for k, one in enumerate(parameters):

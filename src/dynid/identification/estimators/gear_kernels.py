@@ -60,8 +60,8 @@ def settled_torque(
         dq: velocity [rad/s].
         te: load of the gear by gravity and Coriolis forces [N m].
         wanted: torque of the base parameters [N m].
-        ripple: deviations of the motor torque around the state, (R,) [N m].
-        guess: initial motor torque [N m].
+        ripple: motor torque minus its low-passed value, at R instants around the state, (R,) [N m].
+        guess: motor torque from which Newton's method starts [N m].
         loaded: whether the friction of the axis depends on the load.
     """
     base = wanted + warmth * plain_torque(p, i, x, s, dq)
@@ -101,8 +101,8 @@ def settle(
         dq: velocities, (M, n) [rad/s].
         te: loads of the gears by gravity and Coriolis forces, (M, n) [N m].
         wanted: torques of the base parameters, (M, n) [N m].
-        ripple: deviations of the motor torque around each state, (M, n, R) [N m].
-        tm: motor torques, (M, n) [N m]; guess on entry, result on exit.
+        ripple: motor torques minus their low-passed values, at R instants around each state, (M, n, R) [N m].
+        tm: motor torques, (M, n) [N m]; start values of Newton's method on entry, result on exit.
     """
     loaded = loaded_axes(p)
     for k in range(dq.shape[0]):
@@ -135,7 +135,7 @@ def settle_links(
     """Compute the torques W phi and the loads te = -G phi of all states, and from them the motor torques tm.
 
     tm solves tm = W phi + mean friction(dq, tm + ripple, te), with the mean over the ripple. In states of weight 0,
-    `links`, `rubbing` and `te` become 0, and `tm` keeps its initial value.
+    `links`, `rubbing` and `te` become 0, and `tm` is not changed.
 
     Args:
         p: parameters of friction, (terms, n).
@@ -144,18 +144,18 @@ def settle_links(
         G: the same columns without acceleration, for the load by gravity and Coriolis forces, (M, kept).
         joints: joint of each column in ascending order, (kept,).
         phi: base parameter of each column, (kept,).
-        rubs: whether each column is friction, (kept,), which drifts like the law's friction.
+        rubs: mask of the columns whose base parameter is friction, (kept,). This friction drifts like that of p.
         x: smoothed signs of dq, (M, n).
         s: remaining fraction of the Stribeck friction, which decays with speed, (M, n).
         drift: relative change of friction per minute.
         minutes: times of the states [min], (M,).
         dq: velocities, (M, n) [rad/s].
-        ripple: deviations of the motor torque around each state, (M, n, R) [N m].
+        ripple: motor torques minus their low-passed values, at R instants around each state, (M, n, R) [N m].
         slides: weights of the states, (M, n); 0 masks a state near standstill.
         links: result W phi, (M, n) [N m].
         rubbing: result, torques of the friction columns of W alone, (M, n) [N m].
         te: result -G phi, (M, n) [N m].
-        tm: motor torques, (M, n) [N m]; guess on entry, result on exit.
+        tm: motor torques, (M, n) [N m]; start values of Newton's method on entry, result on exit.
     """
     loaded = loaded_axes(p)
     ends = np.searchsorted(joints, np.arange(dq.shape[1] + 1))
@@ -285,14 +285,15 @@ def derive(
             parameter.
         G: the same columns without acceleration, for the load by gravity and Coriolis forces, (M, kept).
         joints: joint of each column, (kept,).
-        changed: indices of the c columns of W to whose derivative friction contributes, (c,).
-        rubs: whether each column is friction, (kept,), which drifts like the law's friction.
+        changed: indices of the c columns of W whose base parameters also change the friction, (c,). They do so by
+            the load, by the motor torque, or by the drift of friction that is a base parameter.
+        rubs: mask of the columns whose base parameter is friction, (kept,). This friction drifts like that of p.
         x: smoothed signs of dq, (M, n).
         s: remaining fraction of the Stribeck friction, which decays with speed, (M, n).
         drift: relative change of friction per minute.
         minutes: times of the states [min], (M,).
         dq: velocities, (M, n) [rad/s].
-        ripple: deviations of the motor torque around each state, (M, n, R) [N m].
+        ripple: motor torques minus their low-passed values, at R instants around each state, (M, n, R) [N m].
         links: torques W phi of the base parameters, (M, n) [N m].
         rubbing: torques of those base parameters that are friction, (M, n) [N m].
         te: loads -G phi, (M, n) [N m].

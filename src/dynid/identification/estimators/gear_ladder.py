@@ -65,7 +65,9 @@ class Ladder:
 
 @dataclass(frozen=True, eq=False)
 class KnownStart(KnownGears):
-    """Friction fit to almost the same samples, from which a new fit of the same friction structure starts.
+    """Friction fit from which a new fit of the same friction structure starts.
+
+    It was fitted to the same recordings with other corrections of the set-up, such as position zeros or delay.
 
     Attributes:
         ladder: comparison by which the structure was chosen; None if it was given.
@@ -145,11 +147,13 @@ class BlockJudge:
 
 
 def excess_of(errors: FloatArray, best: FloatArray, least: float) -> tuple[float, float]:
-    """Return the relative excess of a fit's squared error over that of the best fit, and its standard error.
+    """Return the relative excess of a fit's squared error over that of the best fit, and the excess's standard error.
+
+    Both are divided by the squared error of the best fit, summed over all blocks, or by `least` if this is larger.
 
     Args:
         errors: squared error of each block of time, (blocks,).
-        best: squared errors of the best fit, (blocks,). Their sum is the divisor of the excess.
+        best: squared errors of the best fit, (blocks,).
         least: smallest divisor.
     """
     difference = (errors - best) / max(float(best.sum()), least)
@@ -200,16 +204,16 @@ def select_structure(fitter: GearFitter, ladder: Sequence[Structure] = LADDER) -
 
 
 def _raced(fitter: GearFitter, structure: Structure, starts: Sequence[Point | None], rival: float) -> GearFit:
-    """Return the fit from the start point with the lowest misfit after a few steps, continued until its gain is small.
+    """Return the fit from the best of several start points, continued until a step gains little.
 
-    Several starts are needed, because weights follow from the residuals: a badly fitted axis gets a low weight and may
-    stay badly fitted.
+    The best start point is the one with the lowest misfit after a few steps. Several starts are needed, because weights
+    follow from the residuals: a badly fitted axis gets a low weight and may stay badly fitted.
 
     Args:
         fitter: fitter of the rows.
         structure: friction structure.
         starts: start points (parameter values); for None, a start point is computed from the measured torques.
-        rival: misfit of another fit; the iteration ends as soon as it is out of reach.
+        rival: misfit of another fit; the iteration ends as soon as it can no longer reach this value.
     """
     fits = [fitter.fit(structure, start, RACE_STEPS, ENOUGH) for start in starts]
     best = min(fits, key=fitter.misfit)
@@ -242,13 +246,14 @@ def fit_until_settled(fitter: GearFitter, fit: GearFit) -> GearFit:
 def _rivals(fit: GearFit, found: Sequence[tuple[GearFit, FloatArray]], best: FloatArray, least: float) -> FloatArray:
     """Return base parameters of other fits that are as good as the best, minus those of the chosen fit, (r, p).
 
-    A fit is as good as the best if its excess error is within `RIVAL` standard errors or `AS_GOOD`.
+    A fit is as good as the best if its relative excess error, see `excess_of`, is small enough. It must not exceed
+    `RIVAL` of its standard errors, or `AS_GOOD` if this is larger.
 
     Args:
         fit: the chosen fit.
         found: all fits, each with its squared errors on held-out blocks, (blocks,).
         best: squared errors of the fit with the smallest sum, (blocks,).
-        least: smallest divisor of relative errors.
+        least: smallest divisor of the relative excess error.
     """
     p, others = fit.rows.W.shape[2], []
     for one, errors in found:
@@ -278,12 +283,15 @@ def _with_offset(structure: Structure) -> Structure:
 
 
 def _smallest(found: Sequence[tuple[GearFit, FloatArray]], best: FloatArray, least: float) -> GearFit:
-    """Return the fit with the fewest parameters whose error exceeds the best by at most a standard error or `AS_GOOD`.
+    """Return the fit with the fewest parameters among all fits that are about as good as the best one.
+
+    The relative excess error of these fits, see `excess_of`, is at most its standard error, or `AS_GOOD` if this is
+    larger.
 
     Args:
         found: all fits, each with its squared errors on held-out blocks, (blocks,).
         best: squared errors of the fit with the smallest sum, (blocks,).
-        least: smallest divisor of relative errors.
+        least: smallest divisor of the relative excess error.
     """
 
     def as_good(errors: FloatArray) -> bool:

@@ -47,7 +47,7 @@ class Linearised:
         W: derivatives by the base parameters phi, (N, n, p).
         friction: derivatives by the parameters of the axis's own friction, (N, n, terms), zero for terms that were not
             requested.
-        drift: derivative by the relative change of friction per minute (`DRIFT_UNIT_S`), (N, n).
+        drift: derivative by the drift of friction, (N, n) [N m min]. The drift is a relative change per minute.
         tm: motor torques before the low-pass, on the fine time grid of each recording, (M, n) each [N m]; initial guess
             for the next linearisation.
     """
@@ -100,7 +100,7 @@ class Predicted:
 
 
 class _Stretch:
-    """Regression rows of one recording, computed from its states on a fine time grid."""
+    """Regression rows of one recording, computed from its states on a time grid finer than the samples."""
 
     def __init__(
         self, model: ArmModel, states: FineStates, step_s: float, slides: FloatArray, space: PaddedRows, is_series: bool
@@ -155,8 +155,9 @@ class _Stretch:
     def _filtered(self, columns: int, fill: Callable[[FloatArray], None], sticking: bool) -> FloatArray:
         """Return values at the samples, (N, columns), computed on the fine time grid and low-passed like the torques.
 
-        The measured torques have also passed the filter of the states, which has a higher cut-off frequency. Friction
-        near standstill changes faster than this filter permits. So with `sticking`, the values pass it as well.
+        Before the low-pass, the measured torques have passed the filter of the states, which has a higher cut-off
+        frequency. This filter matters only for friction near standstill, which changes very fast. So the values pass it
+        only if `sticking` includes such states.
 
         Args:
             columns: number of columns.
@@ -184,7 +185,7 @@ class _Stretch:
             phi: base parameters, (p,).
             law: friction law for the friction that phi does not contain.
             drift: relative change of friction per minute.
-            guess: initial motor torques on the fine time grid, (M, n) [N m].
+            guess: motor torques on the fine time grid from which their iterative solution starts, (M, n) [N m].
             sticking: True uses all states; False masks states near standstill, in which the joint may stick.
         """
         links, rubbing, te = (np.empty(self.dq.shape) for _ in range(3))
@@ -262,7 +263,9 @@ class _Stretch:
 
 
 def _by_terms(columns: FloatArray, terms: Sequence[int], axes: int) -> FloatArray:
-    """Return derivatives by some friction terms as an array over all `TERMS`, (N, n, all terms), with zeros elsewhere.
+    """Return derivatives by some friction terms in an array with an entry for each of `TERMS`, (N, n, all terms).
+
+    The entries of all other terms are zero.
 
     Args:
         columns: derivatives, (N, t n), with n columns for the axes of the first term, then n for those of the next.
@@ -322,8 +325,8 @@ class GearRows:
             phi: base parameters, (p,).
             law: friction law for the friction that phi does not contain.
             drift: relative change of friction per minute, counted from the middle of each recording.
-            guess: initial motor torques of each recording on its fine time grid, (M, n) each [N m], from an earlier
-                result; None starts from the measured torques.
+            guess: motor torques from which their iterative solution starts, such as an earlier result: for each
+                recording on its fine time grid, (M, n) [N m]. None starts from the measured torques.
             terms: friction terms for which derivatives are computed, as indices in `TERMS`.
             sticking: True uses all states; False masks states near standstill, in which the joint may stick.
         """
@@ -344,8 +347,8 @@ class GearRows:
             phi: base parameters, (p,).
             law: friction law for the friction that phi does not contain.
             drift: relative change of friction per minute, counted from the middle of each recording.
-            guess: initial motor torques of each recording on its fine time grid, (M, n) each [N m], from an earlier
-                result; None starts from the measured torques.
+            guess: motor torques from which their iterative solution starts, such as an earlier result: for each
+                recording on its fine time grid, (M, n) [N m]. None starts from the measured torques.
             sticking: True uses all states; False masks states near standstill, in which the joint may stick.
         """
         starts = guess or tuple(one.tau for one in self._stretches)
@@ -427,14 +430,16 @@ class GearRows:
 
 
 def sliding_states(dq: FloatArray, slow_rad_s: float, width: int, slowest: FloatArray | None = None) -> FloatArray:
-    """Return a mask (M, n): 0.0 for states within half a filter width of a standstill of the joint, else 1.0.
+    """Return a mask (M, n): 0.0 for states near a standstill of the joint, else 1.0.
+
+    Near means at most half of `width` states away. The states' filter spreads a standstill over all these states.
 
     Args:
         dq: velocities after the states' filter, (M, n) [rad/s].
         slow_rad_s: speed below which joints may stick [rad/s].
         width: number of successive states over which the filter spreads one state.
-        slowest: least recorded velocity in the direction of motion near each state, (M, n) [rad/s]; None if no velocity
-            was recorded.
+        slowest: smallest recorded velocity near each state, positive in the direction of dq, (M, n) [rad/s]; None if
+            no velocity was recorded.
     """
     slow = np.abs(dq) < slow_rad_s
     if slowest is not None:
@@ -448,8 +453,8 @@ def sliding_states(dq: FloatArray, slow_rad_s: float, width: int, slowest: Float
 def sliding_masks(samples: Samples, slow_rad_s: float) -> list[FloatArray]:
     """Return a mask (M, n) for each recording: 0.0 for states near a standstill of the joint, else 1.0.
 
-    The states are those on the fine time grid. Near means within half the width over which the states' filter spreads a
-    standstill, see `sliding_states`.
+    The states are those on the fine time grid. The states' filter spreads a standstill over neighbouring states. All of
+    these count as near the standstill, see `sliding_states`.
 
     Args:
         samples: samples with states on a fine grid.
@@ -531,13 +536,13 @@ def solved_torques(
     friction: FrictionLaw,
     step_s: float | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the torques of the base parameters, and those of additional friction, in given states, (M, n) [N m] each.
+    """Return the torques of the base parameters, and those of the friction outside them, (M, n) [N m] each.
 
     Args:
         model: model of the arm.
-        states: states, on a fine grid or at the samples.
-        guess: initial motor torques, (M, n) [N m].
-        ripple: R deviations of the measured torque from its low-passed value around each state, (M, R, n) [N m].
+        states: the M states for which torques are computed, on a fine grid or at the samples.
+        guess: motor torques from which their iterative solution starts, (M, n) [N m].
+        ripple: measured torque minus its low-passed value, at R instants around each state, (M, R, n) [N m].
         phi: base parameters.
         friction: law of the friction that the base parameters do not contain.
         step_s: time between the states [s]; None if they are not consecutive.

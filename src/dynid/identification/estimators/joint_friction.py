@@ -26,9 +26,9 @@ class LeftOut:
     """Load-dependent friction terms that a friction structure does not contain.
 
     Attributes:
-        columns: torques per unit of each parameter, with states near standstill masked, (N, n, k).
-        judged: torques per unit of each parameter in all states, (N, n, k).
-        known: prior standard deviations of the parameters, (k,).
+        columns: torques per unit of each missing parameter, with states near standstill masked, (N, n, k).
+        judged: the same torques without the mask, that is, in all states, (N, n, k).
+        known: standard deviations of the missing parameters before any fit (prior), (k,).
     """
 
     columns: FloatArray
@@ -55,14 +55,16 @@ class JointFriction:
 
     Attributes:
         fit: fit of friction and base parameters together, with states near standstill masked.
-        judged: this fit with the rows of all states, including those near standstill.
+        judged: this fit with the rows of all states, including those near standstill; its rows give the errors of
+            predicted torques.
         ladder: comparison by which the structure was chosen; None if it was given.
         play: backlash between joints and encoders; None if it was not estimated.
         delay: delay of torques behind positions; None if it was not estimated.
         given: whether friction was fitted to other samples instead of these.
         left_out: load-dependent friction that the structure does not contain; None if there is none.
         effects: torques (N, n, k) [N m] of effects that no parameter describes, each at its likely size. They are
-            remaining backlash and delay, and friction that the law does not describe.
+            backlash that remains after the correction of the states, delay, and friction that the law does not
+            describe. None if they were not estimated.
     """
 
     fit: GearFit

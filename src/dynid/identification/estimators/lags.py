@@ -54,16 +54,17 @@ class FoundDelay:
 
     @property
     def remaining(self) -> float:
-        """Likely size of the delay [s]: the root mean square of its distribution, given this estimate and a prior.
+        """Likely size (rms) of the delay [s], which remains because the torques are not shifted by it.
 
-        The prior has a mean of zero and the standard deviation `PRIOR_DELAY_S`.
+        It is the root mean square of the delay's distribution, given this estimate and a prior. The prior has a mean of
+        zero and the standard deviation `PRIOR_DELAY_S`.
         """
         share = PRIOR_DELAY_S**2 / (PRIOR_DELAY_S**2 + self.deviation**2)
         return float(np.sqrt(share * self.deviation**2 + (share * self.value) ** 2))
 
     @property
     def effects(self) -> FloatArray:
-        """Change of the torques by a delay of its likely size `remaining`, (N, n, 1) [N m]."""
+        """Change of the torques by a delay of the size `remaining`, (N, n, 1) [N m]."""
         return (self.column * self.remaining)[..., None]
 
 
@@ -118,10 +119,12 @@ def _estimated(
 
 
 def in_common(values: FloatArray, deviations: FloatArray) -> tuple[float, float]:
-    """Return the common mean of joint estimates and its standard deviation, allowing for differences between joints.
+    """Return the mean of a quantity over all joints, and the mean's standard deviation.
+
+    The quantity, such as a delay, may differ between joints. These differences increase the standard deviation.
 
     Args:
-        values: estimate of each joint, (n,).
+        values: estimate of the quantity at each joint, (n,).
         deviations: standard deviations of the estimates, (n,).
     """
     weights = 1.0 / (np.maximum(deviations, LEAST_DEVIATION) ** 2 + variance_between(values, deviations))
@@ -129,10 +132,12 @@ def in_common(values: FloatArray, deviations: FloatArray) -> tuple[float, float]
 
 
 def variance_between(values: FloatArray, deviations: FloatArray) -> float:
-    """Return the variance of the true values of all joints: scatter of the estimates beyond their uncertainty.
+    """Return the variance between joints of the true values of a quantity, such as a delay.
+
+    It is the part of the estimates' scatter that their uncertainty does not explain.
 
     Args:
-        values: estimate of each joint, (n,).
+        values: estimate of the quantity at each joint, (n,).
         deviations: standard deviations of the estimates, (n,).
     """
     own = 1.0 / np.maximum(deviations, LEAST_DEVIATION) ** 2
@@ -163,9 +168,9 @@ def _late_columns(rows: GearRows, fit: GearFit) -> tuple[FloatArray, FloatArray]
     """Return derivatives of the torques by each axis's delay, (N, n, n) [N m/s], and ratios of friction to link torque.
 
     The ratio of each axis, (n,), is the standard deviation of measured minus link torque over that of link torque.
-    The torques are those of links alone, because friction may have a delay of its own. Their derivative is low-passed,
-    because fast encoder errors would look like a negative delay: a controller turns these errors into torques, which
-    then correlate with the derivative. States near standstill are masked.
+    The derivatives are those of link torques alone, because friction may have a delay of its own. A low-pass removes
+    fast encoder errors from them. A controller turns such errors into motor torques, and the correlation of both would
+    look like a negative delay. States near standstill are masked.
     """
     model, samples, point = rows.model, rows.samples, fit.point
     phi, found, links = BaseParameters(model.names, point.phi), [], []

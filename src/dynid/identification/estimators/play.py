@@ -41,7 +41,8 @@ class FoundPlay:
         deviations: standard deviations of half the backlash, (n,).
         columns: derivatives of the torques by half the backlash of each joint, (N, n, n) [N m/rad]; states near
             standstill are masked.
-        taken: half the backlash for which the states were corrected, (n,); None if this is `significant`.
+        taken: half the backlash for which the states of each joint were corrected, (n,) [rad; m for prismatic
+            joints]; 0 without correction. None stands for the values of `significant`.
     """
 
     half: FloatArray

@@ -53,7 +53,8 @@ class RecursiveRegression:
         origin_s: time from which friction's drift counts, on the recording's time axis [s].
         weights: weights of each axis's rows, (n,).
         bounds: lower and upper bounds of all parameters, (k,) each.
-        with_standing: whether states near standstill are used; their weight can be determined only from much data.
+        with_standing: whether states near standstill are used. Only a long recording determines their weight, so a
+            short one should not use them.
     """
 
     model: ArmModel

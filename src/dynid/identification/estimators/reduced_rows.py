@@ -62,8 +62,8 @@ class ReducedRows:
 
         Args:
             triangles: R factors (n, k, k) of each joint's rows, by group of recordings.
-            rows: number of rows of each joint that they represent and whose weight was not lowered near standstill,
-                (n,).
+            rows: number of these regression rows of each joint, (n,), without rows whose weight was lowered near
+                standstill.
         """
         for group, more in triangles.items():
             self.R[group] = merged(self.R[group], more)
@@ -91,16 +91,17 @@ class ReducedRows:
         return triangle(scaled.swapaxes(0, 1).reshape(len(weights), -1, scaled.shape[-1]), more)
 
     def wider(self, solution: Solution, weights: FloatArray, deviations: FloatArray) -> FloatArray:
-        """Return factors (q,), at least 1, for standard deviations, so that they cover contradictions between groups.
+        """Return factors (q,), at least 1, that widen the standard deviations of the parameters.
 
-        The q parameters are the friction parameters that are not at a bound, and the base parameters. The factors
-        compare the deviations with those of the sandwich covariance A^-1 (sum_g s_g s_g') A^-1. A is the normal matrix,
-        and s_g the sum over a group of recordings of regressor column times residual.
+        Groups of recordings may contradict each other more than the residuals within a recording indicate. So each
+        factor is the ratio of the deviation from the sandwich covariance A^-1 (sum_g s_g s_g') A^-1 to the given one. A
+        is the normal matrix, and s_g the sum over a group of recordings of regressor column times residual. The q
+        parameters are the friction parameters that are not at a bound, and the base parameters.
 
         Args:
             solution: least-squares solution of all rows.
             weights: weights of the joints, (n,).
-            deviations: standard deviations of the q parameters, (q,), from residuals over time.
+            deviations: given standard deviations of the q parameters, (q,), from the correlation of residuals in time.
         """
         scaled = (self.R * weights[:, None, None])[..., self._shapeless]
         values = np.append(solution.friction if solution.friction is not None else np.zeros(0), solution.phi)

@@ -50,9 +50,9 @@ SIGMA_FLOOR = 1e-9  # smallest deviation relative to the largest axis's: noise-f
 class Regression:
     """Stacked equations tau = W phi + C f of all samples and axes (arXiv:2605.15949, eq. 5), sample by sample.
 
-    Base parameters are phi, and f are parameters of friction in addition to them. Friction f is eliminated first, so
-    that all results about phi hold for any f. If the torques are not linear in f, W, C and tau are those of a
-    linearisation. Rows of states near standstill then follow those of moving joints.
+    phi are the base parameters, and f are the parameters of friction outside them. Each least-squares solution
+    estimates phi together with f. If the torques are not linear in f, W, C and tau are those of a linearisation. The
+    rows of moving joints then come first, and the rows of states near standstill follow.
 
     Attributes:
         names: names of the base parameters, (p,).
@@ -62,7 +62,8 @@ class Regression:
         interval_s: time between samples [s].
         joint_friction: friction in addition to the base parameters; None if there is none.
         trust: weights of the rows, (N n,), below 1 near standstill, where joints may stick; None for equal weights.
-        moving: mask of the axes that were faster than the settings' slow and transition velocities, (N, n).
+        moving: mask of the axes in motion, (N, n), at least as fast as both `slow_rad_s` and `transition_rad_s` of the
+            settings.
         measured: measured torques (N, n), if `tau` differs from them by linearisation or masks; else None.
         dq: velocities, (N, n) [rad/s].
         other: torques (N n,) from the recorded current that `tau` does not use. This is the commanded current if `tau`
@@ -70,8 +71,8 @@ class Regression:
         whole: W of all states, (N, n, p), if states near standstill are masked in W and tau because base parameters
             contain dry friction; else None.
         share: weighted fraction of unmasked states among those that the low-pass combines in each row, (N, n).
-        row_weights: weights of an estimator, (N n,), in addition to `trust`; friction for given base parameters and all
-            covariances are those of the weighted problem.
+        row_weights: weights that an estimator gives the rows, (N n,), in addition to `trust`. Friction for given base
+            parameters is fitted with these weights, and `weighted_spread` is the covariance with them.
         reduced: R factors of the rows of many recordings, including those in W and tau; None if W and tau contain all
             rows. The R factors determine all parameters; W and tau determine size and correlation time of residuals.
         prior: prior estimate of the base parameters; None if there is none.
@@ -126,7 +127,9 @@ class Regression:
         known: KnownGears | None = None,
         structure: Structure | None = None,
     ) -> "Regression":
-        """Return the regression of all samples and their prior, without a check that they determine all parameters.
+        """Return the regression of all samples, without a check that they determine all parameters.
+
+        If `samples` contains a prior estimate of the base parameters, the regression contains it, too.
 
         Args:
             model: model of the arm.
@@ -264,7 +267,7 @@ class Regression:
 
     @property
     def of_all_states(self) -> FloatArray:
-        """Regressor W of all states, including those near standstill, (N, n, p), without additional friction."""
+        """Regressor W of the base parameters in all states, including those near standstill, (N, n, p)."""
         return self.W.reshape(-1, self.axes, len(self.names)) if self.whole is None else self.whole
 
     @cached_property
@@ -322,8 +325,12 @@ class Regression:
     def _prior_rows(self, weights: FloatArray | None) -> FloatArray | None:
         """Return rows [C W tau] that hold base parameters near their prior values; None without a prior.
 
-        The prior is scaled to the other rows. `weights` (N n,) are those of the other rows, which they divide by
-        standard deviations. With None, the other rows are in N m, and the prior is multiplied by a likely residual.
+        Prior rows have the unit of the other rows.
+
+        Args:
+            weights: row weights of the other rows, (N n,): reciprocal standard deviations, which make all rows
+                dimensionless. None leaves all rows in N m; the prior rows are then multiplied by a likely standard
+                deviation of the residuals.
         """
         if self.prior is None:
             return None
@@ -385,6 +392,8 @@ class Regression:
     def check_rank(self) -> int:
         """Check that the data determine all base parameters, and return their number, the rank of the regressor.
 
+        With a prior, all parameters are determined, so the data are not checked.
+
         Raises:
             UndeterminedError: the rank is not full; the message names the undetermined parameters.
         """
@@ -445,8 +454,8 @@ class Regression:
     def conditioning(self) -> tuple[float, tuple[str, ...]]:
         """Return the condition number of W and the names of the parameters that limit it.
 
-        It is kappa(W) = sigma_max / sigma_min, as in Appendix A of arXiv:2605.15949. The named parameters dominate the
-        combination that the motion excites least.
+        It is kappa(W) = sigma_max / sigma_min, as in Appendix A of arXiv:2605.15949. With a prior, W includes the prior
+        rows. The named parameters dominate the combination that the motion excites least.
         """
         rows = self.W
         if self.prior is not None:
@@ -462,7 +471,8 @@ class Regression:
         """Return the regression of these states with torques from the recorded current that it does not use so far.
 
         A recording may contain a measured and a commanded current; the regression uses one of them. Rows for which the
-        other current was not recorded get no weight. Friction stays linearised at the fit to the first current.
+        other current was not recorded get no weight. Friction stays linearised at the fit to the current that
+        this regression uses.
 
         Raises:
             DataError: the other current was not recorded.
@@ -478,9 +488,9 @@ class Regression:
         return self._plain if weights is None else self._bounded(self._triangle(weights))
 
     def friction_given(self, phi: FloatArray) -> FloatArray | None:
-        """Return the friction parameters (m,) within bounds that fit best for given base parameters phi (p,).
+        """Return the friction parameters (m,) that fit best for given base parameters phi (p,), within their bounds.
 
-        None is returned if there is no additional friction.
+        None is returned if no friction outside the base parameters is estimated.
         """
         count = self.friction_size
         if not count or self.joint_friction is None:
@@ -490,9 +500,10 @@ class Regression:
         return bounded(np.column_stack([R[:, :count], left]), *self.joint_friction.bounds)
 
     def friction_model(self, phi: FloatArray) -> FrictionLaw | None:
-        """Return the friction law that fits best for given base parameters phi (p,); None without additional friction.
+        """Return the friction law that fits best for given base parameters phi (p,).
 
-        The standard deviations of its parameters are those of the fit in which phi is free.
+        The law's standard deviations are those of the fit that estimates phi, too. None is returned if the regression
+        contains no friction outside the base parameters.
         """
         if self.joint_friction is None:
             return None
@@ -503,10 +514,7 @@ class Regression:
 
     @cached_property
     def weighted_spread(self) -> FloatArray:
-        """Covariance (k, k) of friction, base and further uncertain parameters at the weighted solution.
-
-        It is that of `whole_spread` with the row weights of the estimator.
-        """
+        """Covariance (k, k) from `whole_spread` for the solution with the estimator's row weights, `row_weights`."""
         return self.whole_spread(self.weighted_solution, self.row_weights)
 
     def friction_deviations(self, solution: Solution, spread: FloatArray) -> FloatArray:
@@ -538,10 +546,10 @@ class Regression:
         return np.asarray(whole[np.ix_(kept, kept)])
 
     def whole_spread(self, solution: Solution, weights: FloatArray | None = None, inflation: float = 1.0) -> FloatArray:
-        """Return the covariance of friction parameters, base parameters and further uncertain parameters, (k, k).
+        """Return the covariance (k, k) of friction parameters, base parameters and parameters that are not estimated.
 
-        Further ones are not estimated but have a prior, such as the shape of friction (Stribeck velocity and exponent).
-        Friction parameters at a bound are included.
+        The latter have only a prior, such as the shape of friction (Stribeck velocity and exponent). Friction
+        parameters at a bound are included.
 
         Args:
             solution: least-squares solution.
@@ -596,7 +604,8 @@ class Regression:
     def _all_columns(self) -> tuple[FloatArray, FloatArray]:
         """Torques per unit of all uncertain parameters, (N n, k), and prior standard deviations of parameters, (k,).
 
-        The parameters are those of friction, the base parameters, and further ones such as the shape of friction.
+        The parameters are friction parameters, base parameters, and parameters that are not estimated but uncertain,
+        such as the shape of friction (Stribeck velocity and exponent).
         """
         own, base = self.columns(), np.full(len(self.names), np.inf)
         if self.prior is not None and self.prior.standard_deviations is not None:
@@ -609,13 +618,19 @@ class Regression:
 
     @property
     def _effects(self) -> FloatArray:
-        """Torques of effects that no parameter describes, such as remaining backlash, at likely size, (N n, k)."""
+        """Torques of effects that no parameter describes, each at its likely size, (N n, k) [N m].
+
+        An example is the backlash that remains after the correction of the states for backlash.
+        """
         if self.joint_friction is None or self.joint_friction.effects is None:
             return np.zeros((len(self.tau), 0))
         return self._padded(self.joint_friction.effects)
 
     def _padded(self, columns: FloatArray) -> FloatArray:
-        """Return columns (N, n, k) as rows (rows n, k), followed by rows of zeros for the states near standstill."""
+        """Return columns (N, n, k), any unit, as a matrix with as many rows as W.
+
+        Its first N n rows are the columns. Rows of zeros follow for the additional equations of states near standstill.
+        """
         stacked = columns.reshape(columns.shape[0] * self.axes, columns.shape[2])
         return np.concatenate([stacked, np.zeros((len(self.tau) - len(stacked), columns.shape[2]))])
 
@@ -646,7 +661,10 @@ class Regression:
 
     @property
     def known_start(self) -> KnownStart | None:
-        """Friction fit from which a fit to almost the same samples may start; None if friction was not fitted."""
+        """Friction fit from which a fit to the same recordings may start after another correction of the set-up.
+
+        Such corrections are those of position zeros or of a delay. The result is None if friction was not fitted.
+        """
         found = self.joint_friction
         return None if found is None else KnownStart(found.fit.structure, found.fit.point, found.ladder)
 

@@ -118,8 +118,9 @@ def largest(model: ArmModel, bounds: PhysicalBounds, joint: int) -> tuple[float,
 def lightest(link: FloatArray, margin: float, slides: bool = False) -> FloatArray:
     """Return a link's standard parameters (10,), with those parts minimised that do not affect its own joint's torque.
 
-    For a revolute joint, these are the mass, and the first and second moment along the axis z. They may equally belong
-    to the previous link. The pseudo-inertia stays at least `margin` times the identity.
+    For a revolute joint, these are the mass, and the first and second moment along the axis z. For a prismatic joint,
+    they are the second moments. What is removed can be added to the previous link without a change of any torque. The
+    pseudo-inertia stays at least `margin` times the identity.
 
     Args:
         link: ten standard parameters of the link. The part of its pseudo-inertia that affects the joint's torque (rows
@@ -148,7 +149,8 @@ def sequential_fit(model: ArmModel, W: FloatArray, tau: FloatArray, bounds: Phys
     Raises:
         ConfigurationError: the structure does not contain products of inertia.
         DataError: shapes do not match, values are not finite, or there are fewer samples than parameters of a joint.
-        InfeasibleError: no physical link is below the total mass, or the result is not physically consistent.
+        InfeasibleError: no link satisfies the bounds of mass and pseudo-inertia, or the result is not physically
+            consistent.
     """
     if not model.structure.products_of_inertia:
         raise ConfigurationError(
@@ -207,7 +209,8 @@ class _JointProgram:
     def _add_link(self, largest: tuple[bool, float, float], margin: float, place: dict[int, int]) -> None:
         """Add the constraints of the joint's link: physical consistency, and limits of mass and second moment.
 
-        The limits bound the part that does not affect the joint's torque, which noise would otherwise inflate.
+        A part of the mass and of the second moments does not affect the joint's torque. Without limits, noise could
+        make this part far too large.
 
         Args:
             largest: whether the joint is prismatic, largest mass [kg] and largest second moment [kg m^2].
@@ -232,8 +235,8 @@ class _JointProgram:
     def solve(self, columns: FloatArray, rest: FloatArray) -> FloatArray:
         """Return the joint's parameters (k,) that fit its torques.
 
-        Among parameters that fit equally well within the noise, those are returned whose part without effect on the
-        torques, such as mass on the joint's axis, is smallest.
+        Many sets of parameters fit equally well within the noise. The returned set is the one with the smallest part
+        that does not affect the torques, such as mass on the joint's axis.
 
         Args:
             columns: torques per unit of each parameter, (N, k).
@@ -262,7 +265,12 @@ class _JointProgram:
         return np.asarray(self.units * self._minimum(self.unfelt, norm_below(misfit, torque, np.zeros(size), allowed)))
 
     def _minimum(self, c: FloatArray, fit: Cone) -> FloatArray:
-        """Return the variables x (k,) that minimise c' x under this joint's constraints and the constraint `fit`."""
+        """Return the variables x (k,) of this joint's program that minimise the linear cost c' x.
+
+        Args:
+            c: cost per unit of each variable, (k,); or (k + 1,) with that of an auxiliary variable of `fit`.
+            fit: constraint that limits the torque residual, in addition to the joint's other constraints.
+        """
         begin = time.perf_counter()
         found = minimise(
             c,

@@ -16,12 +16,12 @@ class Solution:
 
     Attributes:
         phi: base parameters, (p,).
-        inverse: inverse normal matrix of the free friction parameters, then phi. Free parameters are not at a bound;
-            rows and columns of a phi at a bound are 0.
+        inverse: inverse of the normal matrix, (f + p, f + p), for the f free friction parameters and then phi. Free
+            parameters are not at a bound. The rows and columns of base parameters at a bound are 0.
         triangle: R factor of a QR decomposition of the weighted rows [C W tau], with the columns C of the free friction
             parameters, the columns W of phi, and the torque tau.
         friction: friction parameters f, (m,); None if the problem has none.
-        sliding: mask (m,) of the friction parameters that are not at a bound.
+        sliding: mask (m,) of the free friction parameters, which are not at a bound.
     """
 
     phi: FloatArray

@@ -56,8 +56,9 @@ def degrees_of_freedom(count: int, interval_s: float) -> float:
 def score_covariance(scores: FloatArray, interval_s: float) -> FloatArray:
     """Return the covariance S (p, p) of the sum of all samples' scores.
 
-    Bartlett's weights are those of sums over a window that slides over the samples, which makes S positive
-    semidefinite. The scores of a fit add up to zero, so its window sums are smaller than those of the true errors.
+    S is computed from sums of scores in a window that slides along the samples. This is equivalent to Bartlett's
+    weights, and makes S positive semidefinite. The scores of a fit add up to zero, which makes these sums too small. A
+    factor corrects S for this.
 
     Args:
         scores: scores X_k' e_k (regressor columns times residual) of successive samples, (N, p).

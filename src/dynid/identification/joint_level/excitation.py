@@ -220,7 +220,7 @@ def identify_joint(excited: Sequence[ExcitedJoint], robot: Robot, controller: Co
     Args:
         excited: recorded excitations of the joint.
         robot: the robot.
-        controller: controller settings, whose inertia and damping are the initial values.
+        controller: controller settings, whose inertia and damping are the values at which the fit starts.
 
     Raises:
         DataError: the excitations are of several joints, or no model can be fitted.

@@ -60,13 +60,13 @@ def predict_errors(
     its reading is constant until the joint has crossed the gap, and carries no information meanwhile.
 
     Args:
-        y: measured positions, (N,) [rad]; NaN for missing readings, except for the first.
+        y: measured positions, (N,) [rad]; NaN for missing readings. The first reading must not be missing.
         u: commanded torques, each held for dt, (N + lead,) [N m]; the last N belong to y, the others precede it.
         dt: time between two samples [s].
         model: inertia M [kg m^2], viscous damping D [N m s/rad], delay [s], Coulomb friction F [N m], constant load c
             [N m], load per angle k [N m/rad], angle q0 [rad], and half the backlash [rad], (8,).
-        noise: standard deviations (3,) of the torque per sample [N m], of a measured position [rad], and of the initial
-            speed [rad/s].
+        noise: standard deviations (3,) of a random torque that differs from sample to sample [N m], of a measured
+            position [rad], and of the speed at the first sample [rad/s].
         error: result, measured minus predicted positions, (N,) [rad]; NaN for missing readings.
         spread: result, standard deviations of the errors that the noise causes, (N,) [rad].
     """

@@ -171,8 +171,9 @@ def from_all(
 def _pieces(count: int) -> list[tuple[int, ...]]:
     """Return the indices of the recordings that each task contains, for `count` recordings in all.
 
-    R factors are kept apart by groups of recordings. The indices of a task differ by multiples of the number of groups,
-    so that the first blocks of all its recordings belong to one group.
+    There is one set of R factors per group of recordings. The recordings of a task belong to the same group, so that
+    the task returns few R factors. Only if a recording is read in several blocks do its later blocks belong to other
+    groups.
     """
     groups = [range(group, count, GROUPS) for group in range(GROUPS)]
     return [tuple(own[first : first + PER_TASK]) for own in groups for first in range(0, len(own), PER_TASK)]

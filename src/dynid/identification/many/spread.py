@@ -119,7 +119,8 @@ def kept(spread: Map, folder: Path) -> Map:
 def task_key(task: Task) -> str:
     """Return the key under which a task's result is stored: a digest of everything on which the result depends.
 
-    This is the contents of its recordings, the model, the errors of the set-up, the settings and friction.
+    The result depends on the contents of the task's recordings, the model, the settings, known friction and backlash,
+    and the estimated errors of the set-up (such as position zeros and delay).
     """
     digest = hashlib.sha256(_probe(task.model))
     digest.update(f"{__version__} {FORMAT} {task.numbers} {task.held_out_share!r}".encode())

@@ -106,7 +106,8 @@ def check_torque_constants(
         torque_constants: torque constants that were used, (n,) [N m/A]; () if torques were recorded.
 
     Raises:
-        DataError: the body loads no joint in this motion, or no joint reports its load.
+        DataError: the body loads no joint enough in this motion, or the reported torques of no joint contain the
+            body's load.
     """
     last, friction = load_columns(model, carrying)
     known = last @ from_link_frame(body, model.mdh.in_link[-1])
@@ -121,10 +122,10 @@ def check_torque_constants(
 
 
 def refuse_unseen(found: tuple[JointScale, ...]) -> tuple[JointScale, ...]:
-    """Check that a known body loads some joint and that a joint reports its load; return the torque scales unchanged.
+    """Check that a known body's load is visible in the torques of some joint; return the torque scales unchanged.
 
     Raises:
-        DataError: the body loads no joint, or no joint reports its load.
+        DataError: the body loads no joint enough, or the reported torques of no joint contain the body's load.
     """
     if not any(one.determined for one in found):
         raise DataError(
@@ -173,9 +174,9 @@ def residuals_after_fit(columns: FloatArray, *values: FloatArray) -> tuple[int, 
 
 
 def _scale(columns: FloatArray, torque: FloatArray, tau: FloatArray, interval_s: float) -> tuple[float, float, float]:
-    """Return c in tau = columns psi + c torque by least squares, its standard deviation, and the rms residual.
+    """Return c in tau = columns psi + c torque by least squares, c's standard deviation, and the rms residual [N m].
 
-    If the columns reproduce the torque, the results are NaN and infinity.
+    If the columns reproduce the torque, c is NaN, and the other two results are infinite.
 
     Args:
         columns: regressor columns of the arm, with unknown parameters psi, (N, p).

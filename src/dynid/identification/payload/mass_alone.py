@@ -90,7 +90,8 @@ class _Rows:
         columns: residuals of the columns of the body's ten standard parameters, (N, n, 10).
         torque: residuals of the torques, (N, n) [N m].
         sigma: standard deviation of each joint's noise, (n,) [N m].
-        carried: columns of the body's ten parameters in the run with the body, before the fit.
+        carried: torques per unit of the body's ten parameters in the run with the body, with the parts that the arm's
+            columns can fit, (samples of this run, n, 10).
         short: R factor (k, 11) of a QR decomposition of [columns, torque] of each joint, which replaces the residuals
             in fits.
         freedom: ratio of the number of equations to the degrees of freedom of the residual.
@@ -117,7 +118,10 @@ class _Rows:
         self.freedom = self.torque.size / (self.torque.size - taken - model.chain_size - 3)
 
     def scales(self, parameters: FloatArray) -> FloatArray:
-        """Return each joint's best-fitting ratio of reported to true torque, (n,), for a body's parameters (10,)."""
+        """Return for each joint the ratio of reported to true torque that fits the reported torques best, (n,).
+
+        The true torques are those of a body with the standard parameters `parameters`, (10,).
+        """
         found = []
         for left in self.short:
             torque = left[:, :10] @ parameters
@@ -135,7 +139,8 @@ class _Rows:
     def misfit(self, parameters: FloatArray) -> FloatArray:
         """Return the residuals for a body's parameters (10,), in standard deviations of the torques, (11 n,).
 
-        For each joint, the best-fitting ratio of reported to true torque is used.
+        Each joint has 11 residuals: those of the rows of its R factor `short`, which represent all samples. The ratio
+        of reported to true torque of each joint is the best-fitting one, see `scales`.
         """
         pairs = zip(self.short, self.scales(parameters), self.sigma, strict=True)
         return np.concatenate([(left[:, 10] - c * (left[:, :10] @ parameters)) / sigma for left, c, sigma in pairs])
@@ -164,7 +169,8 @@ def check_with_mass_alone(
         torque_constants: torque constants that were used, (n,) [N m/A]; () if torques were recorded.
 
     Raises:
-        DataError: the body loads no joint in this motion, no joint reports its load, or there are too few samples.
+        DataError: the body loads no joint enough in this motion, the reported torques of no joint contain the body's
+            load, or there are too few samples.
     """
     rows, body = _Rows(model, without, carrying), _Body(model, mass, radius)
 

@@ -82,9 +82,9 @@ def _body(model: ArmModel, regression: Regression, count: int) -> FloatArray:
 
 
 def _zeros(model: ArmModel, samples: Samples, base: BaseParameters) -> list[TestedQuantity]:
-    """Return the position zero of each joint of the kinematic chain as tested property, with its regressor column.
+    """Return the position zeros of the kinematic chain's joints as properties that are tested for changes over time.
 
-    The column is the derivative of all torques by the joint's position.
+    Each has one regressor column: the derivative of all torques by the joint's position.
 
     Args:
         model: model of the arm.

@@ -28,10 +28,9 @@ class ChangeFit:
         explained: weighted squared residual that the change removes.
         by_noise: expectation of `explained` for noise alone.
         chance: probability of values this large if nothing changed.
-        theta_at_start: shift of all fitted parameters (p,) if the fit contains the change and the property has its
-            nominal value at the start.
-        theta_at_end: shift of all fitted parameters (p,) if the fit contains the change and the property has its
-            nominal value at the end.
+        theta_at_start: difference (p,) that the change makes to all fitted parameters, if these describe the arm as it
+            was at the start of the recordings. It is the fit with the change minus the fit without it.
+        theta_at_end: the same difference (p,) if the parameters describe the arm as it was at the end.
     """
 
     values: FloatArray
@@ -78,7 +77,7 @@ class Information:
 
         Args:
             columns: indices of the k columns among those of all tested properties.
-            course: values of one or several functions of time by window, (..., w).
+            course: values of one or several functions of time, one value per window, (..., w).
             beside: whether the property also has an unknown constant value. Parts that its columns reproduce without
                 the function of time are then removed, too.
         """
@@ -103,21 +102,22 @@ class Information:
 
         Args:
             columns: indices of the changing property's columns among those of all tested properties.
-            courses: values of the functions of time by window, (..., w).
-            beside: whether the property also has an unknown constant value.
+            courses: values of each function of time, one per window, (..., w).
+            beside: whether the property also has an unknown constant value, which is eliminated.
         """
         G, b = self.without(columns, courses, beside)
         return np.asarray(np.einsum("...i,...ij,...j", b, self._inverse(G, columns, courses), b))
 
     def _inverse(self, G: FloatArray, columns: Sequence[int], course: FloatArray) -> FloatArray:
-        """Return the inverse of a normal matrix of `without`, (..., k, k), in directions that it determines.
+        """Return the inverse of a normal matrix of `without`, (..., k, k).
 
-        In directions that columns of the fitted parameters reproduce almost entirely, the result is zero.
+        The matrix is almost singular in directions that the columns of the fitted parameters reproduce. The result is
+        zero in these directions.
 
         Args:
             G: normal matrix (..., k, k) of a property's change over time, from `without`.
             columns: indices of the property's columns among those of all tested properties.
-            course: values of the function of time by window, (..., w).
+            course: values of the function of time, one per window, (..., w).
         """
         size = np.sqrt(np.maximum(course**2 @ self.own[:, list(columns), list(columns)], np.finfo(float).tiny))
         unit = size[..., :, None] * size[..., None, :]
@@ -127,12 +127,12 @@ class Information:
         return np.asarray(scaled / unit)
 
     def fit(self, columns: Sequence[int], course: FloatArray, beside: bool) -> ChangeFit:
-        """Return the fit of a change over time, with a covariance from the scores of time windows.
+        """Return the fit of a change over time, with standard deviations from the residuals in each time window.
 
         Args:
             columns: indices of the changing property's columns among those of all tested properties.
-            course: values of the function of time by window, (w,).
-            beside: whether the property also has an unknown constant value.
+            course: values of the function of time, one per window, (w,).
+            beside: whether the property also has an unknown constant value, which is eliminated.
         """
         G, b = self.without(columns, course, beside)
         inverse = self._inverse(G, columns, course)
@@ -149,7 +149,8 @@ class Information:
 
         Args:
             columns: indices of the changing property's columns among those of all tested properties.
-            course: values of the function of time by window, (w,).
+            course: values of the function of time, one per window, (w,). The shifted parameters describe the arm at
+                times at which this function is zero.
         """
         G, b = self.without(columns, course, False)
         values = self._inverse(G, columns, course) @ b
@@ -159,14 +160,15 @@ class Information:
     def _spread(
         self, columns: Sequence[int], course: FloatArray, beside: bool, values: FloatArray
     ) -> tuple[FloatArray, float]:
-        """Return the covariance (k, k) of D'y, any unit, and its degrees of freedom, from sums over time windows.
+        """Return the covariance (k, k) of D'y, any unit, and the degrees of freedom of this covariance.
 
+        Both are estimated from the contributions of each time window to D'y.
         D are the k regressor columns of a tested property, times a function of time, and y is the residual of the fit.
 
         Args:
             columns: indices of the property's columns among those of all tested properties.
-            course: values of the function of time by window, (w,).
-            beside: whether the property also has an unknown constant value.
+            course: values of the function of time, one per window, (w,).
+            beside: whether the property also has an unknown constant value, which is eliminated.
             values: fitted factors of D, (k,).
         """
         c = [self.size + k for k in columns]
@@ -190,7 +192,7 @@ class Information:
 
         Args:
             columns: indices of the changing property's columns among those of all tested properties.
-            course: values of the function of time by window, (w,), any unit.
+            course: values of the function of time, one per window, (w,), any unit.
         """
         c = [self.size + k for k in columns]
         more = self.products[:, :, c] * course[:, None, None]

@@ -47,13 +47,12 @@ class Change:
         values: size of the change, as factors of the property's regressor columns.
         chance: probability that a change this large is found in any tested property if nothing changed.
         explained: fraction of the squared error that the change removes.
-        gravity: relative change of the model's gravity torques (root mean square over random postures) if the fit
-            contains the change.
-        torque: relative change of the model's torques along the recorded motions (root mean square) if the fit contains
-            the change.
+        gravity: relative difference between the model's gravity torques with this change in the fit and those without
+            it (root mean square over random postures).
+        torque: the same relative difference for all torques along the recorded motions (root mean square).
         at: time of a step [s] on the axis of its recording.
         recording: index of the recording that contains the step.
-        into: whether the step is at the start of this recording, and so between two recordings.
+        into: whether the arm changed between the previous recording and this one, so that the step is at its start.
     """
 
     kind: str
@@ -70,10 +69,10 @@ class Change:
 
     @property
     def moved(self) -> float:
-        """Relative change of the model's torques if the fit contains the change of the arm.
+        """Relative difference between the model's torques with this change in the fit and those without it.
 
-        It is the larger of two values: for gravity torques at random postures, and for all torques along the recorded
-        motions.
+        It is the larger of two values: that for gravity torques in random postures, and that for all torques along the
+        recorded motions.
         """
         return max(self.gravity, self.torque)
 
@@ -85,7 +84,7 @@ class _Tried(NamedTuple):
         reading: the tested property.
         columns: indices of its columns among those of all tested properties.
         course: kind of the function of time.
-        over: values of the function of time by window, (w,).
+        over: values of the function of time, one per window, (w,).
         window: window at which a step begins; 0 for other functions.
         explained: squared error that the change removes.
     """
@@ -103,9 +102,9 @@ class HiddenOffset(NamedTuple):
 
     Attributes:
         axis: index of the joint, from 0.
-        size: size of the offset, `DEVIATIONS` of its standard deviations [N m].
-        moved: relative change of the model's gravity torques (root mean square over random postures) if the fit takes
-            an offset of this size into account.
+        size: size of the offset [N m]: `DEVIATIONS` times the standard deviation of its estimate.
+        moved: relative change of the model's gravity torques (root mean square over random postures) if an offset of
+            this size is subtracted from the measured torque before the fit.
     """
 
     axis: int
@@ -117,7 +116,7 @@ class Search:
     """Search for changes of an arm over time that the fit of a regression does not contain.
 
     Args:
-        robot: the robot, in whose postures gravity torques are compared.
+        robot: the robot, whose joint ranges contain the random postures in which gravity torques are compared.
         model: model of the arm.
         samples: the fitted samples.
         regression: regression of the samples.
@@ -148,8 +147,8 @@ class Search:
     def courses(self) -> Iterator[tuple[Course, FloatArray, int]]:
         """Yield the functions of time of possible changes.
 
-        Each is given by its kind, its values by window, (w,) [-], from 0 to 1, and the window at which it begins. This
-        window is 0 for functions other than steps.
+        Each is given by its kind, its value in every window, (w,) [-], from 0 to 1, and the window at which it begins.
+        This window is 0 for functions other than steps.
         """
         share = self.windows.share
         yield "drift", share, 0
@@ -191,8 +190,9 @@ class Search:
 
         Args:
             information: products of the regression rows by window.
-            courses: kind, values by window (w,) and first window of each function of time.
-            constant: values by window (w,) of a constant torque offset, which is tested in addition.
+            courses: functions of time: kind, values with one per window, (w,), and window at which each begins.
+            constant: values of the function of time of a constant torque offset, one per window, (w,). Such an offset
+                is also tested.
         """
         found, every = [], np.array([over for _, over, _ in courses])
         for one, columns in zip(self.tried, self.places, strict=True):
@@ -250,11 +250,11 @@ class Search:
         )
 
     def _constants(self, best: _Tried) -> int:
-        """Return the number of joints among which a constant torque offset is tested.
+        """Return the number of joints among which the test for constant torque offsets divides its false-alarm rate.
 
-        The false-alarm probability of the test is shared among these joints. A joint is relevant if an offset of two
-        standard deviations changes the model's gravity torques by more than `RELEVANT_SHARE`. If the joint of `best` is
-        relevant, only relevant joints count; otherwise all joints count.
+        A joint is relevant if an offset of `DEVIATIONS` standard deviations changes the model's gravity torques by more
+        than `RELEVANT_SHARE`. If `best` is an offset of a relevant joint, only relevant joints count. Otherwise all
+        joints count.
         """
         matter = [one.axis for one in self.hidden if one.moved > RELEVANT_SHARE]
         return len(matter) if best.reading.axes[0] in matter else self.samples.tau.shape[1]
@@ -263,7 +263,8 @@ class Search:
     def hidden(self) -> tuple[HiddenOffset, ...]:
         """Constant torque offset of each joint that the data do not exclude, with its effect on the model's gravity.
 
-        The size of the offset is `DEVIATIONS` of its standard deviations. Gravity parameters of the fit may conceal it.
+        The fit may conceal such an offset in its gravity parameters. The size of the offset is `DEVIATIONS` times the
+        standard deviation of its estimate.
         """
         constant, found = np.ones(len(self.windows)), []
         for one, columns in zip(self.tried, self.places, strict=True):
@@ -276,10 +277,10 @@ class Search:
         return tuple(found)
 
     def _moved(self, fit: ChangeFit) -> tuple[float, float]:
-        """Return the relative changes of the model's gravity torques and of all its torques by a fitted change.
+        """Return the relative differences that a fitted change makes to the model's gravity torques and to all torques.
 
-        The parameters of the arm can be those at the start or those at the end of the recordings. Both cases are
-        computed, and the larger change is returned.
+        The model without the change is compared with two models from the fit that contains it. One describes the arm at
+        the start of the recordings, the other at their end. The larger difference is returned.
         """
         p, first = len(self.phi), self.first_phi
         gravity = float(np.linalg.norm(self.gravity @ self.phi))

@@ -30,7 +30,11 @@ class Steadiness:
 
     @property
     def measured(self) -> tuple[float, str]:
-        """Largest relative change of the model's torques by a change of the arm, and all sentences in one text."""
+        """Value and text of the check for changes of the arm.
+
+        The value is the largest relative change of the model's torques, see `Change.moved`. The text joins all
+        sentences.
+        """
         return max((one.moved for one in self.changes), default=0.0), "; ".join(self.sentences)
 
     def beyond(self, limit: float) -> tuple[str, ...]:
@@ -57,7 +61,7 @@ def steadiness(
     """Return the changes of an arm during its recordings, with a sentence for each.
 
     Args:
-        robot: the robot, in whose postures gravity torques are compared.
+        robot: the robot, whose joint ranges contain the random postures in which gravity torques are compared.
         model: model of the arm as mounted.
         samples: the fitted samples.
         regression: regression of the samples.
