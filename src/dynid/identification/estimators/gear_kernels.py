@@ -285,8 +285,8 @@ def derive(
             parameter.
         G: the same columns without acceleration, for the load by gravity and Coriolis forces, (M, kept).
         joints: joint of each column, (kept,).
-        changed: indices of the c columns of W whose base parameters also change the friction, (c,). They do so by
-            the load, by the motor torque, or by the drift of friction that is a base parameter.
+        changed: indices of the c columns of W whose base parameters also change the friction, (c,): because load and
+            motor torque change, or because the parameter itself is friction, which drifts.
         rubs: mask of the columns whose base parameter is friction, (kept,). This friction drifts like that of p.
         x: smoothed signs of dq, (M, n).
         s: remaining fraction of the Stribeck friction, which decays with speed, (M, n).

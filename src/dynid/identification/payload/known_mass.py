@@ -106,7 +106,7 @@ def check_torque_constants(
         torque_constants: torque constants that were used, (n,) [N m/A]; () if torques were recorded.
 
     Raises:
-        DataError: the body loads no joint enough in this motion, or the reported torques of no joint contain the
+        DataError: the body does not load any joint enough in this motion, or no joint's reported torque contains the
             body's load.
     """
     last, friction = load_columns(model, carrying)
@@ -125,7 +125,7 @@ def refuse_unseen(found: tuple[JointScale, ...]) -> tuple[JointScale, ...]:
     """Check that a known body's load is visible in the torques of some joint; return the torque scales unchanged.
 
     Raises:
-        DataError: the body loads no joint enough, or the reported torques of no joint contain the body's load.
+        DataError: the body does not load any joint enough, or no joint's reported torque contains the body's load.
     """
     if not any(one.determined for one in found):
         raise DataError(

@@ -169,8 +169,8 @@ def check_with_mass_alone(
         torque_constants: torque constants that were used, (n,) [N m/A]; () if torques were recorded.
 
     Raises:
-        DataError: the body loads no joint enough in this motion, the reported torques of no joint contain the body's
-            load, or there are too few samples.
+        DataError: the body does not load any joint enough in this motion, no joint's reported torque contains the
+            body's load, or there are too few samples.
     """
     rows, body = _Rows(model, without, carrying), _Body(model, mass, radius)
 

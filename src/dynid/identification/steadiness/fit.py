@@ -78,8 +78,8 @@ class Information:
         Args:
             columns: indices of the k columns among those of all tested properties.
             course: values of one or several functions of time, one value per window, (..., w).
-            beside: whether the property also has an unknown constant value. Parts that its columns reproduce without
-                the function of time are then removed, too.
+            beside: whether the property may also deviate by an unknown constant. Parts that its columns reproduce
+                without the function of time are then removed, too.
         """
         c = list(columns)
         own, target = self.own[:, c][:, :, c], self.own[:, c, -1]
@@ -103,7 +103,7 @@ class Information:
         Args:
             columns: indices of the changing property's columns among those of all tested properties.
             courses: values of each function of time, one per window, (..., w).
-            beside: whether the property also has an unknown constant value, which is eliminated.
+            beside: whether the property may also deviate by an unknown constant, which is then eliminated.
         """
         G, b = self.without(columns, courses, beside)
         return np.asarray(np.einsum("...i,...ij,...j", b, self._inverse(G, columns, courses), b))
@@ -132,7 +132,7 @@ class Information:
         Args:
             columns: indices of the changing property's columns among those of all tested properties.
             course: values of the function of time, one per window, (w,).
-            beside: whether the property also has an unknown constant value, which is eliminated.
+            beside: whether the property may also deviate by an unknown constant, which is then eliminated.
         """
         G, b = self.without(columns, course, beside)
         inverse = self._inverse(G, columns, course)
@@ -168,7 +168,7 @@ class Information:
         Args:
             columns: indices of the property's columns among those of all tested properties.
             course: values of the function of time, one per window, (w,).
-            beside: whether the property also has an unknown constant value, which is eliminated.
+            beside: whether the property may also deviate by an unknown constant, which is then eliminated.
             values: fitted factors of D, (k,).
         """
         c = [self.size + k for k in columns]
