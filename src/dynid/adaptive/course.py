@@ -29,7 +29,7 @@ REFUSALS, OTHER_SEED = 3, 200  # consecutive refusals before the run ends; seed 
 
 
 class Course:
-    """State of one adaptive run: current model, executed segments, and judgements of the recording."""
+    """State of one adaptive run: current model, executed segments, and results of its precision checks."""
 
     def __init__(self, parent: Planning, arm: Arm, name: str, seed: int) -> None:
         self.parent, self.arm, self.name, self.seed = parent, arm, name, seed
@@ -81,10 +81,11 @@ class Course:
             return None
 
     def wait_for_segment(self) -> Segment:
-        """Return a safe segment from a posture at which the arm stands, and move the arm back or wait if necessary.
+        """Plan a safe segment while the arm stands still, and return it.
 
-        If no segment is safe, the arm returns along the executed segments, because the present posture may overload its
-        servos. At the start posture of the run, the arm waits until the servos have cooled.
+        If no segment is safe, the arm returns to the start of the last executed segment, because the present posture
+        may overload its servos. At the start posture of the run, it waits for its servos to cool instead. After each
+        return or wait, a segment is planned again.
 
         Raises:
             SafetyError: no segment is safe, or no motion time is left.
@@ -161,8 +162,8 @@ class Course:
     def next_segment_or_look(self) -> tuple[Segment | None, bool]:
         """Return a segment from the present posture (None ends the run), and whether the model is precise enough.
 
-        If no segment is safe, the recording so far is judged (a look), because the model from it may make a segment
-        safe.
+        If no segment is safe, a model is identified from the recording so far, and its precision is checked. With this
+        model, a segment may be safe.
         """
         for _ in range(2):
             try:
@@ -199,7 +200,7 @@ class Course:
     def finish(self, segment: Segment) -> bool:
         """Wait for the end of a segment and update the current model; return whether the segment was completed.
 
-        The model is not updated here once it results from an identification.
+        The model is updated to the online estimate, but only until a first model is identified from the recording.
         """
         parent, arm = self.parent, self.arm
         self.tracking.append(arm.finish())

@@ -19,15 +19,15 @@ TRANSITION_RAD_S = 0.03  # transition velocity of friction's sign in the optimis
 
 @dataclass(frozen=True, eq=False)
 class CurrentModel:
-    """Current model of the arm during an adaptive run; it gives the feedforward torques and the torques in planning.
+    """Latest model of the arm in an adaptive run, which predicts torques for feedforward and for planning segments.
 
     Attributes:
         model: geometry and structure of the arm.
         phi: base parameters, (p,).
         friction: friction law in addition to the base parameters.
         sigma: standard deviation of each axis's torque residuals, (n,) [N m].
-        identified: whether the model results from an identification of this run's recording. It is False for a nominal,
-            a previous or an online-estimated model.
+        identified: whether the model results from an identification of this run's recording; False for nominal
+            parameters, a previous model or the online estimate.
         ratio: standard deviations of the base parameters in the identification, divided by those that planning
             expected, (p,) [-]; None without an identified model.
     """

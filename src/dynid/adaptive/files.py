@@ -52,27 +52,30 @@ class AdaptiveResult:
 class AdaptiveFiles:
     """Inputs and output files of one adaptive identification.
 
+    A precision check identifies a model from the recording so far, and compares its confidence intervals with their
+    limits.
+
     Args:
         robot: the arm.
         out: folder for the bag `adaptive`, adaptive.json and the result `model`, none of which may exist.
         scene: YAML file of the free space; None uses the robot's scene.yaml, if it has one.
         settings: settings of the run.
-        after: model.yaml of the arm's previous state; the run starts from this model, and reports which parameters
-            changed.
+        after: earlier model.yaml of the arm. The run starts from this model, and the result lists the parameters that
+            have changed.
         mount: mount of the arm.
-        progress: function that is called with one line of text after each segment and judgement.
+        progress: function that is called with one line of text after each segment and each precision check.
 
     Attributes:
         bag: path of the bag.
         scene: YAML file of the free space, as given.
         mount: mount of the arm, as given.
-        settings: settings of the run. With a previous model, the first and smallest of its `stages` is left out, and
-            the recording is judged only at the end.
+        settings: settings of the run. With an earlier model, the first and smallest of its `stages` is left out, and
+            the only precision check takes place at the end.
         identification: planner and runner of the adaptive identification.
 
     Raises:
         OutputExistsError: one of the outputs exists.
-        DataError: the previous model was not accepted, has no standard deviations, or is of another robot or structure.
+        DataError: the earlier model was not accepted, has no standard deviations, or is of another robot or structure.
     """
 
     def __init__(
@@ -122,7 +125,7 @@ class AdaptiveFiles:
             identification: identification from the bag; None without a model.
 
         Raises:
-            DataError: no judgement of the recording gave a model; bag and adaptive.json remain.
+            DataError: no model could be identified from the recording; bag and adaptive.json remain.
         """
         changes = None if self._before is None else self._changes(self._before, identification)
         write_whole(self.out / SUMMARY, json.dumps(_summary(run, changes), indent=1))
@@ -157,8 +160,8 @@ def run_adaptively(
         friction: friction model of the simulated arm; None uses that of robot.yaml.
 
     Raises:
-        SafetyError: no segment is safe.
-        DataError: no judgement of the recording gave a model; bag and adaptive.json remain.
+        SafetyError: no segment is safe at the start of the run.
+        DataError: no model could be identified from the recording; bag and adaptive.json remain.
     """
     standard = holding(robot, held_kg) if held_kg else None
     arm = SimulatedArm(robot, standard=standard, mount=files.mount, friction=friction, seed=seed)

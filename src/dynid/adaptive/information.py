@@ -29,10 +29,10 @@ Torques = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 
 def torque_sizes(robot: Robot, model: ArmModel, torques: Torques) -> FloatArray:
-    """Return the value (p,) [SI] at which each base parameter alone causes a torque as large as that of the whole arm.
+    """Return for each base parameter the value (p,) [SI] whose torque is as large as the arm's whole torque.
 
-    For each joint, the root mean square torques over random states are compared. Of a parameter's values for the
-    joints, the smallest is returned.
+    For each joint, two root mean square torques over random states are computed: that of the whole arm, and that of the
+    parameter at value 1. The result is the smallest quotient of the two among the joints.
 
     Args:
         robot: the robot.
@@ -59,11 +59,11 @@ class Information:
         phi: base parameters at which the loads of load-dependent friction are computed, (p,).
         sigma: standard deviation of each axis's torque residuals, (n,) [N m].
         limits: limits of the base parameters' standard deviations, (p,).
-        A: sum of X' X over the weighted regression rows X of all states, plus a prior, (m + p, m + p).
+        A: sum of X' X over the regression rows X of all states, as `rows` returns them, plus a prior, (m + p, m + p).
         B: the same sum with each row weighted by the variance of its axis's residuals, plus a prior, (m + p, m + p).
-            The covariance of the parameters is A^-1 B A^-1.
-        sharpness: exponent of the squared ratios of standard deviations to limits in the objective; above 1 it
-            emphasises the parameters with the largest ratios.
+            The covariance of the parameters is the sandwich A^-1 B A^-1.
+        sharpness: exponent s of the planning objective, see `value`; above 1 it emphasises the parameters with the
+            largest ratios of standard deviation to limit.
     """
 
     model: ArmModel
@@ -155,10 +155,10 @@ class Information:
         return np.asarray(inverse @ self.B @ inverse)
 
     def value(self, X: FloatArray, count: float) -> tuple[float, FloatArray]:
-        """Return the logarithm of the planning objective after regression rows are added, and its gradient by the rows.
+        """Return the logarithm of the planning objective after regression rows X are added, and its gradient by X.
 
-        The objective sums the squared ratios of the base parameters' standard deviations to their limits, with the
-        exponent `sharpness`. The gradient is (N, n, k).
+        The objective is (sum_i r_i^(2 s))^(1 / s) with s = `sharpness`. Here r_i is the ratio of base parameter i's
+        standard deviation to its limit. The gradient is (N, n, k).
 
         Args:
             X: weighted regression rows of N states for m friction and p base parameters, (N, n, k) with k = m + p.

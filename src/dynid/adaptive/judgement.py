@@ -44,10 +44,10 @@ class RecordingJudge:
 
         `motion_s` is the time of motion in the recording [s].
 
-        All intervals and all possible judgements of a run share one confidence (Bonferroni). Standard deviations are
-        estimated from sums over time windows of `MEMORY_S`, see `estimators.uncertainty`. Estimates from few windows
-        are uncertain, so the ratio is a quantile of Student's t distribution. Its degrees of freedom are the number of
-        windows minus one, as is usual for clustered data (Cameron and Miller 2015).
+        All intervals and all possible precision checks of a run share one confidence (Bonferroni correction). Standard
+        deviations are estimated from residuals summed over time windows of `MEMORY_S`, see `estimators.uncertainty`.
+        Estimates from few windows are uncertain, so the ratio is a quantile of Student's t distribution. Its degrees of
+        freedom are the number of windows minus one, as is usual for clustered data (Cameron and Miller 2015).
         """
         tests = (int((~self.free).sum()) + self.model.axes) * self.run.looks
         return float(stdtrit(max(motion_s / MEMORY_S - 1.0, 1.0), 1.0 - 0.5 * (1.0 - self.run.confidence) / tests))
@@ -68,11 +68,14 @@ class RecordingJudge:
         return np.asarray(self.quantile(motion_s) * deviations(result) + other)
 
     def judge_recording(self, source: Recording, moved: float) -> tuple[Look, Identification | None]:
-        """Identify a model from a recording; return its judgement and the identification, or None if that failed.
+        """Identify a model from a recording, and compare its confidence intervals with their limits.
 
         Args:
             source: the recording.
             moved: time of motion that the recording contains [s].
+
+        Returns:
+            The result of this precision check, and the identification; None instead of the latter if it failed.
         """
         began = time.perf_counter()
         try:
@@ -90,8 +93,8 @@ class RecordingJudge:
         """Return the largest relative standard deviation of a joint's predicted torque, divided by `torque_share` [-].
 
         `torque_share` is the limit in the run's settings. The standard deviation is a root mean square over the
-        recorded states, and includes friction. Viscous friction has no limit of its own, because its estimate depends
-        strongly on the other friction terms.
+        recorded states, relative to the joint's root mean square torque. It contains the uncertainty of all friction
+        parameters. So this limit also covers viscous friction, whose own confidence interval has no limit.
         """
         regression = result.estimate.regression
         covariance = regression.whole_spread(regression.solve())

@@ -12,14 +12,18 @@ from dynid.robot import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """One judgement of an adaptive run's recording: the precision and acceptance of the model identified from it.
+    """Result of one precision check of an adaptive run.
+
+    A precision check identifies a model from the recording so far, and compares its confidence intervals with their
+    limits.
 
     Attributes:
-        motion_s: time of motion before the judgement [s].
+        motion_s: time of motion before the check [s].
         widest: largest ratio of a confidence interval's half width to its limit; infinite without a model.
-        parameter: name of the parameter with this ratio, or "torque" if it is a predicted torque.
+        parameter: name of the parameter whose interval has this ratio; "torque" if it is the interval of a predicted
+            torque.
         accepted: whether the identification's verdict accepted the model.
-        seconds: duration of the judgement [s].
+        seconds: duration of the check [s].
         reason: reason why there is no model; "" if there is one.
     """
 
@@ -31,7 +35,7 @@ class Look:
     reason: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the judgement as a dictionary of plain values; `widest` is None without a model."""
+        """Return the attributes as a dictionary of plain values; `widest` is None if no model was identified."""
         return asdict(self) | {"widest": self.widest if np.isfinite(self.widest) else None}
 
 
@@ -39,17 +43,20 @@ class Look:
 class AdaptiveRun:
     """Outcome of an adaptive run, with its model.
 
+    A precision check identifies a model from the recording so far, and compares its confidence intervals with their
+    limits.
+
     Attributes:
-        identification: identification of the last judgement with a model; None if no judgement gave a model.
+        identification: latest identification of a precision check; None if no check gave a model.
         precise: whether the model was accepted with all confidence intervals within their limits.
-        segments: planned segments, in order.
-        looks: judgements of the recording, in order.
+        segments: executed segments, in order.
+        looks: results of the precision checks, in order.
         tracking: largest tracking errors of each segment, (segments, n) [rad].
         limits: largest permitted half widths of the base parameters' confidence intervals, (p,).
         motion_s: total time of motion [s].
         stopped: number of segments that the arm stopped before their end.
-        quantile: ratio of a confidence interval's half width to the standard deviation, at the end of the longest
-            possible run.
+        quantile: ratio of a confidence interval's half width to the standard deviation, after the maximum time of
+            motion.
         out_of_time: whether there was no time for another segment.
     """
 
@@ -66,12 +73,12 @@ class AdaptiveRun:
 
     @property
     def accepted(self) -> bool:
-        """Whether the last judgement accepted the model."""
+        """Whether the verdict on `identification` accepts the model; False if there is no identification."""
         return self.identification is not None and self.identification.verdict.accepted
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Sentences about every judgement, and about the reason for the end of the run."""
+        """Sentences about the result of every precision check, and about the reason for the end of the run."""
         return (*(look_line(look) for look in self.looks), self.end)
 
     @property
@@ -88,7 +95,7 @@ class AdaptiveRun:
         return f"ended after {self.motion_s:.1f} s of motion: {why}; {verdict}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the segments, the judgements and the end of the run as a dictionary of plain values."""
+        """Return segments, precision checks, and the reason for the end of the run as a dictionary of plain values."""
         looks = [one.as_dict() for one in self.looks]
         segments = [
             {"expected": self.quantile * one.widest, "planning_s": one.seconds, "waited": one.waited}
@@ -106,7 +113,7 @@ class AdaptiveRun:
 
 
 def look_line(look: Look) -> str:
-    """Return one line of text that describes a judgement of the recording."""
+    """Return one line of text that describes the result of a precision check, see `Look`."""
     if look.reason:
         return f"{look.motion_s:5.1f} s  no model yet: {look.reason}"
     verdict = "accepted" if look.accepted else "not accepted"

@@ -147,11 +147,14 @@ class Planning:
         return live, replace(known, phi=BaseParameters(self.model.names, phi), friction=friction)
 
     def model_of(self, result: Identification, shown: list[Segment]) -> CurrentModel:
-        """Convert an identification to a current model, with the ratio of found to expected standard deviations.
+        """Convert an identification to a current model.
+
+        The model's `ratio` compares the standard deviations of the identification with those that planning expects.
 
         Args:
             result: the identification.
-            shown: completed segments in its recording, from which the expected standard deviations are computed.
+            shown: completed segments that the identified recording contains; the expected standard deviations are
+                computed from them.
         """
         friction = result.friction or FrictionLaw.of(self.robot.size, {})
         known = CurrentModel(self.model, result.base, friction, np.asarray(result.estimate.residual_sigma), True)
@@ -160,9 +163,9 @@ class Planning:
     def information(self, planned: list[Segment], known: CurrentModel) -> Information:
         """Return the information that planned segments are expected to give, computed with the current model `known`.
 
-        An identification finds standard deviations that differ from the expected ones by the factors `known.ratio`. The
-        limits of the standard deviations are divided by these factors. So an expectation within these limits means that
-        an identification will be within the original ones.
+        A previous identification may have found standard deviations that differ from the expected ones by the factors
+        `known.ratio`. Then the limits of the standard deviations are divided by these factors. So if an expected value
+        is within its divided limit, the identified value will probably be within the original limit.
 
         Args:
             planned: segments whose information is added to the prior.

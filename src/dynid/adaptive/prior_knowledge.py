@@ -44,7 +44,11 @@ def first_tube(robot: Robot) -> FloatArray:
 
 
 def gear_figures(robot: Robot, before: ModelFile | None) -> FrictionLaw | None:
-    """Return the prior friction law: from the previous model `before`, else from the robot folder, else None."""
+    """Return the friction law known before the run: from the previous model `before`, else from friction.yaml.
+
+    The result is None if neither states friction. If the previous law lacks the shape of Stribeck friction, this shape
+    is taken from the robot's friction.yaml, or from defaults.
+    """
     has_figures = (robot.folder / "friction.yaml").is_file()
     gears = gear_friction(robot, FRICTION_MODEL).with_values({"fv": 0.0}) if has_figures else None
     law = None if before is None else before.friction()

@@ -139,9 +139,10 @@ class SegmentPlanner:
     ) -> tuple[PolynomialTrajectory, bool]:
         """Return a segment scaled down until it passes all checks, and whether it is nearly the full motion.
 
-        If no scale passes, the joint with the highest torque demand moves in the opposite direction, because it may be
-        able to lower a load that it cannot lift. If this does not help, the joint stays at rest. These steps are
-        repeated joint by joint. Scaling alone may not help: a sticking joint needs more torque the slower it moves.
+        All distances from the start posture are scaled by each of `SCALES` in turn. If no scale passes, the joint with
+        the highest torque demand moves in the opposite direction, because it may be able to lower its load but not to
+        lift it. If this does not help, the joint stays at rest. These steps are repeated for other joints. Scaling
+        alone may not help, because friction increases at low speeds (Stribeck effect).
 
         Args:
             name: name of the segment.
@@ -171,7 +172,8 @@ class SegmentPlanner:
     def _hardest(self, motion: PolynomialTrajectory, frame: SegmentConstraints, moving: NDArray[np.bool_]) -> int:
         """Return the index of the moving joint with the highest torque demand, relative to its torque limit.
 
-        The demand is the peak torque if a peak exceeds its limit, else the root mean square.
+        If the peak torques of some joints exceed their limits, the joint with the highest peak / limit is returned.
+        Otherwise it is the joint with the highest root mean square torque / limit.
 
         Args:
             motion: the motion.
@@ -204,13 +206,15 @@ class SegmentPlanner:
         count: float,
         random: np.random.Generator,
     ) -> list[FloatArray]:
-        """Return the random initial guesses of lowest cost, each as control points (1 + free, n) [rad].
+        """Draw random splines, and return those of lowest cost as initial guesses for the optimisation.
+
+        Each guess is given by its control points (1 + free, n) [rad]: the start posture, then `Spline.free` others.
 
         Args:
             start: start posture, (n,) [rad].
             frame: constraints of the segment.
             known: information about the parameters before the segment.
-            count: number of samples as which each planned state counts.
+            count: number of samples in the identification that one planned state stands for.
             random: random generator.
         """
         drawn = [self._drawn(start, frame, random) for _ in range(max(self._draws, self._candidates))]
@@ -223,10 +227,11 @@ class SegmentPlanner:
         The penalties are on violated limits of torque, position, velocity and acceleration, and on the free space.
 
         Args:
-            points: control points of the segment's spline, (1 + free, n) [rad]; the first one is the start posture.
+            points: control points of the segment's spline, (1 + free, n) [rad]: the start posture, then `Spline.free`
+                others.
             frame: constraints of the segment.
             known: information about the parameters before the segment.
-            count: number of samples as which each planned state counts.
+            count: number of samples in the identification that one planned state stands for.
         """
         states, limits = [one @ points for one in self._shapes], frame.limits
         within = np.clip(states[0], limits.lower - EXCESS_RAD, limits.upper + EXCESS_RAD)
@@ -265,10 +270,11 @@ class SegmentPlanner:
         """Return control points (1 + free, n) [rad] of lower cost, from an optimisation that starts at `points`.
 
         Args:
-            points: initial control points, (1 + free, n) [rad].
+            points: initial control points, (1 + free, n) [rad]: the start posture, then the `Spline.free` optimised
+                ones.
             frame: constraints of the segment, whose violation is penalised.
             known: information about the parameters before the segment.
-            count: number of samples as which each planned state counts.
+            count: number of samples in the identification that one planned state stands for.
             iterations: maximum number of iterations.
             until: time of `time.perf_counter` at which the optimisation ends [s].
         """
@@ -295,10 +301,11 @@ class SegmentPlanner:
         limits.
 
         Args:
-            points: control points of the segment's spline, (1 + free, n) [rad]; the first one is the start posture.
+            points: control points of the segment's spline, (1 + free, n) [rad]: the start posture, then `Spline.free`
+                others.
             frame: constraints of the segment.
             known: information about the parameters before the segment.
-            count: number of samples as which each planned state counts.
+            count: number of samples in the identification that one planned state stands for.
         """
         states = [one @ points for one in self._shapes]
         N, n = states[0].shape
@@ -372,9 +379,9 @@ class SegmentPlanner:
         return float(np.mean(lacks**2)), slope
 
     def _lacks(self, q: FloatArray, tube: FloatArray) -> FloatArray:
-        """Return the clearance to the free space's border that is missing at N postures, (N,), in units of `BOX_M`.
+        """Return the clearance to the free space's border that N postures lack, divided by `BOX_M`, (N,) [-].
 
-        It is 0 if the arm stays in the free space with all tracking errors up to `tube`.
+        It is 0 for a posture at which the arm stays in the free space with all tracking errors up to `tube`.
 
         Args:
             q: postures, (N, n) [rad].

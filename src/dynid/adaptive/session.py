@@ -27,16 +27,19 @@ LOOK_THRESHOLD = 1.05  # expected widest interval above which the recording is n
 class AdaptiveIdentification(Planning):
     """Adaptive identification of one robot.
 
+    A precision check identifies a model from the recording so far, and compares its confidence intervals with their
+    limits.
+
     Args:
         robot: prior knowledge of the arm.
         settings: settings of the run.
         box: free space; None if the surroundings of the arm are unknown.
         mount: mount of the arm.
         before: previous model of the arm, from which the run starts; None starts from the nominal arm.
-        progress: function that is called with one line of text after each segment and judgement.
+        progress: function that is called with one line of text after each segment and each precision check.
 
     Attributes:
-        report: function that is called with the progress of each segment and judgement as a dictionary.
+        report: function that is called with a dictionary of results after each segment and each precision check.
 
     Raises:
         DataError: the previous model is of another robot or structure.
@@ -52,7 +55,8 @@ class AdaptiveIdentification(Planning):
             to_rest: move to the rest posture at the end.
 
         Raises:
-            SafetyError: no segment is safe, or the arm is not proven to be in free space at its present posture.
+            SafetyError: no segment is safe at the start of the run, the arm refuses several segments in a row, or it is
+                not proven to be in free space at its present posture.
         """
         self._refuse_without_room(arm.at)
         own, state = self.settings, Course(self, arm, name, seed)
@@ -105,15 +109,25 @@ class AdaptiveIdentification(Planning):
         return state.next_segment_or_look()
 
     def _refuse_without_room(self, at: FloatArray) -> None:
-        """Raise SafetyError if the arm at posture (n,) [rad] is not proven to be inside the free space."""
+        """Raise SafetyError unless the arm, standing at posture `at`, provably is inside the free space.
+
+        The proof covers tracking errors up to `LEAST_TUBE_RAD`. Without a free space, nothing is checked.
+
+        Args:
+            at: reference posture of the arm, (n,) [rad].
+        """
         if self.planner.box is not None:
             standing = rest_to_rest("standing still", self.robot.joint_names, at, at, 1.0)
             self.planner.box.prove(standing, np.full(self.robot.size, LEAST_TUBE_RAD))
 
     def _worth_a_look(self, state: Course, moved: float) -> bool:
-        """Return whether the recording should be judged after the coming segment.
+        """Return whether a precision check is due after the coming segment.
 
-        It should if the model identified from it is expected to be precise enough.
+        A precision check identifies a model from the recording so far, and compares its confidence intervals with their
+        limits.
+
+        No check is due before `first_look_s` of motion. Afterwards, a check is due if no model has been identified yet,
+        or if the coming segment is expected to make all intervals narrow enough.
 
         Args:
             state: state of the run, which includes the coming segment.

@@ -19,26 +19,29 @@ Share = Annotated[float, Field(gt=0, le=1)]
 class AdaptiveSettings(Strict):
     """Limits and stopping criteria of an adaptive run; a segment is one of its motions from rest to rest.
 
+    A precision check identifies a model from the recording so far, and compares its confidence intervals with their
+    limits.
+
     Attributes:
         segment_s: duration of a segment; the last one may be shorter [s].
         longest_s: maximum total time of motion, after which the run ends [s].
-        first_look_s: time of motion before the recording is judged for the first time [s].
-        update_times_s: times of motion at which planning adopts a model identified from the recording, without judging
-            it [s].
-        inertial_share: limit of the half width of a link or rotor parameter's confidence interval. It is expressed as
-            the torque that this half width causes, as a fraction of a joint's whole torque.
+        first_look_s: time of motion before the first precision check [s].
+        update_times_s: times of motion at which planning adopts a model identified from the recording, without a
+            precision check [s].
+        inertial_share: limit of the half width of a link or rotor parameter's confidence interval. The limit is given
+            as the torque that this half width alone causes, as a fraction of a joint's whole torque.
         friction_share: the same limit for viscous friction. Only planning uses it, because the estimate of viscous
             friction depends strongly on the other friction terms.
         torque_share: limit of the half width of the confidence interval of a joint's predicted torque, as a fraction of
             the joint's torque.
         confidence: probability that all intervals contain the true values, whenever the run stops.
-        stages: fractions of the full ranges and speeds for the first segments; the last one applies to all later
-            segments.
+        stages: fractions of the full ranges and speeds, one for each of the first segments; the last one applies to all
+            later segments.
         profile: profile of excitation.yaml whose limits of position, speed and acceleration are kept.
         draws: number of random initial guesses for the optimisation of a segment.
         candidates: maximum number of best guesses that are optimised, until one passes all checks.
         iterations: maximum number of iterations of a segment's first optimisation. A simulated arm in lock-step waits
-            for the planner, so planning time is not limited by a clock.
+            for the planner, so only this number limits the optimisation.
         planning_share: maximum optimisation time as a fraction of the segment's duration, for an arm that moves while
             the next segment is planned.
     """
@@ -69,14 +72,18 @@ class AdaptiveSettings(Strict):
 
     @property
     def looks(self) -> int:
-        """Number of judgements of the recording that share the confidence; further ones cannot accept a model."""
+        """Number of precision checks that share the confidence (Bonferroni correction).
+
+        A later check cannot end the run.
+        """
         return 1 + max(0, ceil((self.longest_s - self.first_look_s) / self.segment_s - 1e-9))
 
     def update_due(self, updates: int, moved_s: float) -> bool:
-        """Return whether the current model is to be updated after `moved_s` [s] of motion, without a judgement.
+        """Return whether planning should adopt a newly identified model after `moved_s` [s] of motion.
 
-        An update becomes due half a segment's duration before its time in `update_times_s`, so that the nearest end of
-        a segment is used. `updates` is the number of earlier updates.
+        The settings `update_times_s` state when updates should take place, but they are possible only between segments.
+        So an update becomes due half a segment's duration earlier: it takes place at the segment end nearest to its
+        time. `updates` is the number of earlier updates.
         """
         return updates < len(self.update_times_s) and moved_s > self.update_times_s[updates] - 0.5 * self.segment_s
 

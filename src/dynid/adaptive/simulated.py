@@ -65,9 +65,9 @@ class SimulatedArm:
         self._begun: tuple[Motion, Feedforward, FloatArray, FloatArray] | None = None
 
     def to_start(self, feedforward: Feedforward) -> None:
-        """Move to the rest posture, then set the start of the recording.
+        """Move to the rest posture; the evaluated part of the recording starts when the arm stands there.
 
-        Afterwards, the reference is the measured posture, which differs from the rest posture because of stiction.
+        The reference is then set to the measured posture, which differs from the rest posture because of stiction.
         """
         self.follow(rest_to_rest("start", self.robot.joint_names, self.at, self.robot.rest_posture, 2.0), feedforward)
         self._begin_ns = self._end_ns = self._arm.stamp_ns

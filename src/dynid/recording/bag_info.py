@@ -91,9 +91,9 @@ def missed_cycles(stamp_ns: NDArray[np.int64], cycle_s: float) -> Drops:
     """Count the control cycles without a message, from the messages' stamps.
 
     The lateness of a message is its stamp minus the time at which it would be due if no cycle had been missed. A driver
-    that runs late and catches up has missed no cycle. So a cycle counts as missed only if the lateness of all later
-    messages is higher by a cycle. A delay that begins at the very end of the bag does not count, because the driver
-    might have caught up.
+    that runs late and catches up has missed no cycle. So a cycle counts as missed only if the lateness of all messages
+    after it is higher by a cycle than before. A delay that begins at the very end of the bag does not count, because
+    the driver might have caught up.
 
     Args:
         stamp_ns: stamps that jitter by less than half a cycle, (N,) [ns].
@@ -116,8 +116,9 @@ def missed_cycles(stamp_ns: NDArray[np.int64], cycle_s: float) -> Drops:
 def _drift(lateness: NDArray[np.float64]) -> float:
     """Return the drift between the driver's clock and the stamps' clock [cycles per message].
 
-    The messages are divided into blocks of `DRIFT_BLOCK`. The drift is the median change of the smallest lateness from
-    one block to the next.
+    The messages are divided into blocks of `DRIFT_BLOCK`. The smallest lateness of each block is compared with that of
+    the block before. The drift is the median of these changes, divided by `DRIFT_BLOCK`; it is 0 with fewer than five
+    blocks.
 
     Args:
         lateness: difference between each message's stamp and its nominal time, (N,) [cycles].

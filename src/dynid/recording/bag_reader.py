@@ -211,8 +211,12 @@ def _sqlite_topics(path: Path, found: SqliteContent) -> _FileContent:
 
 
 def _strange(path: Path, count: int) -> list[str]:
-    """Return a list with the finding that the file `path` has `count` messages of topics that it does not describe.
+    """Return a finding about messages without a topic, as a list; [] if there are no such messages.
 
     The list is empty if `count` is 0.
+
+    Args:
+        path: path of the data file that contains the messages.
+        count: number of messages whose topic the file does not describe.
     """
     return [f"{path.name} has {count} messages of channels that it does not describe, which were ignored"] * bool(count)

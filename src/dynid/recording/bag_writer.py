@@ -142,12 +142,16 @@ class BagWriter:
             self.flush()
 
     def write_many(self, batches: Mapping[str, Batch]) -> None:
-        """Write many messages at once, with the topics interleaved in short slices of time.
+        """Write many messages at once.
+
+        The messages are written in slices of time, each with the messages of one topic after another. So the topics are
+        interleaved in the file.
 
         Args:
             batches: for each topic, ascending log times (N,) [ns] and serialized messages of one size (N, size), such
                 as `JointStateEncoder.encode_many` returns them. Instead of the messages, a function may be given that
-                returns the messages of a slice of the N indices. Small slices stay in the processor's cache.
+                encodes and returns the messages of a slice of the N indices. The messages of a short slice stay in the
+                processor's cache.
 
         Raises:
             UnknownNameError: a topic is not registered.

@@ -50,10 +50,12 @@ class Discovery:
         self._reported_s: dict[str, float] = {}
 
     def matched(self, topic: str, publishers: int, departed: int) -> bool:
-        """Record the publishers of a topic; return True if the topic's availability changed or a publisher has left.
+        """Record the publishers of a topic; return True if the discovery may have changed.
 
-        If a publisher has left, all received reports are discarded: the node may return under the same name without
-        having discovered the recorder.
+        It may have changed if the topic got its first publisher or lost its last one, or if any publisher has left.
+
+        If a publisher has left, all diagnostics received before are ignored. The node may return under the same name,
+        and then must discover the recorder again.
 
         Args:
             topic: name of the topic.
@@ -68,11 +70,13 @@ class Discovery:
         return changed or fewer
 
     def reported(self, raw: bytes, now_s: float) -> bool:
-        """Record which nodes sent a report; return True if a status name is new.
+        """Record the status names in a diagnostics message; return True if one of them is new.
+
+        A status name identifies the node that sends it. Its arrival proves that this node has discovered the recorder.
 
         Args:
-            raw: a serialized diagnostic_msgs/DiagnosticArray; its status names are recorded.
-            now_s: time of its arrival [s].
+            raw: a serialized diagnostic_msgs/DiagnosticArray.
+            now_s: time of arrival of the message [s].
         """
         try:
             names = {status.name for status in decode_diagnostics(raw)[1]}
@@ -101,16 +105,17 @@ def reported_motion(raw: bytes) -> ExperimentSettings | None:
 
 
 class MotionCompletion:
-    """Monitor that reports when a bag, while it is being recorded, contains its motion up to the end.
+    """Monitor that reports when the bag being recorded contains its motion up to the end.
 
     Args:
         experiment: name of the topic that reports the motion.
-        stamped: names of topics of messages with a header, stamped by the clock of the joint states. The motion is
-            complete when each of these topics has reached the stamp of the motion's end; topics without any message do
-            not count. Messages without a stamp (0) do not count, either.
+        stamped: names of topics whose messages have a header, stamped by the clock of the joint states. The motion is
+            complete when each of these topics has reached the stamp of the motion's end. Topics without messages do not
+            count, nor do messages without a stamp (0).
 
     Attributes:
-        missing: topics whose messages are outstanding; empty if the motion is complete, or if there is none.
+        missing: what the bag lacks: a phrase if the motion's end is not reported yet, afterwards the topics that have
+            not reached the end's stamp. It is empty if the motion is complete, or if no motion was reported.
     """
 
     def __init__(self, experiment: str, stamped: Collection[str]) -> None:
@@ -239,9 +244,10 @@ def completeness(path: Path | str) -> Completeness:
 def _within(reports: list[Counters], stamps: NDArray[np.int64]) -> list[Counters]:
     """Return the driver's reports between which a bag must contain every published state.
 
-    The first report is left out if it is slightly older than the first state, and the last one if it is slightly newer
-    than the last state. Topics arrive with different delays, so a recorder that starts or ends between them may hold a
-    report whose states it did not record.
+    At the start and the end of a recording, topics arrive with different delays. So the first report may be recorded
+    although states published just after it are not. The first report is left out if it is up to `MOST_OFFSET_NS` older
+    than the first recorded state. Likewise, the last report is left out if it is up to `MOST_OFFSET_NS` newer than the
+    last recorded state.
 
     Args:
         reports: reports of the driver, in order.

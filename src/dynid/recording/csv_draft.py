@@ -70,10 +70,10 @@ def draft_mapping(csv: Path, robot: Robot, rate_hz: float | None) -> Draft:
 def _tell_series(
     draft: Draft, header: Header, told: list[ColumnName | None], places: list[int], kind: str, robot: Robot
 ) -> None:
-    """Add assumptions about the columns of one quantity to a draft.
+    """Add to a draft the assumptions about the columns of one quantity.
 
-    They state that names with unknown words are taken for this quantity, and which columns are assigned to joints by a
-    number while others name their joint.
+    If the column names contain unknown words, it is assumed that they mean this quantity. If some columns name their
+    joint and others contain only a number, it is assumed that the number counts the joints.
 
     Args:
         draft: the draft.
@@ -113,7 +113,10 @@ def _missing(csv: Path, kind: str, header: Header, told: list[ColumnName | None]
 
 
 def _series(csv: Path, told: list[ColumnName | None], kind: str, robot: Robot) -> list[int]:
-    """Return the indices of one quantity's columns, one per joint in joint order; [] if there are none.
+    """Return the indices of the columns that hold one quantity, one per joint in joint order.
+
+    The columns of a series have names that differ only in the joint. The result is [] if no series has one column for
+    each joint.
 
     Args:
         csv: path of the CSV file.
@@ -122,7 +125,7 @@ def _series(csv: Path, told: list[ColumnName | None], kind: str, robot: Robot) -
         robot: the robot.
 
     Raises:
-        DataError: several series of columns are complete, so the choice is ambiguous.
+        DataError: more than one series has a column for each joint, and none of them is preferable.
     """
     fitting = _whole_series(told, kind, robot, counted=False) or _whole_series(told, kind, robot, counted=True)
     best = [one for one in fitting if one[0] == ("measured",)] or [one for one in fitting if one[0] == ()] or fitting
@@ -138,17 +141,18 @@ def _series(csv: Path, told: list[ColumnName | None], kind: str, robot: Robot) -
 def _whole_series(
     told: list[ColumnName | None], kind: str, robot: Robot, counted: bool
 ) -> list[tuple[tuple[str, ...], list[int]]]:
-    """Return all series of columns of one quantity that are complete, with one column for each joint.
+    """Return all series of columns that hold one quantity and have one column for each joint.
 
     Args:
         told: interpretation of every column; None for the time column.
         kind: kind of quantity, a key of `KINDS`.
-        robot: robot with the joints that a complete series holds.
-        counted: whether a column with the name of a joint, such as `joint1`, also counts by its number; the series then
-            begins at 1.
+        robot: robot whose joints a series must contain.
+        counted: whether a column that names a joint, such as `joint1`, may also be assigned by the number in that name.
+            A series of numbered columns must then begin at 1.
 
     Returns:
-        For each series, the words in the columns' names that distinguish it, and the columns' indices in joint order.
+        For each series, the words in its column names that distinguish it from others, and the columns' indices in
+        joint order.
     """
     named: dict[tuple[str, ...], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     numbered: dict[tuple[str, ...], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -202,7 +206,10 @@ def _draft_time(draft: Draft, csv: Path, header: Header, clock: int | None, rate
 
 
 def _refuse_time(csv: Path, header: Header, clock: int) -> None:
-    """Raise DataError if the time column cannot be used: text that is no date, another unit, or only whole seconds.
+    """Raise DataError if the time column cannot be used.
+
+    It cannot be used if it holds text other than dates, if its name states a unit that is not supported, or if another
+    column holds the fractions of the seconds.
 
     Args:
         csv: path of the CSV file.

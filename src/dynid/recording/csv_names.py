@@ -115,7 +115,10 @@ def clock_unit(name: str) -> str | None:
 
 
 def joint_number(joint: str) -> int | None:
-    """Return the number of a joint whose name is general words and one number, such as `joint_1`; else None."""
+    """Return the number in a joint name such as `joint_1`; None for other names.
+
+    Besides one number, the name may contain only words such as "joint", "axis" or "robot".
+    """
     words = _words(joint)
     numbers = [int(one) for one in words if one.isdecimal()]
     return numbers[0] if len(numbers) == 1 and {*words} - {str(numbers[0])} <= {*FILLER_WORDS.split()} else None
@@ -139,8 +142,8 @@ def _words(text: str) -> list[str]:
 def _without_unit(name: str, joints: Sequence[str]) -> tuple[str, str]:
     """Separate a column name from the unit in brackets at its end; return both.
 
-    The unit is written as in `ColumnName`; it is "" if the name has none. Brackets that contain other known words are
-    no unit.
+    The unit is written as in `ColumnName`; it is "" if the name has none. Brackets with a joint's name or another word
+    of this module's lists, such as "cmd", do not state a unit.
 
     Args:
         name: name of the column.
@@ -187,9 +190,9 @@ def _kind(letters: list[str], of_joint: bool) -> str:
     """Return the kind of quantity that a column's words state, a key of `KINDS`; "" if they state none.
 
     Args:
-        letters: words of the column's name.
-        of_joint: whether the name also contains a joint's name or a number; without a quantity, it then means the
-            position.
+        letters: words of the column's name, without numbers.
+        of_joint: whether the name also contains a joint's name or a number. If it contains no other words except
+            "joint" or "axis", the column is assumed to hold the position.
     """
     if any(one in OTHER_WORDS.split() for one in letters):
         return ""

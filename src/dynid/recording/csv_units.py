@@ -71,7 +71,9 @@ def length_units(values: FloatArray, names: Sequence[str], robot: Robot) -> list
 
 
 def rate_unit(values: FloatArray, positions: FloatArray, time: FloatArray, units: Sequence[str], robot: Robot) -> str:
-    """Return the unit in which recorded velocities are the rate of the recorded positions; "" if there is none.
+    """Return the unit in which recorded velocities equal the time derivatives of recorded positions; "" if none does.
+
+    The unit is the same for all joints: rad/s, deg/s or rpm. With sliding joints, the result is always "".
 
     Args:
         values: velocities as recorded, (N, n).

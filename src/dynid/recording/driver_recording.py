@@ -65,7 +65,7 @@ class DriverRecording:
         stamp0_ns: header stamp of the first joint state [ns].
         q: positions, (N, n) [rad].
         dq: velocities, (N, n) [rad/s].
-        tau_present: present current times torque constant, (N, n) [N m].
+        tau_present: measured torques: measured current times torque constant, (N, n) [N m].
         commands: torques that the controller commanded; None if not recorded.
         applied: torques that were written to the servos (goal current times torque constant); None if not recorded.
         reference: motion that the controller followed; None if not recorded.
@@ -135,10 +135,12 @@ class DriverRecording:
         return self.seconds(span[0]), self.seconds(span[1])
 
     def _series_span(self, series: str) -> tuple[float, float]:
-        """Return the start of the first and the end of the last trajectory motion of a series of motions [s].
+        """Return start and end [s] of a series of motions: the start of its first and the end of its last trajectory.
+
+        The motions of a series share its name and are evaluated as one recording.
 
         Raises:
-            DataError: no trajectory of the series started.
+            DataError: no trajectory of the series ever started.
         """
         spans = [one.trajectory_span_ns() for one in self.experiments if one.series == series]
         began = [one for one in spans if one is not None]
@@ -319,8 +321,9 @@ def _reference(series: JointSeries | None, stamp0: int, bag: Bag) -> ReferenceSe
 def _experiments(content: TopicContent | None, notes: list[str]) -> tuple[ExperimentSettings, ...]:
     """Return the settings of each experiment that a topic reports, as last published.
 
-    A message that keeps all phases so far continues the experiment of the message before it. Invalid messages are left
-    out with a note; if all are invalid, the first error is raised.
+    A message reports the same experiment as the message before if it has the same settings and keeps the phases
+    reported so far; it may add phases. Otherwise it starts another experiment. Invalid messages are left out with a
+    note. If all are invalid, the first error is raised.
     """
     found: list[ExperimentSettings] = []
     wrong: list[DataError] = []

@@ -83,11 +83,13 @@ def state_topics(bag: Bag, mapping: BagMapping) -> Topics:
 
 
 def logs_of(bag: Bag, robot: Robot, mapping: BagMapping) -> list[Topics]:
-    """Return groups of topics, each of which may give one log of the arm.
+    """Return groups of topics, from each of which one log of the arm may be read.
 
-    A group is one topic with all joints, or several topics that have all joints together. In the latter case, the
-    topics of one namespace form a group if they have all joints; otherwise all topics of the bag form one group. Errors
-    are those of `state_topics` and `BagMapping.names`.
+    If the mapping names topics, they form the only group. Otherwise, if the messages of any topic have all joints,
+    every topic is a group of its own. If not, the topics of a namespace form a group if they have all joints together.
+    If no namespace has all joints, all topics with joints of the arm form one group.
+
+    Errors are those of `state_topics` and `BagMapping.names`.
     """
     names, topics = set(mapping.names(robot)), state_topics(bag, mapping)
     if mapping.topics:
@@ -150,14 +152,17 @@ def foreign_log(bag: Bag, robot: Robot, mapping: BagMapping) -> Log:
 def _with_torques(
     bag: Bag, groups: Sequence[Topics], names: tuple[str, ...], conversion: Conversion, problems: list[str]
 ) -> dict[Topics, Measured]:
-    """Return the measured values of each group of topics that has torques, by group.
+    """Return the measured values of those groups of topics that have torques, by group.
+
+    If some of these groups consist of JointState topics, only they are returned, because ros2_control sends the same
+    states also as DynamicJointState.
 
     Args:
         bag: the bag.
         groups: groups of topics.
         names: names of the arm's joints in the messages, (n,).
         conversion: conversion from raw numbers to SI units.
-        problems: list to which the reasons are added why other groups have no torques.
+        problems: list to which the reason is added for each group without torques.
     """
     found: dict[Topics, Measured] = {}
     for topics in groups:

@@ -42,9 +42,9 @@ def _still(time: FloatArray, q: FloatArray, margin: FloatArray) -> Iterator[Stil
 def refuse_frozen(time: FloatArray, q: FloatArray, margin: FloatArray, robot: Robot, name: str) -> None:
     """Raise DataError if a position stops abruptly and stays constant to the end, while other joints move.
 
-    A healthy joint brakes gradually. The usual change of its motion between intervals of `INTERVAL_S` is taken from
-    the rest of the recording; a stop that exceeds it clearly is abrupt. Decoupled joints are not checked, since
-    grippers stop on objects.
+    A healthy joint brakes gradually. A displacement is the change of its position in an interval of `INTERVAL_S`. The
+    stop is abrupt if the last displacement before it clearly exceeds all differences between successive displacements
+    earlier in the recording. Grippers and other decoupled joints are not checked, because they stop on objects.
 
     Args:
         time: increasing stamps, (N,) [s].

@@ -22,10 +22,10 @@ MOVING = 0.5  # minimum share of rows with new positions among the rows of even 
 
 
 def without_held_efforts(rows: Rows) -> Rows:
-    """Return the rows of a recording without those that repeat the whole row before, or only its efforts.
+    """Return the rows of a recording after the removal of repeated rows and of rows with repeated efforts.
 
-    Rows that only repeat efforts are left out if a driver certainly updates efforts less often than positions, see
-    `hold`.
+    Rows that equal the row before are treated by `without_repeats`. Rows that repeat only the efforts are left out if a
+    driver certainly updates efforts less often than positions, see `hold`.
     """
     found = without_repeats(rows)
     usual = hold(found)
@@ -42,9 +42,9 @@ def without_held_efforts(rows: Rows) -> Rows:
 
 
 def hold(rows: Rows) -> float:
-    """Return the mean number of successive rows in which a driver repeats each effort.
+    """Return the mean number of successive rows with the same effort, the first of them included.
 
-    The result is 0.0 if the driver updates efforts in every row, or if it is uncertain whether it repeats them.
+    The result is 0.0 if the driver updates efforts in every row, or if equal efforts may be due to chance.
     """
     if rows.tau is None or not rows.tau.size or len(rows.time) < FEWEST:
         return 0.0

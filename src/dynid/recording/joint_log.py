@@ -27,9 +27,9 @@ from dynid.robot import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Measured values of all axes in SI units, on the side of the gears where they were measured.
+    """Measured values of all axes in SI units.
 
-    Angles are unwrapped.
+    Positions and torques are those on the side of the gears where they were measured; angles are unwrapped.
 
     Attributes:
         name: name of the log.
@@ -89,11 +89,13 @@ def joint_log(
     torque_delay_s: float = 0.0,
     sha256: str = "",
 ) -> Log:
-    """Convert measured values to a log of values at the joints, without rows (times) that repeat the row before.
+    """Convert measured values to a log of values at the joints, and remove repeated rows, see `without_held_efforts`.
+
+    A row holds the values of all joints at one time.
 
     Args:
         own: the measured values.
-        conversion: conversion from the side of the gears where they were measured to the joints.
+        conversion: conversion from the side of the gears where the values were measured to the joints.
         cure: question for error messages that suggests what to check if values are impossible.
         mount: mount of the arm, see `Log`.
         torque_delay_s: delay of the torques [s], see `Log`.
@@ -133,7 +135,7 @@ def joint_log(
 
 
 def _near(goal: FloatArray, q: FloatArray, wraps: list[int]) -> FloatArray:
-    """Shift the commanded positions of joints that wrap around by whole turns, close to the measured positions.
+    """Shift commanded positions by whole turns close to the measured positions, for joints whose angles wrapped around.
 
     Args:
         goal: commanded positions, (N, n) [rad or m].

@@ -220,7 +220,8 @@ def _own_order(
 ) -> list[int]:
     """Return the index of each robot joint among the entries of a column of efforts, currents or actions.
 
-    Joints are found by the column's own names, or else in the same order as in `observation.state`.
+    Joints are found by the column's own names. If these do not include all joints, the order of `observation.state` is
+    used.
 
     Args:
         info: content of meta/info.json.
@@ -231,8 +232,8 @@ def _own_order(
         name: name of the episode, for messages.
 
     Raises:
-        DataError: the names are not those of the joints, and names or number of entries differ from those of
-            `observation.state`.
+        DataError: the column's names do not include all joints, and its names or number of entries do not fit
+            `observation.state` either.
     """
     plain, of_states, columns = _names(info, key), _names(info, STATE), values.shape[-1] if values.ndim == 2 else 0
     if set(joints) <= set(plain):

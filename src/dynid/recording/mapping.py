@@ -78,11 +78,13 @@ Mapping = Mappings | OneMapping | Sequence[OneMapping] | None
 
 
 def mappings_of(mapping: Mapping) -> Mappings:
-    """Convert any accepted form of one or two mappings to `Mappings`.
+    """Convert one mapping, or one for CSV files and one for bags, to `Mappings`.
+
+    Each mapping may be given as an object, as a dict with its content, or as the path of its file.
 
     Raises:
         InputNotFoundError: a mapping file does not exist.
-        ConfigurationError: a field is wrong, or there are two mappings of one kind.
+        ConfigurationError: a field is wrong, or two mappings are both for CSV files or both for bags.
     """
     if isinstance(mapping, Mappings):
         return mapping
@@ -138,7 +140,7 @@ def stated_units(mapping: BagMapping | None, position: str | None, effort: str |
         effort: value of the option --effort, see `quantity_of`; None if not given.
 
     Raises:
-        ConfigurationError: both the mapping and an option state a unit.
+        ConfigurationError: the mapping and an option both state the unit of positions, or both state that of efforts.
     """
     if position is None and effort is None:
         return mapping

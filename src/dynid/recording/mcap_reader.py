@@ -42,7 +42,8 @@ class McapContent:
         lost_bytes: length of the truncated record at the end [bytes].
         described: the last channel record of each channel, by channel ID.
         types: message types by schema ID.
-        records: number of records decoded in Python; each new description of a channel counts as fifty.
+        records: number of records decoded in Python. A new description of a channel counts as fifty, because its
+            decoding takes longer.
     """
 
     budget: BagBudget
@@ -55,7 +56,7 @@ class McapContent:
     records: int = 0
 
     def count(self, records: int) -> None:
-        """Add `records` to the number of decoded records, and limit it, since even small records take time.
+        """Add `records` to the number of decoded records, which is limited because even small records take time.
 
         Raises:
             DataError: there are more than `MOST_RECORDS`.
@@ -76,7 +77,8 @@ def read_mcap(path: Path, budget: BagBudget | None = None) -> McapContent:
         budget: budget of the bag that the file belongs to; None if the file is the whole bag.
 
     Raises:
-        DataError: not an MCAP file, damaged in a way that a kill does not explain, or larger than the budget.
+        DataError: not an MCAP file, larger than the budget, or damaged in another way than by a truncated end, which a
+            killed recorder leaves.
     """
     budget = budget or BagBudget(path, [path])
     budget.take(path.stat().st_size)
@@ -131,7 +133,7 @@ def _walk(data: bytes | memoryview, position: int, content: McapContent, *, top:
         data: bytes of the file or chunk.
         position: position of the first record.
         content: receives the contents of the records.
-        top: whether `data` is the file rather than a chunk, which cannot contain chunks or a footer.
+        top: whether `data` is the whole file. A chunk contains neither chunks nor a footer.
     """
     raw, view = np.frombuffer(data, dtype=np.uint8), memoryview(data)
     while True:

@@ -15,9 +15,9 @@ OTHER_CLOCK_S = 0.1  # larger differences of two publishers' median latency mean
 
 
 def increasing_times(stamp_ns: NDArray[np.int64], notes: list[str]) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Return times (N,) [s] that start at 0, and a mask (N,) of the messages that are later than all before them.
+    """Return times (N,) [s] that start at 0, and a mask (N,) of the messages whose time exceeds all times before.
 
-    If a clock is set back, as when a simulator restarts, the later messages are appended after a gap.
+    If the clock is set back, as when a simulator restarts, the messages from then on are appended after a gap.
 
     Args:
         stamp_ns: stamps of the messages, (N,) [ns].
@@ -34,15 +34,16 @@ def increasing_times(stamp_ns: NDArray[np.int64], notes: list[str]) -> tuple[Flo
 
 
 def _forward(stamp_ns: NDArray[np.int64], steps_per_step: float, notes: list[str]) -> FloatArray:
-    """Return times (N,) [s] that start at 0; each step by which the clock was set back is replaced by a gap.
+    """Return times (N,) [s] that start at 0, and continue after a gap whenever the clock was set back.
 
     Args:
         stamp_ns: stamps of the messages of all publishers, in order of arrival, (N,) [ns].
-        steps_per_step: mean number of messages of all publishers during one step of the most frequent publisher.
+        steps_per_step: number of messages of all publishers per message of the most frequent publisher; the gap is
+            proportional to it.
         notes: list to which a note is added if the stamps are set back.
 
     Raises:
-        DataError: the stamps only go back.
+        DataError: the clock was set back, and no stamp exceeds the one before.
     """
     time = (stamp_ns - stamp_ns[0]) / 1e9 if len(stamp_ns) else np.zeros(0)
     steps = np.diff(time)

@@ -66,12 +66,12 @@ def read_columns(file: Path, wanted: Sequence[str], only: tuple[str, float] | No
 
 @dataclass(frozen=True, eq=False)
 class _Kept:
-    """Columns of some row groups of a parquet file, sorted by a key column for a fast selection of rows.
+    """Cached columns of some row groups of a parquet file, with the order of rows for a fast search by a key column.
 
     Attributes:
         columns: arrays (N,) or (N, k) by column name, in the order of the file.
-        order: indices of the rows, sorted by the key column, (N,).
-        values: sorted values of the key column, (N,).
+        order: indices of the rows in ascending order of the key column, (N,).
+        values: values of the key column in ascending order, (N,).
     """
 
     columns: dict[str, FloatArray]
@@ -87,7 +87,7 @@ class _Kept:
 
 @lru_cache(maxsize=1)
 def _kept(file: Path, changed_ns: int, size: int, groups: tuple[int, ...], names: tuple[str, ...], key: str) -> _Kept:
-    """Read columns of row groups, and cache them for the selection of several episodes.
+    """Read columns of row groups into a cache, from which the rows of several episodes can be selected.
 
     Args:
         file: the parquet file.

@@ -17,7 +17,7 @@ SHORTEST, LONGEST = 0.2, 1.5  # range of gap lengths, relative to the time in wh
 
 
 class RealtimeLimit(NamedTuple):
-    """Time that the kernel lets real-time programs of one processor run in each period.
+    """Limit of Linux's RT throttling: time that real-time programs may use of one processor in each period.
 
     Attributes:
         runtime_s: maximum running time in each period [s].
@@ -29,12 +29,12 @@ class RealtimeLimit(NamedTuple):
 
     @property
     def pause_s(self) -> float:
-        """Rest of the period, in which real-time programs are stopped if they have used up their running time [s]."""
+        """Time in each period for which RT throttling stops programs that have used up their running time [s]."""
         return self.period_s - self.runtime_s
 
     @property
     def share(self) -> float:
-        """Fraction of a processor's time that real-time programs may use."""
+        """Fraction of each period for which real-time programs may run."""
         return self.runtime_s / self.period_s
 
 
@@ -42,12 +42,12 @@ DEFAULT_LIMIT = RealtimeLimit(0.95, 1.0)
 
 
 def throttling_gaps(ends_s: Sequence[float], lengths_s: Sequence[float], limit: RealtimeLimit = DEFAULT_LIMIT) -> int:
-    """Return the number of recording gaps that recur with the period of a real-time limit; 0 if they may be random.
+    """Return the number of recording gaps that recur with the period of RT throttling; 0 if they may be random.
 
     Args:
         ends_s: end of each gap, ascending [s].
         lengths_s: length of each gap [s].
-        limit: running time that the kernel grants to real-time programs in each period.
+        limit: running time that RT throttling grants to real-time programs in each period.
     """
     if limit.pause_s <= 0.0:
         return 0
@@ -62,12 +62,12 @@ def throttling_gaps(ends_s: Sequence[float], lengths_s: Sequence[float], limit: 
 def throttling_sentence(
     ends_s: Sequence[float], lengths_s: Sequence[float], limit: RealtimeLimit = DEFAULT_LIMIT
 ) -> str:
-    """Return a sentence about recording gaps that recur with the period of a real-time limit; "" if there are none.
+    """Return a sentence that attributes recording gaps to RT throttling; "" if they do not recur with its period.
 
     Args:
         ends_s: end of each gap, ascending [s].
         lengths_s: length of each gap [s].
-        limit: running time that the kernel grants to real-time programs in each period.
+        limit: running time that RT throttling grants to real-time programs in each period.
     """
     count = throttling_gaps(ends_s, lengths_s, limit)
     if not count:

@@ -89,8 +89,8 @@ def refuse_jumps(time: FloatArray, q: FloatArray, robot: Robot, name: str) -> No
 def unwrapped(time: FloatArray, own: FloatArray, speeds: FloatArray, turns: list[bool]) -> tuple[FloatArray, list[int]]:
     """Return positions without jumps by whole turns, (N, n), and the number of jumps removed for every axis, (n,).
 
-    A jump is a wrap-around of an angle if the axis cannot be that fast, but could have moved by the jump minus the
-    nearest number of whole turns.
+    A jump is a change of position between successive rows that is too large for the speed of the axis. It is taken for
+    a wrap-around if the change is possible once the nearest number of whole turns is subtracted.
 
     Args:
         time: stamps, (N,) [s].
@@ -111,7 +111,7 @@ def unwrapped(time: FloatArray, own: FloatArray, speeds: FloatArray, turns: list
 
 
 def within_limits(q: FloatArray, robot: Robot, wraps: list[int]) -> tuple[FloatArray, tuple[str, ...]]:
-    """Shift the positions of joints that wrapped around by whole turns into the joints' limits, if possible.
+    """Shift positions by whole turns into the joints' limits, if possible, for joints whose angles wrapped around.
 
     Args:
         q: unwrapped positions, (N, n) [rad or m].
@@ -153,10 +153,10 @@ def wrap_notes(names: tuple[str, ...], wraps: list[int]) -> tuple[str, ...]:
 
 
 def likely_units(tau: FloatArray, robot: Robot) -> str:
-    """Return the units, joined by "or", in which torques `tau` (N, n) probably are instead of N m; "" if no unit fits.
+    """Return the units other than N m in which `tau` (N, n) would be plausible, joined by "or"; "" if no unit fits.
 
-    The ratio of each joint's peak torque to its limit is computed in every usual unit. A unit is probable if the
-    largest ratio of all joints is within `LIKELY_RATIOS`.
+    For each usual unit, every joint's peak is converted to N m and divided by the joint's torque limit. The unit is
+    plausible if the largest of these ratios is within `LIKELY_RATIOS`.
     """
     peaks = np.abs(tau).max(axis=0)
     found = []
@@ -168,9 +168,9 @@ def likely_units(tau: FloatArray, robot: Robot) -> str:
 
 
 def _candidates(robot: Robot) -> dict[str, FloatArray]:
-    """Return, for each unit that drivers publish, the torque of one unit at every joint, (n,) [N m].
+    """Return the units in which drivers usually publish efforts, each with its size at every joint, (n,) [N m].
 
-    The units are ordered by how usual they are.
+    The most usual units come first; N m at the joints is not among them.
     """
     ones = np.ones(robot.size)
     found: dict[str, FloatArray] = {}

@@ -52,6 +52,8 @@ class Publisher:
 def publishers_of(content: TopicContent, names: tuple[str, ...]) -> tuple[list[Publisher], list[str]]:
     """Return the publishers on a topic that send some of the arm's joints, and notes on the messages left out.
 
+    A topic may have several publishers. Messages with the same joints of the arm count as those of one publisher.
+
     Args:
         content: the topic with its messages.
         names: names of the arm's joints in the messages, (n,).
@@ -86,7 +88,8 @@ def chosen(publishers: Sequence[Publisher], names: tuple[str, ...], name: str) -
         absent.
 
     Raises:
-        DataError: the positions of a joint are not sent, or a field is sent more than once.
+        DataError: no publisher sends the positions of a joint, or a field of a joint has several publishers, none of
+            which is preferred.
     """
     found: Chosen = {field: {} for field in FIELDS}
     for joint in names:
@@ -194,7 +197,7 @@ def _track(
     wraps: list[int],
     notes: list[str],
 ) -> _Track:
-    """Return one publisher's rows in SI units, with angles unwrapped and repeated rows removed.
+    """Return one publisher's rows in SI units, with angles unwrapped and repeated rows treated by `without_repeats`.
 
     Args:
         one: the publisher.
@@ -237,7 +240,7 @@ def _description(tracks: Sequence[_Track], clock: _Track, names: tuple[str, ...]
         tracks: rows of each publisher.
         clock: rows of the publisher whose stamps are used.
         names: names of all joints, (n,).
-        lost: number of these stamps that were left out because not all joints are known.
+        lost: number of rows of `clock` that were left out because not all joints are known at their stamps.
     """
     parts = []
     for track in tracks:

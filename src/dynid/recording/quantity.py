@@ -121,7 +121,7 @@ def _factors(quantity: Quantity, robot: Robot, what: str, turning: Units, slidin
         sliding: sizes of the units that are valid for sliding joints, by name.
 
     Raises:
-        ConfigurationError: a unit is unknown, or a field has another number of entries than joints.
+        ConfigurationError: a unit is unknown, or `quantity` has a list whose length is not the number of joints.
     """
     if wrong := quantity.other_lengths(robot.size):
         raise ConfigurationError(
@@ -218,12 +218,14 @@ def joint_rates(raw: FloatArray, quantity: Quantity, robot: Robot) -> FloatArray
 
 
 def length_factors(quantity: Quantity, robot: Robot, *, rate: bool = False) -> FloatArray:
-    """Return the factors (n,) from raw positions to rad (or m) on the side of the gears where they were measured.
+    """Return the factors (n,) that convert raw positions to rad (or m), without the gear ratios.
+
+    The converted positions still apply to the side of the gears on which they were measured.
 
     Args:
         quantity: unit, side, sign and ratio of the raw numbers.
         robot: the recorded robot.
-        rate: whether the raw numbers are velocities; the factors then give rad/s (or m/s).
+        rate: whether the raw numbers are velocities; the factors then convert to rad/s (or m/s).
 
     Raises:
         ConfigurationError: a unit is unknown, or does not fit the kind of joint.

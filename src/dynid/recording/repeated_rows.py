@@ -68,10 +68,11 @@ class Rows:
 
 
 def without_repeats(rows: Rows) -> Rows:
-    """Return the rows without those that repeat the row before although the arm moves.
+    """Return rows without repeats: rows that equal the row before although the arm moves.
 
-    Depending on the cause, repeated rows are left out or interpolated, as the module's description explains. If no row
-    is certainly a repeat, or if the cause is unknown, all rows are kept.
+    If the recorder was faster than its source, repeats are left out, and the other rows get evenly spaced stamps. If
+    replies were lost, short runs of repeats get interpolated values, and longer runs are left out. If no row is
+    certainly a repeat, or if the cause is unknown, all rows are kept.
     """
     alike, repeats = repeated(rows)
     if not repeats.any():
@@ -116,12 +117,14 @@ def repeated(rows: Rows) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
 
 
 def _stretches(time: FloatArray, own: NDArray[np.int64], alike: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the index of the stretch that each non-repeated row belongs to, (K,); gaps and rests separate stretches.
+    """Return the index of the stretch to which each row that is not a repeat belongs, (K,).
+
+    Stretches end at gaps of the stamps and at rests of the arm.
 
     Args:
         time: stamps of all rows, (N,) [s].
-        own: indices of the non-repeated rows, (K,).
-        alike: mask of the rows that equal the row before because of a repeat or a rest, (N,).
+        own: indices of the rows that are not repeats, (K,).
+        alike: mask of the rows that equal the row before, either as repeats or because the arm rests, (N,).
     """
     steps = np.diff(time)
     gaps = np.append(0, np.cumsum(steps > GAP * float(np.median(steps))))[own]
@@ -130,13 +133,17 @@ def _stretches(time: FloatArray, own: NDArray[np.int64], alike: NDArray[np.bool_
 
 
 def _roughness(q: FloatArray, own: NDArray[np.int64], stretches: NDArray[np.int64]) -> tuple[float, float]:
-    """Return two measures of how uneven the motion is near repeats, one for each possible cause of the repeats.
+    """Return two measures of how uneven the motion is near repeats; each is small if its cause of repeats applies.
 
-    A displacement is the change of the positions from one row that is not a repeat to the next. Both measures are the
-    squared deviation of a displacement from the mean of those before and after, divided by the squared displacement.
-    The first measure (slow source) takes this mean as it is. The second measure (lost reply) scales it to the number of
-    recorded rows, repeats included, that the displacement spans. Only displacements next to repeats count. If repeats
-    are so regular that none of these stands out, all displacements count.
+    A displacement is the change of the positions from one row that is not a repeat to the next. Each measure compares
+    displacements with the mean of the displacements before and after. It is the sum of squared differences, divided by
+    the sum of squared displacements.
+
+    The first measure assumes a slow source: displacements are compared as they are. The second measure assumes lost
+    replies: displacements per recorded row are compared, repeats included.
+
+    Only displacements next to repeats count. If repeats are so regular that none of these stands out, all displacements
+    count. Both measures are infinite if the arm does not move.
 
     Args:
         q: positions of all rows, (N, n) [rad or m].
@@ -157,9 +164,10 @@ def _roughness(q: FloatArray, own: NDArray[np.int64], stretches: NDArray[np.int6
 
 
 def _even(time: FloatArray, stretches: NDArray[np.int64], between: NDArray[np.int64]) -> tuple[FloatArray, float]:
-    """Return evenly spaced stamps (K,) [s] from lines fitted around each row, and the usual rate of the stamps [Hz].
+    """Return evenly spaced stamps (K,) [s] by `_on_lines`, and the usual rate of the stamps [Hz].
 
-    A line spans twice the usual distance between two repeats. Short stretches keep their stamps.
+    Lines are fitted through about twice the usual number of rows from one repeat to the next. Stretches with fewer than
+    `SHORTEST_LINE` rows keep their stamps, and so do stretches whose new stamps would overlap.
 
     Args:
         time: stamps of the rows that are not repeats, (K,) [s].
@@ -180,7 +188,8 @@ def _even(time: FloatArray, stretches: NDArray[np.int64], between: NDArray[np.in
 def _on_lines(time: FloatArray, wanted: int) -> FloatArray:
     """Return evenly spaced stamps (K,) [s] for one stretch of rows without gaps.
 
-    Each stamp is the value of a line fitted through `wanted` stamps around the row, or through all if there are fewer.
+    For each row, a line is fitted through the stamps of the `wanted` rows around it, or of all rows if there are fewer.
+    The line's value at the row becomes its stamp.
 
     Args:
         time: recorded stamps, (K,) [s].

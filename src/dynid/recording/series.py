@@ -76,8 +76,9 @@ def joint_series(
     Args:
         content: topic with its messages.
         joint_names: names of the wanted joints, in the wanted order; None takes those of the first message.
-        foreign: whether the publisher is software other than dynid. Then messages without these joints (such as a
-            gripper's), and those without efforts if others have them, count as malformed, and velocities are not read.
+        foreign: whether the publisher is software other than dynid. If so, messages that lack wanted joints, such as a
+            gripper's, count as malformed. So do messages without efforts, if other messages have efforts. Velocities
+            are not read.
         skipped: mask (N,) of messages that are known to have other joints; None if there are none.
 
     Raises:

@@ -71,7 +71,8 @@ class Phase(Strict):
 class ExperimentSettings(Strict):
     """Settings and phases of an experiment, published on the latched topic `experiment` at every change.
 
-    gains: gains by name, as in the controller's equation (K_P, K_V, M_hat, D_hat: one value per joint; Tf [s]).
+    gains: gains of the controller, keyed by the symbols in the equation of its control law, such as K_P and Tf. A gain
+        is one number, or has one value per joint.
     duration_s: length of the trajectory motion alone [s].
     series: name that several motions share if they are evaluated as one recording, which includes the time between
         them; "" for a single motion.

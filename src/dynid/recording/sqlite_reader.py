@@ -46,7 +46,8 @@ def read_sqlite(path: Path, budget: BagBudget) -> SqliteContent:
     """Read an sqlite3 file of a bag, together with a journal or write-ahead log that its recorder left beside it.
 
     Raises:
-        DataError: not a rosbag2 file, damaged, larger than the budget, or with a journal that is not a recorder's.
+        DataError: not a rosbag2 file, damaged, or larger than the budget; or the files beside it are not those of a
+            recorder, see `pending_files`.
     """
     path = path.resolve()  # SQLite looks for the other files beside the resolved path
     beside = pending_files(path)
@@ -76,12 +77,12 @@ def read_packed_sqlite(path: Path, budget: BagBudget) -> SqliteContent:
 
 
 def pending_files(path: Path) -> dict[str, Path]:
-    """Return the paths of the journal and of the write-ahead log beside a database, by `JOURNAL` and `LOG`.
+    """Return the paths of the rollback journal and the write-ahead log beside a database.
 
-    Empty and missing files are left out.
+    The keys are `JOURNAL` and `LOG`. Empty and missing files are left out.
 
     Raises:
-        DataError: a journal, a log, or the log's index is a link or no file, or the journal names another file.
+        DataError: the journal, the log or the log's index is a link or a folder, or the journal names another file.
     """
     beside = {end: path.with_name(path.name + end) for end in (JOURNAL, LOG, INDEX)}
     for file in beside.values():
@@ -156,9 +157,10 @@ def _within(size: int, most: int, path: Path) -> int:
 
 
 def _refuse_programs(database: sqlite3.Connection, path: Path, held: int) -> None:
-    """Raise DataError if an SQLite file's tables `topics` or `messages` are not plain tables, and limit its queries.
+    """Raise DataError if the tables `topics` or `messages` of an SQLite file are not plain tables.
 
-    Queries that take far more steps than the file's size explains are interrupted from then on.
+    The function also limits the work of all later queries: SQLite interrupts them once they have taken far more
+    instructions than reading a file of this size requires.
 
     Args:
         database: the opened file.

@@ -54,7 +54,7 @@ def _lz4(data: bytes, size: int) -> bytes:
 
 
 def unpacked_pieces(file: Path) -> Iterator[bytes]:
-    """Yield the decompressed content of a zstd file in pieces; the caller charges them to a budget.
+    """Yield the decompressed content of a zstd file in pieces; the caller must limit their total size.
 
     Raises:
         DataError: the file is damaged.
