@@ -25,9 +25,9 @@ class ArmController:
     A law that follows no reference, for hand guiding, gets the velocity averaged over `GUIDED_AVERAGE_S`. Until a joint
     reverses, this velocity decays no faster than with the time constant `GUIDED_DECAY_S`.
 
-    A law without a reference has no position feedback. If it takes over an arm whose torque has just been switched on,
-    the arm is still carried by the former law's feedback. With a constant difference that fades, the arm would fall.
-    So the former law continues with its feedback, and its whole torque is faded out.
+    A law without a reference has no position feedback. When it takes over, the arm may still be sinking against the
+    position feedback of the former law, because torque has just been switched on. If only the torque difference at that
+    moment faded, the arm would fall. So the former law stays active with its feedback while its whole torque fades out.
 
     Args:
         law: the law that runs first.
@@ -110,7 +110,9 @@ class ArmController:
         return torque
 
     def _missing(self, torque: FloatArray, q: FloatArray, dq: FloatArray) -> FloatArray:
-        """Return the former law's torque, which is being faded out, minus the running law's torque, (n,) [N m].
+        """Return the torque of the former law minus that of the running law, (n,) [N m]; the caller fades it out.
+
+        It is constant during the fade, unless the feedback of the former law stays active.
 
         Args:
             torque: torque of the running law, (n,) [N m].

@@ -29,7 +29,10 @@ class Breakaway:
 
     @property
     def stuck(self) -> bool:
-        """Whether all torque ramps have begun, but the joint did not move in at least one of them."""
+        """Whether every torque ramp has begun, and the joint has not moved during at least one of them.
+
+        While the last ramp rises, the value is True until the joint moves.
+        """
         tried = bool(self.ramps) and all(ramp.began for ramp in self.ramps)
         return tried and any(ramp.moved_at is None for ramp in self.ramps)
 

@@ -98,9 +98,9 @@ def friction_or_zero(friction: FrictionLaw | None, axes: int) -> FrictionLaw:
 class ModelGate:
     """Safety gate that refuses models which must not move a given arm.
 
-    It tests the inertia matrix for positive definiteness at `GATE_POSES` random poses, between the joint positions
-    `audit_lower` and `audit_upper` of the robot. The acceptance checks of the identification searched far more poses.
-    The gate repeats the test with the values that were received.
+    Among other checks, it tests the inertia matrix for positive definiteness at `GATE_POSES` random poses, between the
+    joint positions `audit_lower` and `audit_upper` of the robot. The identification has tested far more poses. The gate
+    repeats the test because the values that it receives need not be those of the identification.
 
     Args:
         robot: robot that the models would move.

@@ -22,11 +22,11 @@ CHAIN = 0  # number of chain joints; replaced in each generated module
 if TYPE_CHECKING:
 
     def torque_program(lane: int, arrays: Any) -> None:
-        """Compute the torques of one state; a placeholder for the generated program.
+        """Compute the torques of one state; stub of a function that is generated for each arm.
 
         Args:
             lane: index of the state in the arrays; 0 if they hold a single state.
-            arrays: q, dq, ddq, phi, and tau for the result.
+            arrays: inputs q, dq, ddq and phi, and output tau, as in `single_state`.
         """
 
 
@@ -68,7 +68,7 @@ SINGLE_STATE_LOOPS = (positions_outside, single_state)  # argument of `load_kern
 
 
 def generate(model: ArmModel) -> Generated:
-    """Return the generated program of the inverse dynamics of an arm at one state, which `single_state` runs."""
+    """Return the generated code of `torque_program`, which computes the inverse dynamics of an arm at one state."""
     arm = SymbolicArm(model)
     inputs = {"q": arm.q, "dq": arm.dq, "ddq": arm.ddq}
     program = emit(inputs, {"phi": arm.phi}, {"tau": arm.inverse_dynamics(arm.ddq)}, row=1)
@@ -130,7 +130,7 @@ class SingleState:
         return tau
 
     def dry(self, dq: FloatArray, phi: FloatArray) -> FloatArray:
-        """Return the torque (n,) [N m] of dry friction and other drive-side terms, smoothed around dq = 0.
+        """Return the torque (n,) [N m] of dry friction and torque offsets in phi, with a smooth sign function of dq.
 
         Args:
             dq: velocities, (n,) [rad/s].
@@ -150,11 +150,11 @@ def compile_single(model: ArmModel, transition_rad_s: float = TRANSITION_RAD_S) 
 
 
 def within_a_turn(q: FloatArray, aperiodic: Sequence[bool]) -> FloatArray:
-    """Return joint positions shifted by full turns into -pi to pi, (n,) [rad], where the generated dynamics hold.
+    """Return joint positions shifted by full turns into -pi to pi, (n,) [rad], where the compiled dynamics are valid.
 
     Args:
         q: joint positions, (n,) [rad].
-        aperiodic: whether the torque of each axis differs after a full turn, (n,), see `ArmModel.aperiodic`. The
-            positions of such axes are left unchanged.
+        aperiodic: mask of the axes whose torque changes with a full turn, such as prismatic axes, (n,), see
+            `ArmModel.aperiodic`. The positions of these axes are left unchanged.
     """
     return np.where(aperiodic, q, q - 2.0 * np.pi * np.round(q / (2.0 * np.pi)))

@@ -19,12 +19,12 @@ STEP_S = 0.01  # interval between checked times, in addition to the times of the
 
 
 class EffortBound:
-    """Check that refuses efforts (feed-forward torques of a motion) which exceed the torques predicted by the model.
+    """Check of efforts (feed-forward torques of a motion), which may exceed the predicted torques by a bound only.
 
     Args:
         robot: robot with the names and torque limits of the joints.
-        settings: settings of the law that follows the motion; `effort_share` and `effort_deflection_rad` are the
-            bounds.
+        settings: settings of the law that follows the motion; `effort_share` and `effort_deflection_rad` define the
+            bound, see `most`.
     """
 
     def __init__(self, robot: Robot, settings: ControllerSettings) -> None:

@@ -22,11 +22,11 @@ from dynid.robot import FloatArray
 if TYPE_CHECKING:
 
     def terms_program(lane: int, arrays: Any) -> None:
-        """Compute the terms of the equation of motion at one state; a placeholder for the generated program.
+        """Compute the terms of the equation of motion at one state; stub of a function that is generated for each arm.
 
         Args:
             lane: index of the state in the arrays; 0 if they hold a single state.
-            arrays: q, dq, phi, and the results inertia, rigid and bias as in `equation_terms`.
+            arrays: inputs q, dq and phi, and outputs inertia, rigid and bias, as in `equation_terms`.
         """
 
 

@@ -12,13 +12,14 @@ from dynid.robot import FloatArray
 class PseudoDifferentiator:
     """Discrete filter s/(1 + Tf s) with a variable sample time (arXiv:2605.15949, section III-B).
 
-    The first-order-hold discretisation is exact for an input that is linear between samples:
+    The first-order-hold discretisation is exact for an input x that is linear between samples:
 
-        y_k = e y_{k-1} + (1 - e) (x_k - x_{k-1})/T with e = exp(-T/Tf).
+        y_k = e y_{k-1} + (1 - e) (x_k - x_{k-1})/T with e = exp(-T/Tf),
 
-    It is preferred to Tustin's rule because its pole e lies in (0, 1) for every T. Tustin's pole (2 Tf - T)/(2 Tf + T)
-    becomes negative, and the output alternates, once a late cycle exceeds T = 2 Tf (4 ms at Tf = 2 ms). A zero-order
-    hold would treat the position as a staircase and add half a sample of delay. A ramp is differentiated without error.
+    with the output y and the time T between the samples k - 1 and k. This discretisation is preferred to Tustin's rule,
+    because its pole e lies in (0, 1) for every T. Tustin's pole (2 Tf - T)/(2 Tf + T) becomes negative, and the output
+    alternates, once a late cycle exceeds T = 2 Tf (4 ms at Tf = 2 ms). A zero-order hold would treat the position as a
+    staircase and add half a sample of delay. A ramp is differentiated without error.
     """
 
     def __init__(self, time_constant: float, size: int) -> None:

@@ -74,7 +74,11 @@ class GuidedReplay:
         return f"{text}: slowed to {least:.0%} of the shown speed at least once between {begin:.1f} s and {end:.1f} s"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return both durations [s] and the slower part of the replay as a dictionary for JSON."""
+        """Return durations, lowest relative speed and slowed part of the replay as a dictionary for JSON.
+
+        The durations are those of the recorded motion and of the replay [s]. Speed and part are those of `slowed`.
+        Without a slowed part, the speed is 1 and the part is empty.
+        """
         least, begin, end = self.slowed or (1.0, 0.0, 0.0)
         return {
             "shown_s": float(self.shown_s[-1]),
@@ -114,11 +118,13 @@ def replay_of_bag(robot: Robot, bag: Path, name: str, speed: float = 1.0) -> Gui
 def guided_part(recording: DriverRecording) -> tuple[FloatArray, FloatArray]:
     """Return the part of a recording in which the arm was guided by hand, without standstill at its ends.
 
+    During hand guiding, the recorded reference equals the measured posture.
+
     Returns:
         Times from 0, (m,) [s], and postures, (m, n) [rad].
 
     Raises:
-        DataError: the recording has no reference, or its reference never follows the arm, or the arm was not moved.
+        DataError: the recording has no reference, the arm was never guided by hand, or no hand moved it.
     """
     reference, source = recording.reference, recording.source
     if reference is None:

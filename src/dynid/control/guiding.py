@@ -112,9 +112,9 @@ class Guiding:
         self._alone_s = 0.0 if led else FADE_IN_S + self.components.settings.guiding_alone_s
 
     def restart(self, law: TorqueLaw, q: FloatArray) -> None:
-        """Restart the monitoring of hand guiding; a previous hold of the arm ends at once, without a fade.
+        """Restart the monitoring of hand guiding; the torque of a previous hold ends at once, without a fade.
 
-        This is for an arm whose torque is or was off, or which the driver moves.
+        Call it instead of `begin` if the arm's torque is or was off, or if the driver moves the arm.
 
         Args:
             law: the law without a reference.
@@ -261,7 +261,9 @@ class Guiding:
             self._carry(self._observer, dq)
 
     def _carry(self, observer: ArmObserver, dq: FloatArray) -> None:
-        """Set the load currents of the controller that holds the arm, from model torque minus observed external torque.
+        """Restart the hold with new load currents, which are the currents that carry weight and payload of the arm.
+
+        They follow from the model torque minus the observed external torque, and are clipped to the current limits.
 
         Args:
             observer: observer of the arm's external torques.
@@ -293,7 +295,10 @@ class Guiding:
         return tau + self._share * (limited * self._robot.joint_constants - tau)
 
     def _is_fast(self, q: FloatArray, dq: FloatArray) -> bool:
-        """Return whether a held arm is fast, because it is still being braked, or because a hand that moved it let go.
+        """Return whether a held arm moves so fast that its load must be estimated anew.
+
+        A joint is then faster than `RELEASED_RAD_S`, or a link end faster than `RELEASED_M_S`. Either the arm is still
+        being braked, or a hand that moved it has let go.
 
         Args:
             q: joint angles, (n,) [rad].

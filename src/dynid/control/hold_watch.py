@@ -16,7 +16,7 @@ class HoldWatch:
         self._last_ns = 0
 
     def clear(self) -> None:
-        """Clear all recorded losses of the reference, because a motion or a hold was requested."""
+        """Discard all earlier cases in which the arm left its reference, because a motion or a hold was requested."""
         self._first_ns = None
 
     def lost(self, stamp_ns: int, by_model: bool) -> str:

@@ -72,8 +72,8 @@ class HoldingTorque:
 
         Args:
             law: the law that would hold the arm.
-            friction: torque that friction may carry or hide according to a model, (n,) [N m]; it counts if it is larger
-                than `FRICTION_SHARE` of the torque limit, up to `MOST_FRICTION_SHARE`.
+            friction: largest torque of static friction that a model predicts, (n,) [N m]. It is clipped to between
+                `FRICTION_SHARE` and `MOST_FRICTION_SHARE` times the torque limit. None means the lower of these values.
 
         Raises:
             SafetyError: a joint is held against the expected direction, or, after it has stood for `STEADY_S`, by a

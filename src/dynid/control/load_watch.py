@@ -74,11 +74,12 @@ def pull_of(
     up: FloatArray,
     least_n: float,
 ) -> float:
-    """Update the detection of a load at the tool by one cycle; return the upward force of a possible load [N], or 0.
+    """Update the detection of a load at the tool by one cycle.
 
     Args:
-        state: path of the tool and integrals along it, indexed by `PATH` to `SPEED_2_PATH`, (7,) in SI; updated in
-            place.
+        state: tool path along which a possible load has acted, duration of an interruption, and integrals of force,
+            unexplained fraction and speed over the path. The indices are `PATH` to `SPEED_2_PATH`, (7,) in SI; updated
+            in place.
         smooth: smoothed external torques, (n,) [N m]; updated in place.
         dt: time since the last cycle [s].
         external: external torques, (n,) [N m].
@@ -86,6 +87,9 @@ def pull_of(
         jacobian: velocity of the tool per joint velocity, (3, n) [m/rad].
         up: unit vector against gravity, (3,).
         least_n: smallest force of a load [N].
+
+    Returns:
+        Upward force of a possible load [N], negative for a load that hangs at the tool; 0 if there is none.
     """
     smooth += dt / (FILTER_S + dt) * (external - smooth)
     rise = up @ jacobian
@@ -114,10 +118,10 @@ class LoadWatch:
     """Detector of a load that moves a hand-guided arm, from the force at the tool; called once per cycle.
 
     Args:
-        settings: settings of safety.yaml with smallest force and path of a load.
+        settings: settings of safety.yaml: smallest force of a load, and path along which this force must act.
 
     Attributes:
-        force_n: upward force of a possible load [N]; 0 if there is none.
+        force_n: upward force of a possible load [N], negative for a load that hangs at the tool; 0 if there is none.
     """
 
     def __init__(self, settings: SafetySettings) -> None:
@@ -146,8 +150,10 @@ class LoadWatch:
     def found(self, speed: float) -> bool:
         """Return whether a load at the tool moves the hand-guided arm, judged from the path and force so far.
 
-        If the tool is faster than `SPEED_FACTOR` times the speed at which damping starts, no other evidence is needed.
-        If it is faster than that speed, but not by this factor, a hand may move it, so twice the path is required.
+        The force must have acted along a path of `guiding_load_m`, or `LONG_FACTOR` times this path for a small force.
+        It is a load if it was even, or if it was steady and the tool gained speed. This evidence is not needed if the
+        tool is faster than `SPEED_FACTOR` times the speed at which damping starts. It is not needed either if the tool
+        is faster than that speed and the path is twice as long.
 
         Args:
             speed: speed of the tool divided by the speed at which damping starts [-].

@@ -4,7 +4,7 @@ from dynid.hardware.loop.rate_trial import Window
 
 
 class MissingStates:
-    """Counter of an arm's received states, which finds the number of missing states from their time stamps."""
+    """Counter of the states of an arm that were not received, from number and time stamps of the received states."""
 
     def __init__(self) -> None:
         self._first_ns = self._last_ns = self._count = self._incomplete = 0

@@ -68,7 +68,7 @@ class GravityCompensation:
         return holding + certain * helped
 
     def gains(self) -> Gains:
-        """Return a dictionary of the compensated fraction of friction, base parameters phi and additional friction."""
+        """Return the compensated fraction of friction, base parameters phi, and friction terms outside phi, as a dict."""
         return {"friction_share": self.friction_share} | _model_gains(self.model)
 
 
@@ -119,7 +119,7 @@ class ComputedTorque:
         return self._law.motor_torque(dq_ref, wanted, load)
 
     def gains(self) -> Gains:
-        """Return a dictionary of the gains K_P and K_V, filter time Tf, base parameters phi and additional friction."""
+        """Return the gains K_P and K_V, filter time Tf, base parameters phi, and friction terms outside phi, as a dict."""
         own = self.settings.gains()
         return {key: own[key] for key in ("K_P", "K_V", "Tf")} | _model_gains(self.model)
 
@@ -164,7 +164,7 @@ def _dissipative(law: FrictionLaw) -> FrictionLaw:
 
 
 def _model_gains(model: ControlModel) -> Gains:
-    """Return a dictionary of the base parameters phi and the terms of additional friction that the model has."""
+    """Return a dictionary of a model's base parameters phi and of its friction terms outside phi."""
     gains: Gains = {"phi": tuple(model.phi.values.tolist())}
     return gains | {f"friction_{symbol}": tuple(model.friction[symbol].tolist()) for symbol in model.friction.terms}
 

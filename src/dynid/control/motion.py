@@ -113,7 +113,11 @@ class MotionExecutor:
 
     @property
     def holds(self) -> bool:
-        """Whether the arm is held at its reference: no motion or braking after a motion is under way."""
+        """Whether the arm is held at its reference.
+
+        The value is False during a motion, and while the arm brakes after a motion. It stays True if a held arm is
+        pushed from its reference and then braked.
+        """
         still = self._held_before_stop or not self.moving
         return self.active and still and self.controller.law.follows_reference
 
@@ -123,7 +127,9 @@ class MotionExecutor:
         return self._meter.result()
 
     def elapsed(self, stamp_ns: int) -> float:
-        """Return the path time [s] since the present phase of the motion began, without the time of pauses.
+        """Return the path time since the present phase of the motion began [s].
+
+        Path time is slower than real time while the arm moves slower than planned, and stands still in pauses.
 
         Args:
             stamp_ns: time stamp of the present state [ns].
@@ -281,8 +287,8 @@ class MotionExecutor:
     def forget(self, stamp_ns: int) -> None:
         """Stop commanding torque because the arm's torque went off.
 
-        So the arm is not pulled back to an old reference when torque is on again. A motion under way is recorded as
-        cancelled.
+        Otherwise the arm would be pulled back to an old reference when torque comes on again. A motion under way is
+        recorded as cancelled.
 
         Args:
             stamp_ns: time stamp of the newest state [ns].
@@ -332,9 +338,9 @@ class MotionExecutor:
     # -- within a cycle ----------------------------------------------------------------------------------------
 
     def _refuse_wrong_time(self, stamp_ns: int) -> None:
-        """Stop commanding and raise SafetyError if a time stamp [ns] does not advance like time.
+        """Stop commanding and raise SafetyError if a time stamp [ns] is faulty, see `StampWatch.fault`.
 
-        The present point on the path is then unknown.
+        Path time is computed from the time stamps, so the present point on the path is then unknown.
         """
         fault = self._stamps.fault(self._last_ns, stamp_ns)
         if fault:
@@ -343,9 +349,10 @@ class MotionExecutor:
             raise SafetyError(f"{fault}: {what}; its driver brakes and lowers it")
 
     def _after_gap(self, dt: float, q: FloatArray, stamp_ns: int) -> float:
-        """Pause the path time during a gap in the states, and slow the path down as the hardware has slowed the arm.
+        """Pause the path time during a gap in the states, and lower its rate afterwards.
 
-        A part of the motion without feedback is ended instead of being slowed.
+        The rate is lowered because the hardware brakes the arm during a gap. A part of the motion without feedback is
+        ended.
 
         Args:
             dt: duration of the gap [s].
@@ -353,7 +360,7 @@ class MotionExecutor:
             stamp_ns: time stamp of this posture [ns].
 
         Returns:
-            Duration of the present cycle on the path [s].
+            Duration with which the present cycle continues on the path [s].
         """
         if self._parts[0].law is not None:
             self._leave_open_loop(q, stamp_ns, f"joint states were lost for {dt:.3f} s")
@@ -388,7 +395,8 @@ class MotionExecutor:
     def _relieved(self, relief: Relief, step: float, q: FloatArray) -> FloatArray:
         """Return the reference position plus the displacement by which held joints yield, (n,) [rad].
 
-        A held joint yields slowly if it pushes against its own friction. A motion reduces the displacement to zero.
+        If the motor of a held joint pushes against friction with a high current, the held position slowly moves against
+        the motor torque, until the current is low. During a motion the displacement returns to zero.
 
         Args:
             relief: computes the change of the displacements.
@@ -418,10 +426,10 @@ class MotionExecutor:
         path.posture[:] = q
 
     def _refuse_lost(self, error: FloatArray, q: FloatArray, stamp_ns: int) -> None:
-        """Abort the motion and raise SafetyError because the tracking error is too large.
+        """Abort the motion and raise SafetyError because the tracking error is too large or not finite.
 
-        Parts of a motion without feedback are exempt if the error is finite; they have their own limits of positions
-        and speeds. The arm is braked and held, or released if a hold is not possible.
+        The arm is braked and held, or released if a hold is not possible. During a part of the motion without feedback,
+        a finite error has no consequence, because this part has its own limits of positions and speeds.
 
         Args:
             error: tracking errors, (n,) [rad].

@@ -22,7 +22,9 @@ Torques = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Consecutive short time spans of a motion, with states at `NODES` samples per span that include both ends.
+    """Batch of consecutive short time spans of a motion, with states at `NODES` = 4 samples per span.
+
+    The first and the last sample of a span are its ends.
 
     No span crosses a knot, at which two polynomials of the motion meet.
 
@@ -31,7 +33,7 @@ class Cells:
         q: positions, (N, 4, n) [rad]; like `dq` and `ddq`, at a knot they belong to this span's polynomial.
         dq: velocities, (N, 4, n) [rad/s].
         ddq: accelerations, (N, 4, n) [rad/s^2].
-        last: whether the motion ends with the last span.
+        last: whether this is the last batch of the motion.
     """
 
     times: FloatArray
@@ -43,8 +45,9 @@ class Cells:
     def torques(self, torques: Torques) -> list[FloatArray]:
         """Return the torques at the samples of all time spans, (N, 4, n) [N m], smooth within each span.
 
-        The list has one array. If a joint reverses within a span, it has two arrays, one for each sign of the velocity.
-        Friction is that of a moving joint, including the moment in which the joint starts or reverses.
+        The list has one array if no joint reverses within a span. Otherwise it has two arrays. For a joint that
+        reverses, the first contains the friction of forward motion, the second that of backward motion. At the moment
+        in which a joint starts or reverses, friction is that of a moving joint.
 
         Args:
             torques: function `(q, dq, ddq) -> tau`, (N, n) each in SI.

@@ -201,8 +201,8 @@ class MotionCheck:
     def lifting_load(self, way: Motion) -> float | None:
         """Return the largest used fraction of a servo's overload capacity along a slow motion, over all servos [-].
 
-        Only gravity is considered; the currents of joints that lift are multiplied by `LIFTING`. The result is None if
-        the currents or the servos' capacities are unknown.
+        The currents follow from gravity. The current of a joint that lifts is multiplied by `LIFTING` to include gear
+        friction. The result is None if the currents or the servos' capacities are unknown.
         """
         if self._overload is None or self.torques is None:
             return None
@@ -212,10 +212,10 @@ class MotionCheck:
         return float(self._overload.along(np.zeros(len(self._names)), current, COARSE_S).max())
 
     def pace_within_tool_limit(self, way: Motion) -> float:
-        """Return the factor for the speed limit of a motion with which the tool keeps its own speed limit [-].
+        """Return the factor [-] by which a motion's speed limit must be reduced, so that the tool is not too fast.
 
-        The factor is 1 if the tool keeps its limit already. A short motion that does not reach its speed limit needs
-        more than one reduction.
+        The factor is 1 if the tool keeps its speed limit already. Otherwise reduce the motion's limit and call this
+        method again: one reduction may not suffice for a short motion, which does not reach its own speed limit.
         """
         peak = 0.0 if self._tool is None else float(self._tool.along(way)[1].max())
         return 1.0 if self._tool is None or peak <= self._tool.allowed_m_s else SLOWER * self._tool.allowed_m_s / peak
@@ -235,7 +235,7 @@ class MotionCheck:
             )
 
     def _no_short_piece(self, part: Motion) -> None:
-        """Raise SafetyError if points of a motion are closer in time than one control cycle."""
+        """Raise SafetyError if successive points of a motion through timed points are closer than a control cycle."""
         gaps, cycle_s = np.diff(part.knots), self._robot.file.bus.cycle_s
         if isinstance(part, PolynomialTrajectory) and len(gaps) and not gaps.min() >= cycle_s - ROUNDING_S:
             k = int(np.argmin(gaps))
@@ -274,7 +274,8 @@ class MotionCheck:
             cells: time spans of the motion with their samples.
             load: used fraction of each servo's overload capacity before these spans, (n,) [-].
             used: used fraction before the first motion, (n,) [-], for the message.
-            last: whether the spans end the last motion, after which the arm is held.
+            last: whether the last motion ends with these spans. The load of holding its end posture for `HELD_S` is
+                then included.
 
         Returns:
             Used fraction of each servo's overload capacity after these spans, (n,) [-].

@@ -234,10 +234,10 @@ class _Drafter:
 
 
 def drafted_friction(robot: Robot) -> FrictionLaw:
-    """Return the friction law of a robot's gears for drafts.
+    """Return the friction law of a robot's gears with which its motions are drafted.
 
-    It is the gear friction of the simulated arm. If the simulation has viscous friction only, it is the Coulomb
-    friction that robot.yaml proposes.
+    It is the gear friction of the simulated arm. If the simulated arm has viscous friction only, it is the Coulomb
+    friction among the simulation's `nuisances` in robot.yaml, or zero without this entry.
     """
     simulation = robot.file.simulation
     if simulation.friction != VISCOUS:
@@ -287,9 +287,10 @@ def _viscous_friction(robot: Robot) -> list[float]:
 
 
 def _hold(robot: Robot, drafter: _Drafter, viscous: list[float]) -> dict[str, Any]:
-    """Return the content of safety.yaml: rough inertia and friction of the joints, which the driver's hold needs.
+    """Return the content of safety.yaml: rough values of inertia and friction of the joints.
 
-    See `dynid.hardware.safety.hold.DriveEstimate` for their use.
+    When the driver brakes and holds a moving arm, it uses them to estimate the load, see
+    `dynid.hardware.safety.hold.DriveEstimate`.
     """
     nuisances = robot.file.simulation.nuisances
     coulomb = {} if nuisances is None else {"coulomb_friction_nm": list(nuisances.coulomb_friction_nm)}

@@ -47,11 +47,13 @@ def add_error(error: FloatArray, tolerance: FloatArray, squares: FloatArray, lar
 
 @numba.njit(cache=True)
 def reduce_yielding(given: FloatArray, most: float, q_ref: FloatArray, held: FloatArray) -> None:
-    """Reduce the displacements by which held joints have yielded, and write reference plus displacement into `held`.
+    """Reduce the displacements of held joints, and write reference plus displacement into `held`.
+
+    Such a displacement was added to the reference of a held joint to relieve its motor.
 
     Args:
-        given: displacement of each joint from its reference, changed in place, (n,) [rad].
-        most: largest reduction of a displacement [rad].
+        given: displacement of each joint from its reference, reduced in place, (n,) [rad].
+        most: largest reduction of a displacement in this call [rad].
         q_ref: reference positions, (n,) [rad].
         held: output, (n,) [rad].
     """

@@ -29,8 +29,8 @@ LONGEST_RETURN_S = 4.0  # longest time between two parts
 class OpenLoopJoint:
     """A `TorqueLaw` that holds all joints except one, which has no feedback.
 
-    The joint without feedback gets its gravity torque, the torque M_hat ddq_ref of its reference acceleration, and the
-    torque of a ramp if there is one.
+    The joint without feedback gets the sum of its gravity torque, its inertia M_hat times its reference acceleration
+    ddq_ref, and the torque of a ramp if there is one.
 
     Args:
         settings: settings of FF+PD.
@@ -149,13 +149,14 @@ class ExcitationSettings:
     """Settings for the open-loop excitation of one joint.
 
     The basic torque is M_hat acceleration_rad_s2 + D_hat speed_rad_s, with the joint's inertia M_hat and damping D_hat
-    of controller.yaml. If the torque that moves the joint by itself is larger, it is used instead.
+    of controller.yaml. Torque ramps before the excitation determine the torque at which the joint starts to move. If
+    that torque is larger than the basic torque, it replaces the basic torque.
 
     Attributes:
         speed_rad_s: speed in the basic torque [rad/s].
         acceleration_rad_s2: acceleration in the basic torque [rad/s^2].
-        levels: factors of the basic torque, each used with all signals. At low levels friction may stop the joint; at
-            high levels the torque limit or the window may limit the excitation.
+        levels: factors of this torque, each used with all signals. At low levels friction may stop the joint. At high
+            levels the torque is clipped to its limit, or the run ends early at a limit of position or speed.
         window_rad: permitted travel of the joint to either side of the posture, within its limits.
         fastest_rad_s: speed at which the run ends by itself.
         brake_rad_s2: deceleration of the joint when the run ends.
@@ -198,7 +199,8 @@ def plan_excitation(
 
     Args:
         robot: the robot.
-        controller: settings whose M_hat and D_hat give the size of the torque and the shape of the signals.
+        controller: settings with the joint's inertia M_hat and damping D_hat, which determine the torque and the time
+            constant of the signals.
         joint: index of the joint.
         start: present posture of the arm, (n,) [rad].
         check: check for approach and return.
@@ -257,9 +259,9 @@ def _posture(robot: Robot, joint: int, limits: MotionLimits, settings: Excitatio
 def _window(
     robot: Robot, joint: int, posture: FloatArray, limits: MotionLimits, settings: ExcitationSettings
 ) -> Window:
-    """Return the window of positions and speeds that ends a joint excitation before a joint leaves it.
+    """Return the limits of positions and speeds for a joint excitation, which is stopped before a joint exceeds one.
 
-    The window has the permitted travel of the excited joint, and a small margin for the held joints.
+    The excited joint may travel by `settings.window_rad` to either side, the held joints by a small margin.
 
     Args:
         robot: the robot.

@@ -33,7 +33,7 @@ class PathTimeScaling:
         return self.value == 0.0
 
     def begin(self, peak_velocity: float) -> None:
-        """Start a path at its planned rate; its peak velocity [rad/s] sets how fast the rate changes in braking."""
+        """Set the rate to 1 for a new path; the path's peak velocity [rad/s] sets how fast braking reduces the rate."""
         self.value = self._target = 1.0
         self._rate = BRAKE_RAD_S2 / max(peak_velocity, LEAST_PEAK_RAD_S)
 
@@ -49,7 +49,14 @@ class PathTimeScaling:
         self.value *= factor
 
     def advance(self, dt: float) -> tuple[float, float]:
-        """Advance path time by one cycle of dt [s]; return the path time passed [s] and the slope of the rate [1/s]."""
+        """Advance path time by one control cycle.
+
+        Args:
+            dt: duration of the cycle [s].
+
+        Returns:
+            Increase of path time [s], and time derivative of its rate `value` [1/s].
+        """
         before = self.value
         if before == self._target:
             return before * dt, 0.0

@@ -171,10 +171,12 @@ class MotionPlan:
 def transfer(
     check: MotionCheck, q_from: FloatArray, q_to: FloatArray, names: tuple[str, ...], name: str = "approach"
 ) -> Trajectory:
-    """Return a motion between two postures, as slow as the overload capacity of the servos permits.
+    """Return a slow motion between two postures; it is faster if a slow motion would load the servos too much.
 
-    Gravity and friction load the servos during the motion, and a faster motion loads them for a shorter time. Without a
-    torque prediction the usual speed is used. The motion keeps `tool_limit_m_s` of safety.yaml.
+    Gravity and friction load the servos throughout the motion, so a faster motion may use less of their overload
+    capacity. The speeds `APPROACH_RAD_S` are tried from the lowest, until the used fraction is at most `LIGHT_LOAD` or
+    no longer decreases. Without a torque prediction, the lowest speed is used. The motion keeps `tool_limit_m_s` of
+    safety.yaml.
 
     Args:
         check: check that predicts the load of the servos and the speed of the tool.

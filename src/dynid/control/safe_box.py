@@ -291,7 +291,8 @@ class SafeBox:
     def _clearances(self, p: FloatArray) -> tuple[FloatArray, list[str]]:
         """Return the clearance of every sphere from each border, (B, N, S) [m], and the names of the B borders.
 
-        A clearance is negative if the sphere reaches beyond the border, and infinite if the border does not concern it.
+        A clearance is negative if the sphere reaches beyond the border. It is infinite if the sphere's link need not
+        respect this border, see `Border.from_link`.
 
         Args:
             p: centres of the spheres at N postures, (N, S, 3) [m].
@@ -343,9 +344,10 @@ class SafeBox:
         return np.asarray((self.scene.margin_m + moved - clearances).max(axis=2, initial=-np.inf).T)
 
     def _second_order(self, d: FloatArray) -> FloatArray:
-        """Return twice the second-order bound of the motion of every sphere, sum_ij r_max(i,j) d_i d_j, (N, S) [m].
+        """Return the sum over all joints i and j of r_max(i,j) d_i d_j for every sphere, (N, S) [m].
 
-        r_max(i,j) is the longest lever of a sphere about the later one of the joints i and j.
+        Half of the sum bounds the second-order part of the sphere's displacement by joint deviations d. r_max(i,j) is
+        the longest lever of the sphere about the later one of the joints i and j.
 
         Args:
             d: largest deviations of c chain joints at N postures, (N, c) [rad].
@@ -370,8 +372,9 @@ class SafeBox:
     def prove_entry(self, motion: Motion, tube: FloatArray) -> None:
         """Raise SafetyError unless it is proven that a motion from outside enters the free space directly and stays in.
 
-        Until it is first inside a border, the motion may be as far outside as at its start, plus `ENTRY_M`. After that
-        it may be outside by `ENTRY_M`. Once it was inside by `ENTRY_M`, it may not be outside at all.
+        The permitted distance outside a border decreases in three stages, for each border separately. Until the arm is
+        first inside, it is the distance at the start plus `ENTRY_M`. From then on it is `ENTRY_M`. Once the arm was
+        inside by `ENTRY_M`, it is zero.
 
         Args:
             motion: the motion, which begins outside the free space.

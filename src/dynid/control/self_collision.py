@@ -127,8 +127,9 @@ class SelfCollision(LinkShapes):
     def first_contact_along(self, pieces: Pieces) -> Contact | None:
         """Return the first contact of links along a motion, at samples or between them; None if there is no contact.
 
-        The distance of two links changes by at most the motion of each joint between them times its longest lever. If
-        links are closer than that, the part of the motion is divided into finer parts.
+        In a part of the motion, the distance of two links changes by at most a bound: joint travel times longest lever,
+        summed over the joints between the two links. If the distance is smaller than this bound, the part is divided
+        into finer parts.
 
         Args:
             pieces: the motion as piecewise polynomials.
@@ -141,7 +142,8 @@ class SelfCollision(LinkShapes):
     def _contact(self, pieces: Pieces, spans: _Spans, pairs: NDArray[np.int64], step: float) -> Contact | None:
         """Return the first contact of some pairs of links within time spans of a motion, or None.
 
-        A pair's distance is computed again only after the joints may have moved by enough to use up the last distance.
+        The distance of a pair limits the joint travel without contact. The distance is computed again only when the
+        joints may have travelled that far since the last computation.
 
         Args:
             pieces: the motion as piecewise polynomials.

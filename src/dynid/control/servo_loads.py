@@ -12,9 +12,10 @@ LONGEST_STEP_S = 1.0  # longest time for which a current is assumed to have flow
 class ServoLoads:
     """Running estimate of the used fraction of each servo's overload capacity, from measured torques.
 
-    The driver computes the used fraction, too, and reports it while it limits overload. Each report replaces the
-    estimate. Between two reports the estimate rises with the current, and decays while the servos carry less than their
-    nominal currents. Before the first report the estimate is zero, because the model of the servos may not apply.
+    The driver computes the used fraction, too. While the driver limits overload, it reports this fraction, and each
+    report replaces the estimate. Between two reports the estimate rises with the current, and decays while the servos
+    carry less than their nominal currents. Before the first report the estimate stays zero, because without a report it
+    is not known whether the overload model applies to these servos.
 
     Args:
         robot: the robot; without motors.yaml the load of its servos is unknown and stays zero.

@@ -6,7 +6,7 @@ LONGEST_GAP_S = 1.0  # longest gap in the states: after it the hardware has swit
 
 
 class StampWatch:
-    """Check of the time stamps of an arm's states: each must advance from the newest stamp so far."""
+    """Check that the time stamps of an arm's states do not stop, go back, or jump ahead by more than a tolerance."""
 
     def __init__(self) -> None:
         self._stale = 0
@@ -18,8 +18,9 @@ class StampWatch:
     def fault(self, last_ns: int, stamp_ns: int) -> str:
         """Return a sentence about the fault of a time stamp, or "" if it has no fault.
 
-        A stamp that is equal to the newest stamp or slightly older is not a fault, unless this repeats too often; the
-        caller must skip its state.
+        A state may arrive twice or out of order. A stamp that is not newer than `last_ns` is therefore a fault only if
+        it is older by more than `MOST_DELAY_NS`, or if more than `MOST_STALE` such stamps follow each other. Otherwise
+        the caller must skip the state with this stamp.
 
         Args:
             last_ns: newest stamp before this one [ns].

@@ -100,7 +100,9 @@ class SwayingController(ArmController):
     def update(
         self, dt: float, q: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
-        """Run one cycle; return the torque (n,) [N m] for the reference, which oscillates while it stands still.
+        """Run one cycle; return the torque (n,) [N m].
+
+        The small oscillation is added to the reference once the reference has stood still for `STANDSTILL_S`.
 
         Args:
             dt: time since the previous call [s].

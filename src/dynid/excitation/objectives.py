@@ -110,8 +110,8 @@ OBJECTIVES = {"condition": log_condition, "d_optimal": d_optimality}
 def excess(values: FloatArray, lower: FloatArray, upper: FloatArray) -> tuple[float, FloatArray]:
     """Return the penalty on values beyond their bounds [-], and its gradient with respect to the values (N, n).
 
-    The penalty is the squared excess divided by the squared distance of the bounds, summed over joints and averaged
-    over samples.
+    The penalty is the square of (excess / width), summed over joints and averaged over samples. The width is `upper`
+    minus `lower`, or 1 if a bound is infinite.
 
     Args:
         values: values at N samples, (N, n) in any unit.
@@ -213,12 +213,14 @@ def start_coefficients(problem: Problem, seed: int) -> FloatArray:
 def optimise(
     problem: Problem, seed: int = 0, rounds: tuple[float, ...] = (1e1, 1e2, 1e3, 1e4), iterations: int = 40
 ) -> FloatArray:
-    """Return the coefficients (k, n) [rad] of the motion that minimises the objective, with small violations of bounds.
+    """Return the coefficients (k, n) [rad] of a motion that minimises the objective, found with a penalty method.
+
+    Violations of bounds are penalised, so the resulting motion may still violate bounds slightly.
 
     Args:
         problem: the optimisation problem.
-        seed: seed of the initial motion.
-        rounds: weights of the penalties, in order.
+        seed: seed of the random motion with which the optimisation starts.
+        rounds: weight of the penalties in each round; a round starts at the result of the previous one.
         iterations: maximum of L-BFGS iterations per round.
 
     Raises:

@@ -120,7 +120,8 @@ class OneJointExcitation:
     def _postures(self, wish: OneJointWish) -> Iterator[FloatArray]:
         """Yield postures (n,) [rad] for the excitation, without those at which a limit is exceeded or links collide.
 
-        The first is the middle of the joint ranges, or the rest posture; the others are random.
+        The first is the middle of the joint ranges or, if that posture is left out, the rest posture. The others are
+        random.
         """
         rng = np.random.default_rng(wish.seed)
         middle, half = 0.5 * (self._lower + self._upper), 0.5 * (self._upper - self._lower)

@@ -211,7 +211,8 @@ class ExcitationOptimiser:
 
         Raises:
             SafetyError: no motion passes the check of all limits; quotes the last refusal.
-            ConfigurationError: the motion is too short for its terms or for the number of parameters.
+            ConfigurationError: the duration is not positive, there are too few terms for rest at both ends, or the
+                motion is too short for the number of parameters.
             UnknownNameError: the profile does not exist.
         """
         best: OptimisedExcitation | None = None
@@ -296,7 +297,7 @@ def repulsion(collision: Clearance) -> Callable[[FloatArray], tuple[float, Float
     The function takes postures (N, n) [rad], and returns the penalty [-] and its gradient (N, n) [1/rad].
 
     Args:
-        collision: computes the missing distance of links.
+        collision: computes the amount by which links are closer than `CLEARANCE_M`.
     """
     step = 1e-4
 

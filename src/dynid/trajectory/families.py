@@ -72,7 +72,7 @@ class Excitation:
 
         Args:
             name: one of `names`.
-            profile: one of `profiles`; a real arm needs a profile within its joint limits.
+            profile: one of `profiles`. For a real arm, choose a profile whose joint limits lie within those of the arm.
 
         Raises:
             UnknownNameError: the trajectory or the profile does not exist.

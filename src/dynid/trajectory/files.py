@@ -23,7 +23,7 @@ MOST_POINTS, LONGEST_S = 20_000, 3600.0  # largest number of points, and longest
 
 
 class WaypointFile(WaypointMotion):
-    """Schema of a trajectory file with waypoints at which the arm stops, and a factor on the robot's speed limits."""
+    """Schema of a trajectory file that contains waypoints at which the arm stops, and a speed factor."""
 
     schema_version: Literal[1]
     name: Name = ""

@@ -72,7 +72,7 @@ class Pieces:
     def around(self, piece: NDArray[np.int64], begin: FloatArray, end: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the postures in the middle of time spans, and bounds of the deviation from them, (N, n) [rad] each.
 
-        The bounds are Taylor's series with absolute values, which end with the fifth derivative.
+        A bound is the sum of the absolute terms of the Taylor series about the middle, up to the fifth derivative.
 
         Args:
             piece: indices of the pieces, (N,).

@@ -113,7 +113,7 @@ class PairCycles:
     def _stamp(self, side: int, stamp_ns: int, now_ns: int) -> int:
         """Return the time stamp of an arm's newest state on the common time axis of both arms [ns].
 
-        If the state was older than `MOST_AGE_S` at its arrival, its stamp is at most `now_ns` minus this age.
+        A state that had an age above `MOST_AGE_S` at its arrival gets a stamp at least this age before `now_ns`.
 
         Args:
             side: 0 for the leader, 1 for the follower.

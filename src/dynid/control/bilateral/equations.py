@@ -178,7 +178,7 @@ def unilateral_accelerations(
     Args:
         y: scaled position difference of leader and follower, (n,) [rad].
         gains: gains of the control law, in the order of `dynid.control.bilateral.law.SYMBOLS`.
-        reflected: factor of the follower's external torque that acts on the leader [-]; 0 for none.
+        reflected: factor with which the follower's external torque is reflected to the leader [-]; 0 reflects nothing.
         leader: vectors of the leader, one per row with names `Q` to `IN_FORCE`, (rows, n), SI.
         M_l: inertia matrix of the leader, (n, n) [kg m^2].
         follower: vectors of the follower, like `leader`.

@@ -226,7 +226,9 @@ class BilateralLaw:
         return torques
 
     def _damped(self, torques: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:
-        """Return the torques (n,) [N m] of leader and follower, with added damping of motion above the guiding limits.
+        """Return the torques (n,) [N m] of leader and follower with added damping, clipped to the torque limits.
+
+        Damping is added if an arm moves faster than the speed limits of hand guiding.
 
         Args:
             torques: torques of the control law for leader and follower, (n,) each [N m].

@@ -46,8 +46,8 @@ class Reading:
     Attributes:
         stamp_ns: time of the measurement [ns].
         q: positions, (n,) [rad].
-        tau: torques in force until the measurement, (n,) [N m]. They differ from the sent torques if the arm's safety
-            guard changed them. None if they are unknown.
+        tau: torques that the driver applied up to the measurement, (n,) [N m]. They differ from the sent torques if the
+            arm's safety guard changed them. None if they are unknown.
         dq: reported velocities, (n,) [rad/s]; None or NaN if unknown.
     """
 
@@ -58,7 +58,11 @@ class Reading:
 
 
 class Watch:
-    """Monitor that detects if the driver of an arm repeats the same positions although this or the other arm moves."""
+    """Monitor that detects whether the driver of an arm repeats old positions although the arm must be moving.
+
+    The arm must be moving if it was too fast to stop at once, if its driver reports velocities, or if the other arm
+    moves.
+    """
 
     def __init__(self) -> None:
         self._q: FloatArray = np.zeros(0)
@@ -68,12 +72,13 @@ class Watch:
         self._moved = False  # whether the arm was too fast to stop at once when its positions last changed
 
     def frozen(self, reading: Reading, dq: FloatArray, energy_rad: float = 0.0) -> str:
-        """Return why an arm with unchanged encoder counts must be moving; "" if it may stand still.
+        """Return the reason why an arm must be moving although its encoder counts do not change; "" if there is none.
 
         Args:
             reading: state of this cycle.
             dq: velocities estimated in the previous cycle, (n,) [rad/s].
-            energy_rad: kinetic energy of the arm in the previous cycle, divided by the sum of its torque limits [rad].
+            energy_rad: travel over which the torque limits could stop the arm [rad]: its kinetic energy in the previous
+                cycle divided by the sum of its torque limits.
         """
         step_s, self._last_ns = (reading.stamp_ns - self._last_ns) * 1e-9, reading.stamp_ns
         if not equal(reading.q, self._q):
@@ -110,8 +115,8 @@ class Watch:
 class EnergyObserver:
     """Passivity observer of two bilaterally controlled arms.
 
-    The energy E is the work of external torques and a part of the friction work, minus the change of kinetic energy.
-    It becomes negative if the control itself drives the arms.
+    The energy E is the work of external torques, plus `FRICTION_MARGIN` times the energy that friction dissipates,
+    minus the change of kinetic energy. It becomes negative if the control itself adds energy to the arms.
 
     Attributes:
         energy_j: energy E [J], at most `CREDIT_J`.
