@@ -68,7 +68,7 @@ class GravityCompensation:
         return holding + certain * helped
 
     def gains(self) -> Gains:
-        """Return the compensated fraction of friction, base parameters phi, and friction terms outside phi, as a dict."""
+        """Return a dictionary of the compensated friction fraction, base parameters phi, and friction terms outside phi."""
         return {"friction_share": self.friction_share} | _model_gains(self.model)
 
 
@@ -119,7 +119,7 @@ class ComputedTorque:
         return self._law.motor_torque(dq_ref, wanted, load)
 
     def gains(self) -> Gains:
-        """Return the gains K_P and K_V, filter time Tf, base parameters phi, and friction terms outside phi, as a dict."""
+        """Return a dictionary of K_P, K_V, filter time Tf, base parameters phi, and friction terms outside phi."""
         own = self.settings.gains()
         return {key: own[key] for key in ("K_P", "K_V", "Tf")} | _model_gains(self.model)
 
