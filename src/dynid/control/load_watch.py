@@ -151,9 +151,9 @@ class LoadWatch:
         """Return whether a load at the tool moves the hand-guided arm, judged from the path and force so far.
 
         The force must have acted along a path of `guiding_load_m`, or `LONG_FACTOR` times this path for a small force.
-        It is a load if it was even, or if it was steady and the tool gained speed. This evidence is not needed if the
-        tool is faster than `SPEED_FACTOR` times the speed at which damping starts. It is not needed either if the tool
-        is faster than that speed and the path is twice as long.
+        Such a force counts as a load if it was even, or if it was steady and the tool gained speed. This evidence is
+        not needed in two cases: the tool is faster than `SPEED_FACTOR` times the speed at which damping starts, or it
+        is faster than that speed and the path is longer than twice `guiding_load_m`.
 
         Args:
             speed: speed of the tool divided by the speed at which damping starts [-].

@@ -68,7 +68,7 @@ class GravityCompensation:
         return holding + certain * helped
 
     def gains(self) -> Gains:
-        """Return a dictionary of the compensated friction fraction, base parameters phi, and friction terms outside phi."""
+        """Return a dictionary of the friction share, base parameters phi, and friction terms outside phi."""
         return {"friction_share": self.friction_share} | _model_gains(self.model)
 
 

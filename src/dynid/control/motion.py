@@ -113,7 +113,7 @@ class MotionExecutor:
 
     @property
     def holds(self) -> bool:
-        """Whether the arm is held at its reference.
+        """Whether the arm is held at its reference by a law with position feedback.
 
         The value is False during a motion, and while the arm brakes after a motion. It stays True if a held arm is
         pushed from its reference and then braked.

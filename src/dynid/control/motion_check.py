@@ -212,7 +212,7 @@ class MotionCheck:
         return float(self._overload.along(np.zeros(len(self._names)), current, COARSE_S).max())
 
     def pace_within_tool_limit(self, way: Motion) -> float:
-        """Return the factor [-] by which a motion's speed limit must be reduced, so that the tool is not too fast.
+        """Return the factor [-] by which to multiply a motion's speed limit, so that the tool is not too fast.
 
         The factor is 1 if the tool keeps its speed limit already. Otherwise reduce the motion's limit and call this
         method again: one reduction may not suffice for a short motion, which does not reach its own speed limit.

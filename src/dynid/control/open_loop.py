@@ -269,6 +269,9 @@ def _window(
         posture: posture about which the joint is excited, (n,) [rad].
         limits: limits of positions and speeds.
         settings: excitation settings.
+
+    Raises:
+        SafetyError: the excited joint has too little room between its limits.
     """
     lower, upper = posture - HELD_DEVIATION_RAD, posture + HELD_DEVIATION_RAD
     lower[joint] = max(posture[joint] - settings.window_rad, limits.lower[joint] + WINDOW_MARGIN_RAD)
