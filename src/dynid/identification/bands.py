@@ -106,10 +106,12 @@ class TorqueBands:
     def _passing(self) -> FloatArray:
         """Return the standard deviation of friction that the law does not model, by speed class, (classes, n) [N m].
 
-        It is `passing_nm` of model.yaml: the part of the residual that changes with speed, so more slowly than noise.
-        Joints in the first (slowest) class may stick, so their residual is not the error of sliding friction. The first
-        class therefore has the larger of two values. One is the value of the next class. The other is the friction
-        beyond the largest friction torque that the law allows (`beyond_budget`).
+        The result is `passing_nm` of model.yaml. It is estimated from the part of the residual that lasts longer than
+        noise, because friction errors change only with the speed of the joint.
+
+        In the first (slowest) class joints may stick, so their residual is not the error of sliding friction. For this
+        class, the result is the larger of two values: the value of the second class, and the torque by which friction
+        exceeds the largest friction torque of the law (`beyond_budget`).
         """
         of, how, classes = self.samples, self.samples.settings, self._class_of(self.samples)
         shares = passing_shares(of.time, self._residual, of.dq, classes, how.interval_s, how.cutoff_hz, len(self._left))

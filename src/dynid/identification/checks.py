@@ -155,8 +155,8 @@ class Fitted(NamedTuple):
             refinement.
         diagnosis: alternative interpretations of the data, such as a wrong sign or scale of a joint; None if the
             diagnosis did not run.
-        droop: upper bound on the viscous friction identified from goal (commanded) currents minus that from present
-            (measured) currents, (n,) [N m s/rad]; None if it is unknown.
+        droop: upper bound on the difference of two estimates of each joint's viscous friction, (n,) [N m s/rad]: the
+            one from goal (commanded) currents minus the one from present (measured) currents. None if it is unknown.
         pull: change of the parameters that the physical bounds cause, relative to their standard deviations; None if
             these are not known.
         steadiness: changes of the arm during the recordings; None if the search for them did not run.

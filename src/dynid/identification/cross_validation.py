@@ -85,17 +85,17 @@ def cross_validated(motions: Sequence[Motion], portions: Sequence[Portion], regr
 class _Folds:
     """Linearised least-squares problem of a regression, from which fits without some of the rows follow.
 
-    A row is the torque equation of one joint at one sample. The problem may have more rows than samples: those of
-    standing states follow those of sliding states.
+    A row is the torque equation of one joint at one sample. The first N rows of a joint are those of sliding states, one
+    for each sample. Rows of standing states may follow.
 
     Attributes:
-        names: names of the free base parameters, after one "" for each free friction parameter, (k,).
+        names: names of the free parameters, (k,). Friction parameters come first and have the name "".
         free: mask of the columns of the regression whose parameters are not at a bound.
         R: R factor of the QR decomposition of all weighted rows, in the free columns, (k, k).
         columns: columns of all rows, (rows, n, all columns).
         weights: weights of all rows, (rows, n).
         residual: weighted residuals, (rows, n).
-        judged: columns that predict the torques of all samples, (N, n, all columns).
+        judged: columns with which the torques of all N samples are predicted, (N, n, all columns).
     """
 
     names: tuple[str, ...]

@@ -71,14 +71,14 @@ class DynamicError:
 
     @property
     def sure(self) -> float:
-        """Part of the error that exceeds `noise`, relative to the dynamic torque; 0 if there is none."""
+        """Error minus `noise`, the error that noise alone may cause; at least 0, relative to the dynamic torque."""
         return max(self.error - self.noise, 0.0)
 
     @property
     def judged(self) -> float:
-        """Value that a check compares with its limit: the error beyond `noise`, reduced if `noise` exceeds `VISIBLE`.
+        """Value that a check compares with its limit: `sure`, multiplied by `VISIBLE` / `noise` if this is below 1.
 
-        The reduction has the same effect as a limit that grows with the noise.
+        The factor has the same effect as a limit that grows in proportion to the noise.
         """
         return self.sure * min(1.0, VISIBLE / max(self.noise, np.finfo(float).tiny))
 
@@ -174,8 +174,9 @@ def _quantile(covariance: FloatArray, freedom: int) -> tuple[float, float]:
 def _without_event(Q: FloatArray, left: FloatArray) -> float:
     """Return the smallest norm || x || [N m] of several least-squares solutions x of Q x = left.
 
-    The first fit uses all N samples. Each of the others omits one of `BLOCKS` blocks of time, which may contain an
-    event. A block that contains most of a direction of Q is never omitted.
+    The first fit uses all N samples. Each other fit omits one of `BLOCKS` blocks of time, because a short event in one
+    block may cause most of the residual. A block is never omitted if the other blocks hardly determine some direction
+    of x.
 
     Args:
         Q: orthonormal basis, (N, k).

@@ -53,7 +53,9 @@ def of_links(model: ArmModel) -> FloatArray:
 def dynamic_rows(
     model: ArmModel, samples: Samples, phi: BaseParameters, friction: FrictionLaw | None, slow_rad_s: float
 ) -> DynamicRows:
-    """Return the torque residuals and regressor columns of samples for a model's prediction, from sliding states only.
+    """Return the residuals of a model's torque prediction for samples, with the regressor columns, see `DynamicRows`.
+
+    Only sliding states contribute; the values of other states are set to 0 before the low-pass.
 
     Args:
         model: the arm, at the mount of the samples.
@@ -84,7 +86,7 @@ def _rows(
     friction: FrictionLaw | None,
     step_s: float | None,
 ) -> tuple[FloatArray, ...]:
-    """Return residual, dynamic torque, and columns of dynamics, gravity and friction for states, before any low-pass.
+    """Return the fields `residual` to `friction` of `DynamicRows` for states, before any low-pass; M rows each.
 
     Args:
         model: the arm.

@@ -65,8 +65,8 @@ def identify(
         settings: settings of the identification; None reads the robot's identification.yaml.
         progress: function that is called with the name of each stage as it starts, and with each finished bag of a
             campaign.
-        mapping: meaning of the columns of CSV files, or of the topics and units of bags and data sets: a mapping, its
-            content as a dict, the file that holds it, or one of each kind.
+        mapping: meaning of the columns of CSV files, or of the topics and units of bags and data sets. It is a mapping
+            object, its content as a dict, or the path of its file; or two of these, one for CSV files and one for bags.
         validation_mapping: mapping of held-out recordings; None is `mapping`.
         held_out_share: share of each recording's time, at its end, that a regression does not fit but is checked on.
         setup: unknowns of the set-up that a regression estimates: encoder zeros, tilt of the base, torque constants,

@@ -252,8 +252,8 @@ class Identification:
     def suspicions(self) -> tuple[str, ...]:
         """Sentences about possible faults of the recordings.
 
-        If the model is not accepted, notes about efforts that are updated less often than positions come first. Then
-        follow efforts that are not motor torques, changes of the arm, and other faults.
+        In order, they are about efforts that are not motor torques, changes of the arm, and other faults. If the model
+        is not accepted, notes about efforts that are updated less often than positions precede them.
         """
         changes = self.steadiness.beyond(self.settings.acceptance.change_of_arm)
         held = () if self.verdict.accepted else tuple(note for note in self.notes if HELD in note)
@@ -354,8 +354,8 @@ def identify(
         validation: held-out recordings, on which the result is checked.
         settings: settings of the identification; None reads the robot's identification.yaml.
         progress: function that is called with the name of each stage as it starts.
-        mapping: meaning of the columns of CSV files, or of the topics and units of bags and data sets: a mapping, its
-            content as a dict, the file that holds it, or one of each kind.
+        mapping: meaning of the columns of CSV files, or of the topics and units of bags and data sets. It is a mapping
+            object, its content as a dict, or the path of its file; or two of these, one for CSV files and one for bags.
         validation_mapping: mapping of held-out recordings; None is `mapping`.
         held_out_share: share of each recording's time, at its end, that is not fitted and on which the fit is checked.
         setup: unknowns of the set-up to estimate: encoder zeros, tilt of the base, torque constants, torque delay. The
@@ -604,7 +604,7 @@ def conclude(
     seed: int = 1,
     progress: Progress = lambda stage: None,
 ) -> Identification:
-    """Return the physically consistent model closest to an estimate, with its audit and its checks on the fitted data.
+    """Return the physically consistent model closest to given parameters, with its audit and checks on the fitted data.
 
     Args:
         robot: the robot.
@@ -612,7 +612,7 @@ def conclude(
         model: the arm as it was mounted.
         fitted: recordings that the estimate is based on.
         estimate: the unconstrained estimate.
-        start: parameters to which the consistent model should be close; None uses those of the estimate.
+        start: parameters that are projected to the closest consistent model; None uses those of the estimate.
         constants: torque constants of the recorded currents, (n,) [N m/A]; () if torques were recorded.
         refined: 1.0 if a closed-loop refinement converged, else 0.0, and how it ended, in words; None without one.
         seed: seed of the audit, which is added to that of the settings.

@@ -130,8 +130,8 @@ class Motion:
     def as_dict(self, joints: tuple[str, ...]) -> dict[str, Any]:
         """Return the torque errors as plain values, of all axes together and per axis.
 
-        They are RMSE [N m], MNE (mean absolute error over the range of the torque), and || error || / || torque || of
-        all samples and of samples in motion.
+        The errors are RMSE [N m], MNE (mean absolute error divided by the range of the torque), and || error || / ||
+        torque ||. The last one is given for all samples and for samples in motion.
         """
         errors = self.errors
         columns = (errors.rmse_per_axis, errors.mne_per_axis, errors.relative_per_axis, errors.moving_per_axis)

@@ -70,14 +70,18 @@ def passing_shares(
 ) -> FloatArray:
     """Return the share of the residual's mean square that persists for `PASSING_PERIODS`, by speed class and axis.
 
-    Friction that the law does not model causes this share. The result is the larger of two estimates. The first uses
-    pairs of samples in the same speed class and direction, because friction residuals change with speed. The second
-    uses pairs across a reversal with both speeds in the classes of `NEAR_REVERSAL`, in which joints often stay for less
-    than the lag. At a reversal, the residual of missing friction changes its sign. In contrast, a reversal that is
-    detected too early or too late causes the same residual before and after it.
+    Noise does not persist, so this share is attributed to friction that the law does not model. It is estimated from
+    products of two residuals at a lag of `PASSING_PERIODS`.
 
-    A class with fewer than `FEWEST` pairs has the share of its group: the classes of `NEAR_REVERSAL`, or all faster
-    classes. A group with too few pairs has the share of all classes that slide.
+    The result is the larger of two estimates. The first uses pairs of samples in the same speed class and direction,
+    because friction residuals change with speed. At low speeds, joints often reverse before the lag has passed. The
+    second estimate therefore uses pairs across a reversal, with both speeds in the classes of `NEAR_REVERSAL`. At a
+    reversal, the residual of missing friction changes its sign. In contrast, a reversal that is detected too early or
+    too late causes the same residual before and after it.
+
+    There are two groups of classes: those of `NEAR_REVERSAL`, and all faster ones. A class with fewer than `FEWEST`
+    pairs has the share of its group. A group with too few pairs has the share of all classes above the slowest one,
+    in which joints may stick.
 
     Args:
         time: times of the samples, (N,) [s], increasing within a recording.
@@ -114,10 +118,12 @@ def passing_shares(
 
 
 def _of_groups(products: FloatArray, pairs: FloatArray, expected: FloatArray) -> FloatArray:
-    """Return the fraction of the mean square residual that is correlated in time, (count, n), by speed class and axis.
+    """Return the share of the mean square residual that is correlated in time, (count, n), by speed class and axis.
 
-    A class with too few pairs has the share of its group: the classes of `NEAR_REVERSAL`, or all faster classes. A
-    group with too few pairs has the share of all sliding classes, or 0 if these have too few pairs, too.
+    `count` is the number of speed classes. There are two groups of classes: those of `NEAR_REVERSAL`, and all faster
+    ones. A class with fewer than `FEWEST` pairs has the share of its group. A group with too few pairs has the share of
+    both groups together, or 0 if these have too few pairs, too. The share is also 0 for the slowest class, in which
+    joints may stick.
 
     Args:
         products: sums of the products of two residuals, over all pairs of samples, (count, n) [N^2 m^2].

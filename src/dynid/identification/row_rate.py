@@ -55,10 +55,10 @@ class HalvedRows:
     def change(
         self, model: ArmModel, estimate: Estimate, settings: IdentificationSettings
     ) -> tuple[FloatArray, tuple[str, ...]]:
-        """Return the standard deviation (p,) [SI] due to the low sampling rate of each base parameter, and notes.
+        """Return the assumed error (p,) [SI] of each base parameter due to the low sampling rate, and notes.
 
-        It is the fraction `RATE_SHARE` of the parameter's change if half of the time steps are left out. It keeps the
-        sign of this change, but only its square is used. It is 0, with a note, if half of the time steps are too few
+        The error is `RATE_SHARE` times the change of the parameter if half of the time steps are left out. The caller
+        adds its square to the variance of the parameter. It is 0, with a note, if half of the time steps are too few
         for an estimate.
 
         Args:

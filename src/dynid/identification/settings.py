@@ -17,11 +17,11 @@ FrictionStructure = Literal[
 
 
 class FilterSettings(Strict):
-    """Zero-phase Butterworth low-pass; run forwards and backwards, so the attenuation at the cut-off is one half.
+    """Zero-phase Butterworth low-pass; it runs forwards and backwards, so its gain at the cut-off is one half.
 
     state_cutoff_ratio: cut-off frequency of an additional filter for the states, divided by that of the low-pass. The
-        regressor is computed from these states, and then passes the low-pass like the torques. None filters the states
-        by the low-pass itself, and the regressor is not filtered, as in arXiv:2605.15949.
+        regressor is computed from the filtered states, and then passes the low-pass like the torques. None omits the
+        additional filter, as in arXiv:2605.15949: the states pass the low-pass, and the regressor passes no filter.
     """
 
     order: Annotated[int, Field(ge=1, le=8)] = 4
@@ -55,9 +55,9 @@ class DataLimits(Strict):
 class SuspicionLimits(Strict):
     """Limits beyond which an alternative interpretation that explains the data better prevents acceptance.
 
-    torque_scale: deviation from 1 of one joint's torques relative to those that the other joints imply.
+    torque_scale: relative error of one joint's torques, estimated from the torques of the other joints [-].
     position_zero_rad: position offset of one joint [rad, or m for a prismatic joint].
-    position_scale: deviation from 1 of one joint's positions relative to those that the torques of all joints imply.
+    position_scale: relative error of one joint's positions, estimated from the torques of all joints [-].
     gravity_rad: tangent of the angle by which gravity is tilted.
     delay_s: delay of torques relative to positions [s].
     deviations: number of standard deviations that are subtracted from an estimated value before it is compared with its
@@ -65,7 +65,8 @@ class SuspicionLimits(Strict):
     gain: sum over the joints of log(torque error with the data as recorded / error with the interpretation).
     gain_of_exchange: limit of that gain for a wrong sign or exchanged columns. It is lower, because inaccurate friction
         cannot cause such a gain.
-    significance: reduction of the squared errors, divided by its standard error over blocks of time.
+    significance: reduction of the squared errors, divided by the standard error of this reduction. The standard error
+        is estimated from blocks of time.
     """
 
     torque_scale: Positive = 0.15

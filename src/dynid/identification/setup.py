@@ -352,13 +352,13 @@ class Steps:
         self._f: list[FloatArray] = []
 
     def beyond(self, x: FloatArray, f: FloatArray, scale: FloatArray, largest: FloatArray) -> FloatArray:
-        """Return the next x (k,) of the accelerated iteration.
+        """Return the next x (k,) of the iteration, computed from this step and the last two by Anderson acceleration.
 
         Args:
             x: present values, (k,), any unit.
-            f: plain step from x, (k,).
-            scale: unit of each value in the least-squares fit of the steps, (k,).
-            largest: largest change of each value, (k,).
+            f: step of the iteration without acceleration, which would lead to x + f, (k,).
+            scale: size by which each value is divided in the least-squares fit of the steps, (k,).
+            largest: largest permitted change of each value, (k,).
         """
         self._x, self._f = [*self._x[-MEMORY:], x], [*self._f[-MEMORY:], f]
         df, dx = (np.diff(np.array(one), axis=0).T for one in (self._f, self._x))
@@ -379,7 +379,7 @@ def _in_given_directions(
     Args:
         values: values of the unknowns, (k,), with tilt components in the axes of `now`.
         chosen: the unknowns, k of them.
-        now: present gravity vector, (3,) [m/s^2].
+        now: gravity vector of the set-up that the iteration has reached, (3,) [m/s^2].
         given: gravity vector of robot.yaml, (3,) [m/s^2].
     """
     lean = [k for k, one in enumerate(chosen) if one.kind == "gravity"]

@@ -30,7 +30,8 @@ class StationaryNoise:
     """Stationary noise of the rows of a fit, as a sum of components with different correlation times.
 
     Attributes:
-        variances: variances of the components that the fit does not absorb completely, (c,) [squared unit of the rows].
+        variances: variances of the components, (c,) [squared unit of the rows]. A component is omitted if the fitted
+            columns reproduce it completely, because the residual then does not show it.
         kernels: correlation of each component as a function of the lag, 0 to N - 1 samples, (c, N) [-].
     """
 

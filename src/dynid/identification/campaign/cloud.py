@@ -165,7 +165,8 @@ def analyse_cloud(candidates: Sequence[Candidate], *, lambda_min_limit: float = 
 
     Args:
         candidates: the runs.
-        lambda_min_limit: smallest lambda_min of a feasible CLIE set [kg m^2].
+        lambda_min_limit: limit of the smallest eigenvalue of M [kg m^2]. A run whose refined (CLIE) parameters have a
+            smaller one is not feasible.
 
     Raises:
         DataError: there are fewer than three runs, the runs are of different models, or values are not finite.
@@ -253,8 +254,9 @@ def _spreads(runs: tuple[Candidate, ...], scores: dict[Stage, FloatArray]) -> tu
 def with_scatter(base: BaseParameters, sets: FloatArray) -> BaseParameters:
     """Return parameters whose standard deviations are at least the scatter of parameter sets from several motions.
 
-    The effect of stiction on an estimate is not visible in a single motion, but in the scatter between motions, whose
-    joints stick at other times. With fewer than `FEWEST_RUNS` sets, the parameters are unchanged.
+    Stiction changes an estimate differently for each motion, because joints stick at other times. The standard
+    deviations of a single estimate do not show this effect, but the scatter of several estimates does. With fewer than
+    `FEWEST_RUNS` sets, the parameters are returned unchanged.
 
     Args:
         base: the parameters.
@@ -271,9 +273,10 @@ def with_scatter(base: BaseParameters, sets: FloatArray) -> BaseParameters:
 
 
 def _contractions(spreads: tuple[Spread, ...]) -> list[Contraction]:
-    """Return the scatter of all stages at each sampling interval, for the check of the cloud.
+    """Return the scatter of the parameter sets of each stage (OLS, SDP, CLIE), for each sampling interval.
 
-    A campaign with a single motion has no spread over motions at any interval, so the list is empty.
+    A check compares the scatter of the stages. The list is empty if every interval has only one run, so that there is
+    no scatter.
     """
     if max(one.runs for one in spreads if one.interval_s is not None) < 2:
         return []

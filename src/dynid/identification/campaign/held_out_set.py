@@ -24,7 +24,8 @@ class HeldOutSet:
 
     Attributes:
         portions: samples of every bag, at its own mount.
-        regressions: regression of every bag, linearised at the arm's known friction if friction is estimated.
+        regressions: regression of every bag, with the friction that the settings choose. It is linearised at the
+            friction of the arm if this was fitted before.
         plain: regression of every bag without friction in addition to the base parameters.
         torque_constants: torque constants of every bag [N m/A].
         names: names of the base parameters, (p,).

@@ -30,9 +30,10 @@ def refine_jointly(
 ) -> Refined:
     """Refine the estimate from all recordings in the simulated closed loops of these recordings, and return the result.
 
-    The inertia matrix M(q) stays positive definite over the audit domain (a box of poses) in every step. If M is not
-    positive definite for the estimate, the estimate is projected first. If an audit at new poses finds such an M after
-    the refinement, the refined model is projected again (rescue, arXiv:2605.15949, eq. 12).
+    The inertia matrix M(q) stays positive definite over the audit domain (a box of poses) in every step. If the
+    estimate itself violates this condition, it is projected before the refinement. After the refinement, an audit
+    checks M at new poses. If M is not positive definite at one of them, the refined model is projected again (rescue,
+    arXiv:2605.15949, eq. 12).
 
     Args:
         robot: the robot that was recorded.

@@ -127,6 +127,8 @@ def _scores(campaign: Campaign) -> str:
 def _rescue(campaign: Campaign, way: PathRescue) -> str:
     """Return Table VI of arXiv:2605.15949 as CSV: the change of each parameter by the rescue, the largest change first.
 
+    The rescue is the projection of the refined parameters to the nearest positive-definite model.
+
     Args:
         campaign: the campaign.
         way: result of that paper's method, with the parameters before and after the rescue.
@@ -143,8 +145,8 @@ def _rescue(campaign: Campaign, way: PathRescue) -> str:
 def _validation(campaign: Campaign) -> str:
     """Return Table VII of arXiv:2605.15949 as CSV: the errors of every parameter set on every held-out bag.
 
-    RMSE, MNE (mean absolute error over the range of the torque) and relative error are given for all axes together and
-    per axis.
+    RMSE, MNE (mean absolute error divided by the range of the torque) and relative error are given for all axes
+    together and per axis.
     """
     joints = campaign.robot.joint_names
     rows: list[list[Cell]] = []

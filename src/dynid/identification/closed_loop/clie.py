@@ -315,10 +315,10 @@ class _Refinement:
         return "iteration_limit"
 
     def _settled(self) -> bool:
-        """Search for poses at which M(q; phi) is too small at the present phi, and return whether none was found.
+        """Return whether an audit of its box of poses finds M(q; phi) >= eps I at the present phi.
 
-        If an auditor is given, the search covers its box of poses. For further steps, poses found add linear conditions
-        (cuts).
+        If it finds a pose that violates this, linear conditions on phi (cuts) are added for the next steps. Without an
+        auditor the result is True.
         """
         self.expected = np.inf
         self.audit = self.cuts.audit(BaseParameters(self.loop.model.names, self.phi))
@@ -327,6 +327,8 @@ class _Refinement:
 
     def _try(self, trial: FloatArray, promised: float, promise: float) -> bool:
         """Simulate the parameters of a trial step, and accept them if their cost is lower.
+
+        After an audit has found poses at which M is not positive definite, a higher cost is accepted, too.
 
         Args:
             trial: parameters after the step, (p,) [SI].

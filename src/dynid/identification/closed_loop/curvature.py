@@ -30,10 +30,10 @@ class ResidualCurvature:
         self._stride = 0
 
     def update(self, phi: FloatArray, jacobian: FloatArray, residual: FloatArray, stride: int) -> None:
-        """Update the estimated Hessian term S from a new linearisation at N samples.
+        """Update S, the residual's contribution to the Hessian of half the cost, from a new linearisation.
 
-        If the stride has changed since the last linearisation, S stays unchanged: Jacobians of different strides differ
-        by more than the curvature.
+        S follows from the change of the Jacobian since the last linearisation. If the stride has changed, S stays
+        unchanged, because the stride then changes the Jacobian more than the curvature does.
 
         Args:
             phi: parameters of the linearisation, (p,) [SI].
@@ -48,14 +48,15 @@ class ResidualCurvature:
         self._phi, self._jacobian, self._gradient, self._stride = np.array(phi), rows, gradient, stride
 
     def _update(self, step: FloatArray, wanted: FloatArray, change: FloatArray) -> None:
-        """Change the Hessian term S as little as possible, in the secant's metric, so that S step = wanted.
+        """Update the symmetric matrix S (see the class) by a secant formula, so that S step = wanted.
 
-        Before this, S is scaled down if its curvature along the step exceeds that of `wanted`.
+        S first shrinks if |step' S step| exceeds |step' wanted|. It then changes as little as possible, in a norm that
+        depends on `change`. S stays unchanged if step' change is not clearly positive.
 
         Args:
             step: step of the parameters, (p,) [SI].
-            wanted: product S step, (p,) [SI].
-            change: change of the gradient over the step, (p,) [SI].
+            wanted: vector that the new S yields when it is multiplied by the step, (p,) [SI].
+            change: gradient of half the cost after the step minus that before it, (p,) [SI].
         """
         along = float(change @ step)
         if along <= LEAST_CURVATURE * float(np.linalg.norm(step) * np.linalg.norm(change)):
@@ -69,14 +70,14 @@ class ResidualCurvature:
         self.matrix = sized * self.matrix + correction
 
     def compare(self, step: FloatArray, promised: float, found: float) -> None:
-        """Decide whether the next step uses the Hessian term S.
+        """Decide from an accepted step whether the next step uses S, the residual's contribution to the Hessian.
 
-        It is used only if, with S, the predicted cost of the last accepted step is closer to the cost found.
+        The next step uses S only if S improves the predicted cost of this step.
 
         Args:
             step: accepted step of the parameters, (p,) [SI].
-            promised: cost that Gauss-Newton (without S) predicted for the step [N^2 m^2].
-            found: cost found after the step [N^2 m^2].
+            promised: cost after the step as Gauss-Newton predicts it, without S [N^2 m^2].
+            found: cost after the step as the simulation shows it [N^2 m^2].
         """
         added = float(step @ self.matrix @ step)
         self.trusted = added != 0.0 and abs(promised + added - found) < abs(promised - found)

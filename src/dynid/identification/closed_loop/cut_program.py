@@ -37,9 +37,10 @@ class Cuts:
         self.count = 0
 
     def add(self, q: FloatArray, phi: FloatArray) -> int:
-        """Add conditions that exclude phi at poses where its inertia matrix M(q; phi) has too small eigenvalues.
+        """Add linear conditions (cuts) that exclude phi, for poses q at which M(q; phi) has too small eigenvalues.
 
-        There is one condition for each eigenvector of such an eigenvalue.
+        An eigenvalue is too small if it is below eps plus a small reserve. Each of them adds one condition, which is
+        computed from its eigenvector.
 
         Args:
             q: poses to check, (k, n) [rad].

@@ -103,9 +103,9 @@ class CutSet(Cuts):
         """Return the phi (p,) [SI] that minimises || metric (phi - target) || under all conditions of this set.
 
         Args:
-            target: parameters after the step without these conditions, (p,) [SI].
+            target: parameters that an unconstrained step reaches, (p,) [SI].
             metric: matrix of the norm, (p, p).
-            scale: size of a unit step of every parameter, (p,) [SI], for the conditioning of the solver.
+            scale: unit in which the solver computes each parameter, (p,) [SI]; it improves the conditioning.
 
         Raises:
             InfeasibleError: the conditions exclude every phi.

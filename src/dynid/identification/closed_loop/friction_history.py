@@ -59,8 +59,8 @@ class KnownFriction:
             tau: torques of the measured currents, (K, n) [N m], even if the regression uses the commanded ones.
             step_s: time between positions [s].
             settings: speed below which joints may stick, and cut-off frequency of the low-pass for the motion.
-            drive: torques of the commanded currents, (K, n) [N m], which contain the ripple that affects friction;
-                None uses the measured torques.
+            drive: torques of the commanded currents, (K, n) [N m], from which load-dependent friction is computed.
+                They contain fast changes that measured currents do not show. None uses the measured torques.
 
         Returns:
             Friction and its standard deviation. The latter assumes independent errors of the friction parameters, and

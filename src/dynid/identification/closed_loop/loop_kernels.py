@@ -23,7 +23,7 @@ def accelerate(forward: int, q: Any, dq: Any, tau: Any, phi: Any, ddq: Any, pivo
     """Compute the accelerations of LANES parallel simulations, and count evaluations with an indefinite inertia matrix.
 
     Args:
-        forward: address of the arm's program of accelerations.
+        forward: function pointer (address) of the compiled forward dynamics of the arm.
         q: positions, (n, LANES) [rad].
         dq: velocities, (n, LANES) [rad/s].
         tau: joint torques, (n, LANES) [N m].
@@ -59,7 +59,7 @@ def runge_kutta(
     The torque is constant during the step.
 
     Args:
-        forward: address of the arm's program of accelerations.
+        forward: function pointer (address) of the compiled forward dynamics of the arm.
         q: positions, (n, LANES) [rad].
         dq: velocities, (n, LANES) [rad/s].
         tau: joint torques, (n, LANES) [N m].
@@ -109,8 +109,8 @@ def trapezoid(
 def first_failure(q: Any, indefinite: Any) -> int:
     """Return the outcome of LANES parallel simulations: COMPLETED, or the cause of the first failure.
 
-    The causes are INDEFINITE (M was not positive definite) and OUT_OF_RANGE. OUT_OF_RANGE means that the position of a
-    joint in the kinematic chain exceeds RANGE, that of another axis exceeds 1000, or one is not a number.
+    The causes are INDEFINITE (M was not positive definite) and OUT_OF_RANGE. The limit of |position| is RANGE for a
+    joint in the kinematic chain, and 1000 rad for another axis. A position that is not a number is also out of range.
 
     Args:
         q: positions, (n, LANES) [rad].
@@ -139,7 +139,8 @@ def start_lane(lane: int, start: Any, drive: Any, row: int, law: Any, step: floa
         law: stiffness and damping gains of the PD law, (2, n) [SI].
         step: cycle time [s].
         state: q, dq, last q and filtered velocity of all simulations, (4, n, LANES).
-        pending: commands of the last late + 1 cycles, (late + 1, n, LANES) [N m]; the oldest comes first and acts now.
+        pending: commands of the last `late` + 1 cycles, (late + 1, n, LANES) [N m], where `late` is the delay of
+            commands in cycles. The oldest command comes first and acts now.
     """
     for i in range(AXES):
         q, dq = start[0, i], start[1, i]
@@ -178,7 +179,8 @@ def enter_cycle(
         law: stiffness and damping gains of the PD law, (2, n) [SI].
         step: cycle time [s].
         state: q, dq, last q and filtered velocity of all simulations, (4, n, LANES).
-        pending: commands of the last late + 1 cycles, (late + 1, n, LANES) [N m]; the oldest comes first and acts now.
+        pending: commands of the last `late` + 1 cycles, (late + 1, n, LANES) [N m], where `late` is the delay of
+            commands in cycles. The oldest command comes first and acts now.
         now: result, rows of `drive`, (n, LANES) [N m].
         load: result, rows of `external`, (n, LANES) [N m].
     """
@@ -229,9 +231,10 @@ def command_lanes(state: Any, drive: Any, law: Any, decay: float, step: float, p
         drive: part of the PD command that depends on the reference alone (the command for q = dq = 0), (n, LANES)
             [N m].
         law: stiffness and damping gains of the PD law, (2, n) [SI].
-        decay: decay of the pseudo-differentiation over one cycle [-].
+        decay: factor by which the filtered velocity decays in one cycle, in the pseudo-differentiation [-].
         step: cycle time [s].
-        pending: commands of the last late + 1 cycles, (late + 1, n, LANES) [N m]; the oldest comes first and acts now.
+        pending: commands of the last `late` + 1 cycles, (late + 1, n, LANES) [N m], where `late` is the delay of
+            commands in cycles. The oldest command comes first and acts now.
     """
     for late in range(len(pending) - 1):
         for i in range(AXES):
@@ -263,22 +266,25 @@ def simulate_lanes(
     motion: Any,
     overlap: Any,
 ) -> tuple[int, int]:
-    """Simulate a motion of K control cycles in LANES consecutive stretches in parallel, each after a warm-up.
+    """Simulate a motion of K control cycles, divided in time into LANES stretches that are simulated in parallel.
+
+    The simulation of each stretch begins with a warm-up before the stretch.
 
     Args:
-        forward: address of the program of accelerations.
+        forward: function pointer (address) of the compiled forward dynamics of the arm.
         drive: part of the PD command that depends on the reference alone (the command for q = dq = 0), in every cycle,
             (K + 1, n) [N m]; the last row is for an arm at rest at the first reference.
         external: torque on the joints in addition to the command in every cycle, (K + 1, n) [N m]; the last row is for
             rest.
         starts: q and dq at which the warm-up of each simulation starts, (LANES, 2, n) [rad, rad/s].
         law: stiffness and damping gains of the PD law, (2, n) [SI].
-        decay: decay of the pseudo-differentiation over one cycle.
+        decay: factor by which the filtered velocity decays in one cycle, in the pseudo-differentiation [-].
         step: cycle time [s].
-        late: cycles from a state to the start of its command.
+        late: cycles from a measured state to the cycle in which the command computed from it acts.
         phi: base parameters, (p,) [SI].
         initial: q and dq at cycle 0, (2, n) [rad, rad/s], or (0, n) for an arm that has settled at the first reference.
-        warm_up: number of cycles that are simulated before each stretch, so that its start has no effect.
+        warm_up: number of cycles that are simulated before each stretch, so that the state at which the simulation
+            starts has no effect on the stretch.
         substeps: integration steps per cycle.
         fourth_order: use Runge-Kutta, else the trapezoidal rule.
         motion: result, q, dq and command at every cycle, (3, K, n) [SI].

@@ -178,10 +178,11 @@ def _states(recording: DriverRecording) -> tuple[FloatArray, FloatArray]:
 
 
 def delay_cycles(recording: DriverRecording, robot: Robot, goal_delay_s: float) -> int:
-    """Return the number of whole control cycles from a state to the start of its command, from recorded timestamps.
+    """Return the delay from a measured state to the torque that answers it, in whole control cycles.
 
-    A torque written to the servos equals its command, except for limits and the resolution of the current. So the
-    command of a written torque is found by comparison of values.
+    The delay ends when the torque begins to act. It follows from recorded timestamps of states, commands and torques.
+    The command that belongs to a written torque is found by its value. Torque and command are equal except for limits
+    and the resolution of the current.
 
     Args:
         recording: recording with states, commands and applied torques.

@@ -41,7 +41,10 @@ def impulse_response(filtered: Callable[[FloatArray], FloatArray], longest: int,
 
 
 def shortened(response: FloatArray, tolerance: float) -> FloatArray:
-    """Return an impulse response (K,) without its ends below `tolerance` times the largest value; its sum is kept."""
+    """Return an impulse response (K,) without its ends below `tolerance` times the largest value.
+
+    The remaining values are scaled so that their sum equals that of the whole response.
+    """
     half = len(response) // 2
     keep = int(np.max(np.abs(np.flatnonzero(np.abs(response) >= tolerance * np.abs(response).max()) - half)))
     kept = response[half - keep : half + keep + 1]

@@ -178,8 +178,8 @@ def coefficients(h: float, time_constant: float, half_delay: float) -> Any:
         half_delay: half of the delay from a state to its command [s].
 
     Returns:
-        The step h, then two factors of the filter and two of the lag. Each pair consists of the factors of old state
-        and new input in the mean state over the step.
+        The step h, then two factors [a, b] of the filter and two factors [a, b] of the lag. Its mean state during the
+        step is a * (state before the step) + b * (input).
     """
     gains = np.empty(5)
     gains[0] = h
@@ -236,9 +236,10 @@ def vary_lanes(
     are called nodes, and a sample of the commands is a weighted sum of their values at nodes.
 
     Args:
-        linearised: address of the program that computes the inertia matrix M and the derivatives C, K and Y of the
-            inverse dynamics with respect to velocities, positions and phi.
-        variation: address of the program that computes one step of the variational equations.
+        linearised: function pointer (address) of the compiled program that computes the inertia matrix M and the
+            derivatives C, K and Y of the inverse dynamics with respect to velocities, positions and phi.
+        variation: function pointer (address) of the compiled program that computes one step of the variational
+            equations.
         motion: q, dq and command at every cycle, (3, K, n) [SI].
         stride: cycles per step, even.
         step: cycle time [s].

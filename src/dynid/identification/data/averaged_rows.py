@@ -160,7 +160,7 @@ def _torques(torques: Torques, fine: FloatArray, knots: float, longest: float) -
         torques: recorded torques.
         fine: instants, (M,) [s].
         knots: time between knots of the spline [s].
-        longest: time around the instants within which torques are used [s].
+        longest: time before the first and after the last instant from which torques are used, too [s].
     """
     time = torques.time + torques.delay_s
     near = slice(*np.searchsorted(time, [fine[0] - longest, fine[-1] + longest]))

@@ -247,7 +247,8 @@ def _where_covered(tau: FloatArray, time: FloatArray, torques: Torques, margin: 
 def _ripple(fine: FloatArray, raw: FloatArray, written: Torques | None, low_pass: LowPass, skip: int) -> FloatArray:
     """Return the part of the torques that the low-pass removes, at R instants near each kept instant, (M, R, n) [N m].
 
-    The goal current is used if it was recorded; a measured current is an average over time, so it is less accurate.
+    Every `skip`-th instant of the fine grid is kept, M in total; for R see `around`. The torque of the goal current is
+    used if it was recorded, because a measured current is an average over time and lacks fast changes.
 
     Args:
         fine: instants of the fine grid, (K,) [s].
@@ -287,7 +288,8 @@ def settling_s(settings: FilterSettings, interval: float, ratio: float | None) -
     Args:
         settings: settings of the filter.
         interval: target sampling interval [s].
-        ratio: cut-off frequency of the states' filter over that of the low-pass; None if there is only the low-pass.
+        ratio: cut-off frequency of the states' filter divided by that of the low-pass; None if there is no filter of
+            the states.
     """
     one = settings.settling_periods / settings.cutoff_hz(interval)
     return one if ratio is None else one + one / ratio

@@ -44,10 +44,11 @@ class FineStates:
             recorded.
         kernel: weights of the test function around each sample, (2 r + 1,); the averages under it are the low-pass.
             None if `sections` are the low-pass.
-        later_s: time of the middle of the part that these states cover, minus that of the middle of the recording [s].
+        later_s: middle of the time that these states cover minus the middle of the recording [s]; 0 if they cover all
+            of it.
         ripple: part of the torques that the low-pass removes, at R instants around each grid instant, (M, R, n) [N m].
-        slowest: least recorded velocity in the direction of motion near each state, (M, n) [rad/s], see
-            `slowest_velocities`; None if no velocity was recorded.
+        slowest: smallest recorded velocity near each state, positive in the direction of motion, (M, n) [rad/s]. It
+            reveals short stops, see `slowest_velocities`; None if no velocity was recorded.
     """
 
     q: FloatArray
@@ -81,11 +82,11 @@ class FineStates:
         return np.asarray(filtered[self.nodes].reshape(-1, *values.shape[1:]))
 
     def low_pass_filled(self, columns: int, fill: Callable[[FloatArray], None], space: PaddedRows) -> FloatArray:
-        """Return values after the torques' low-pass at the samples, (N, columns), any unit.
+        """Return values that a function computes, after the torques' low-pass, at the samples, (N, columns), any unit.
 
         Args:
             columns: number of columns.
-            fill: function that writes the values on the grid into an array (M, columns).
+            fill: function that writes the values at all grid instants into an array (M, columns).
             space: memory for this array, which successive calls share.
         """
         if self.kernel is not None:
@@ -98,9 +99,9 @@ class FineStates:
     def low_pass_sharp(self, values: FloatArray) -> FloatArray:
         """Return values (M, k) after the states' filter and the torques' low-pass, at the samples, (N, k), any unit.
 
-        The measured torques have passed both filters. Functions that are nearly linear in the states have passed the
-        states' filter through the states. Functions that change faster, such as friction at a reversal, have not, so
-        they must pass it here.
+        The measured torques have passed both filters, so the values must pass both as well. Values that are nearly
+        linear in the states do not need this method: the states' filter has smoothed them together with the states.
+        Values that change abruptly, such as friction at a reversal, must pass the states' filter here.
         """
         return self.low_pass(self.wide_pass(values))
 

@@ -249,7 +249,7 @@ def _bag(path: Path, robot: Robot, mapping: BagMapping) -> Iterator[FoundLog]:
 
 @dataclass(frozen=True)
 class _BagTopics:
-    """Callable that reads one arm's log from a bag; picklable."""
+    """Callable that reads the log (recorded motion) of one arm from a bag; picklable."""
 
     path: Path
     topics: Topics
@@ -289,7 +289,7 @@ def episodes_at(path: Path, robot: Robot, mapping: BagMapping) -> Iterator[Found
 
 @dataclass(frozen=True)
 class _Episode:
-    """Callable that reads one episode of a LeRobot data set; picklable."""
+    """Callable that reads the log (recorded motion) of one episode of a LeRobot data set; picklable."""
 
     data: DataSet
     file: Path

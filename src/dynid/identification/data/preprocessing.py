@@ -236,9 +236,9 @@ def _grid_and_reach(choice: RowChoice, settings: IdentificationSettings, axis: T
 def preprocess_piece(signals: Signals, settings: IdentificationSettings, window: tuple[float, float]) -> Samples:
     """Return the filtered samples of one window of a recording that is still growing.
 
-    The samples equal those of the whole recording up to rounding if data reach `filter_reach_s` beyond the window on
-    both sides, or to the end of the recording. Otherwise the samples next to the end are left out. Starts of windows
-    must differ by whole sampling intervals.
+    The filter needs data up to `filter_reach_s` before and after the window, or to an end of the recording. If they
+    exist, the samples equal those of the whole recording except for rounding. If not, the last samples of the window
+    are left out. The starts of two windows must differ by a multiple of the sampling interval.
 
     Args:
         signals: signals recorded so far.
@@ -261,7 +261,7 @@ def preprocess_piece(signals: Signals, settings: IdentificationSettings, window:
 def filter_reach_s(settings: IdentificationSettings) -> float:
     """Return the time before and after a window whose data affect the filtered samples of the window [s].
 
-    Data farther away change only the rounding.
+    The effect of data farther away is smaller than rounding errors.
     """
     filters = settings.filter
     cutoff = filters.cutoff_hz(settings.sampling_interval_s)

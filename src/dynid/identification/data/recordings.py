@@ -227,11 +227,11 @@ def load_recording(path: Path | str, robot: Robot, mapping: Mapping = None) -> R
         path: path of the recording.
         robot: the robot that was recorded.
         mapping: description of the columns of a CSV file, or of the joint states in a data set or a bag of other
-            software: a mapping, its content, or its file. Bags of dynid do not need it.
+            software. It is a mapping object, its content as a dict, or the path of its file. Bags of dynid need none.
 
     Raises:
         InputNotFoundError: the file does not exist.
-        DataError: the recording cannot be used, or the path holds several.
+        DataError: the recording cannot be used, or the path contains several recordings.
         ConfigurationError: the mapping is missing, not needed or invalid.
     """
     sources = load_all(path, robot, mapping)
@@ -352,7 +352,7 @@ def _recording_of_file(path: Path, robot: Robot, mappings: Mappings) -> Recordin
 
 
 def recording_of_log(log: Log, path: Path, robot: Robot, *notes: str) -> Recording:
-    """Return a recording from a log, with values interpolated to the instants of its timestamps.
+    """Return a recording from a log; the values are interpolated if they were read at other times than stamped.
 
     Args:
         log: recorded motion of one arm, with torques.

@@ -22,7 +22,9 @@ CLOSEST = 0.3  # smallest distance of spline samples, in periods: closer ones wo
 
 
 def finest_step_s(cutoff_hz: float) -> float:
-    """Return the largest grid step [s] with which five-point differences are accurate up to a cut-off.
+    """Return the largest step [s] of a fine grid with which five-point differences are accurate up to a cut-off.
+
+    A finer grid is not needed for this frequency.
 
     Args:
         cutoff_hz: cut-off frequency [Hz].
@@ -80,7 +82,8 @@ def around(count: int, skip: int) -> NDArray[np.int64]:
 def decimated(values: FloatArray, skip: int) -> FloatArray:
     """Return weighted means (M, n) of the values around every `skip`-th row, any unit.
 
-    The means are corrected for their attenuation of slow changes.
+    A mean differs from the middle value where the values are curved. All means except the first and the last are
+    corrected for this.
 
     Args:
         values: values, (K, n), any unit.

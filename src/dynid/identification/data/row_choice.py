@@ -42,7 +42,11 @@ class RowChoice(NamedTuple):
         )
 
     def settings(self, settings: IdentificationSettings) -> IdentificationSettings:
-        """Return a copy of the settings with this choice; for filtered rows, the settings are returned unchanged."""
+        """Return the settings with this choice between filtered and averaged rows.
+
+        For averaged rows, the result is a copy with the sampling interval of this choice. For filtered rows, it is the
+        given settings.
+        """
         if self.kind == "filtered":
             return settings
         return settings.model_copy(update={"rows": self.kind, "sampling_interval_s": self.interval_s})

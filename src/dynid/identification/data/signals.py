@@ -83,8 +83,7 @@ class Signals:
 class TimeAxis:
     """Properties of a recording's timestamps.
 
-    A cycle that arrives late does not count as missing: after a gap, the cycles that it lacks may follow in quick
-    succession.
+    A cycle that arrives late does not count as missing. After a gap, the delayed cycles may follow in quick succession.
 
     Attributes:
         period: cycle, the usual time between rows [s].
@@ -164,7 +163,7 @@ class Span:
 
 
 def _not_made_up(time: FloatArray, period: float, gaps: NDArray[np.int64], lost: NDArray[np.int64]) -> int:
-    """Return the number of cycles that are lost in gaps and not caught up within MAKE_UP_S after the gap.
+    """Return the number of missing cycles: lost in a gap, and not made up by extra cycles within MAKE_UP_S after it.
 
     Args:
         time: timestamps, (N,) [s].

@@ -12,11 +12,11 @@ from dynid.robot import FloatArray
 
 
 def slowest_velocities(time: FloatArray, dq: FloatArray, recorded_time: FloatArray, recorded: FloatArray) -> FloatArray:
-    """Return the least recorded velocity in the direction of motion near each state, (M, n) [rad/s].
+    """Return the smallest recorded velocity near each state, positive in the direction of motion, (M, n) [rad/s].
 
-    Each recorded velocity belongs to the state that is closest in time. The value is infinite for a state to which no
-    recorded velocity belongs. Recorded velocities in a wrong unit are detected elsewhere, by the check
-    `velocity_ratio`.
+    A value near 0 or below reveals a short stop that velocities derived from positions do not show. Each recorded
+    velocity belongs to the state that is closest in time. The value is infinite for a state to which no recorded
+    velocity belongs. The check `velocity_ratio` detects recorded velocities in a wrong unit.
 
     Args:
         time: times of the states, (M,) [s], evenly spaced.

@@ -22,8 +22,8 @@ CUTOFF_OF_SUPPORT = 1.273  # cut-off frequency [Hz], at gain one half, times the
 def cubic_spline(hop: int) -> FloatArray:
     """Return samples (4 hop - 1,) of a cubic B-spline, scaled to a sum of 1.
 
-    The support of the spline is `HOPS` times `hop` steps; `hop` is the number of steps between neighbouring test
-    functions.
+    `hop` is the number of grid steps between neighbouring test functions. Each test function is this spline, which is
+    nonzero over `HOPS` = 4 of these distances.
     """
     x = 2.0 - np.abs(np.arange(1 - 2 * hop, 2 * hop)) / hop
     y = x - 1.0

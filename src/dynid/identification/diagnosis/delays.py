@@ -55,7 +55,8 @@ class Root(NamedTuple):
     Attributes:
         delays_s: shift of each axis's torques after which no delay remains, (n,) [s]; positive if the recorded torques
             are late.
-        seen: change of the estimated delay over the change of the true delay, (n,) [-].
+        seen: change of the estimated delay divided by the change of the true delay, (n,) [-]. It is below 1 if the
+            fitted parameters absorb a part of a delay.
     """
 
     delays_s: FloatArray
@@ -129,8 +130,8 @@ class DelaySearch:
     def root(self, start_s: FloatArray, which: NDArray[np.bool_], *, together: bool) -> Root | None:
         """Return the shifts of the torques in time after which no delay remains; None if the search does not find them.
 
-        If the search fails for an axis, this axis keeps its shift from the start. `Root.seen` comes from the last step
-        of the search that is larger than its tolerance.
+        If the search fails for some axes, it is repeated without them, and they keep their shift from `start_s`.
+        `Root.seen` is computed from the last step that exceeds the tolerance of the search.
 
         Args:
             start_s: shifts at which the search starts, (n,) [s].
@@ -176,7 +177,9 @@ def _values(unknowns: Sequence[Unknown]) -> tuple[FloatArray, FloatArray]:
 
 
 def _slope(value: FloatArray, before: FloatArray, step: FloatArray) -> FloatArray:
-    """Return the slope of a function from two values, (n,), any unit; -1 for a step of 0.
+    """Return the slopes of n functions from two values of each, (n,), any unit.
+
+    Before the first step (step 0), the slope is -1: a shift of the torques then reduces the delay by its full size.
 
     Args:
         value: values after the step, (n,).
@@ -190,8 +193,9 @@ def _slope(value: FloatArray, before: FloatArray, step: FloatArray) -> FloatArra
 def secant_step(value: FloatArray, before: FloatArray, step: FloatArray) -> FloatArray:
     """Return the next steps (n,) of a secant search for the roots of n functions, any unit.
 
-    While a function hardly decreases, its steps double until a root is passed. This happens far from the true delay,
-    where the fitted parameters absorb nearly all of a change of the delay.
+    The functions are remaining delays of torques, which decrease with the shift of the torques. If a function hardly
+    decreases, its steps double until its sign changes. This happens far from the true delay, where the fitted
+    parameters absorb nearly all of a shift.
 
     Args:
         value: values of the functions after the last step, (n,).
@@ -208,7 +212,8 @@ def secant_step(value: FloatArray, before: FloatArray, step: FloatArray) -> Floa
 def iterated_delays(search: DelaySearch, limits: SuspicionLimits, doubt: FloatArray) -> tuple[Unknown, ...]:
     """Return the delay of all torques, then that of each axis; delays that are not small are found by iteration.
 
-    If half of the axes have a delay that contradicts the common one, the common delay is that of a single linear step.
+    The iteration may find a common delay that the delays of at least half of the axes contradict. The result is then
+    the linear estimate of the common delay.
 
     Args:
         search: fits of the samples with shifted torques.

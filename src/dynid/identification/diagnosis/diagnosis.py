@@ -44,8 +44,8 @@ class Suspicion:
     Attributes:
         kind: kind of the `Unknown` or `Interpretation` that the suspicion comes from.
         joints: names of the joints; () for all joints.
-        strength: size of the fault (or error reduction by it) over its limit, and significance over its limit; the
-            smaller ratio of the two. Above 1, the fault is reported.
+        strength: size of the fault divided by the limit of this size. For a fitted `Interpretation`, it is the smaller
+            of gain and significance, each divided by its limit. A fault with a strength above 1 is reported.
         words: description, with the errors with and without the fault, or with the standard deviation of the estimate.
         gain: error reduction by a fitted `Interpretation`, as a sum of logarithms.
         explained: share of the squared error that an `Unknown` removes.
@@ -83,7 +83,10 @@ class Diagnosis:
 
     @property
     def measured(self) -> tuple[float, str]:
-        """Compared value of a check: strength of the strongest suspicion, with the reported suspicions in words."""
+        """Value that a check compares with its limit, and a text with the reported suspicions.
+
+        The value is the strength of the strongest suspicion: size or significance of the fault, divided by its limit.
+        """
         return self.strongest, "; ".join(self.sentences)
 
     @property
@@ -193,9 +196,10 @@ def _weighed(
 def tried_scale(one: Unknown, trials: Trials, limits: SuspicionLimits) -> float:
     """Return the strength of a wrong torque scale that a fit confirms and that explains much of the error; else 0.
 
-    A strength above 1 makes a suspicion. Other faults are suspected if their estimate minus three standard deviations
-    exceeds the limit. This condition may miss a wrong torque scale: a true error of 0.3 may be estimated as 0.25 +-
-    0.06.
+    A fault with a strength above 1 is reported as a suspicion. Most faults reach this strength only if their estimate
+    minus three standard deviations exceeds the limit. For torque scales this condition is too strict: a true error of
+    0.3 may be estimated as 0.25 +- 0.06. So this function compares the estimate itself with the limit. In addition, it
+    requires that trial fits with a changed torque scale reduce the error significantly.
 
     Args:
         one: the estimated unknown; the result is 0 if it is not a torque scale.
@@ -239,10 +243,10 @@ def confirmed(one: Unknown, trials: Trials, limits: SuspicionLimits) -> bool:
 
 
 def _small(model: ArmModel, free: Sequence[Unknown], limits: SuspicionLimits, joints: Sequence[str]) -> str:
-    """Return a sentence about a significant tilt of gravity or joint zero that is below its limit; "" without one.
+    """Return a sentence about a significant tilt of gravity or offset of a joint's zero that is below its limit.
 
-    If there are several such faults, the sentence is about the one that explains most of the squared error. The result
-    is also "" if this fault exceeds its limit, because it is then reported as a suspicion.
+    The sentence is about the significant fault that explains most of the squared error. The result is "" if there is
+    none, or if this fault exceeds its limit, because it is then reported as a suspicion.
 
     Args:
         model: the arm.

@@ -26,15 +26,14 @@ NEGLIGIBLE = 0.05  # load share, or relative difference of link torques, with a 
 class OtherLosses:
     """Fit in which gears lose a share of the links' torque, compared with losses of a share of the motor's torque.
 
-    The fit is compared with the model, and with a fit of the same kind for losses of the motor's torque. The values are
-    those of the less favourable comparison.
+    This fit has two competitors, in which losses grow with the motor's torque: the identified model, and another fit of
+    the same kind. Gain and significance are each the smaller value of the two comparisons.
 
     Attributes:
-        gain: sum over the axes of log(error with losses of the motor's torque / error with losses of the links'
-            torque).
-        significance: difference of the squared errors over its standard error, over blocks of time; above 0 in favour
-            of losses of the links' torque.
-        links: scale of the links' torque in this fit relative to the model.
+        gain: sum over the axes of log(error of the competitor / error of this fit); above 0 if this fit is better.
+        significance: squared error of the competitor minus that of this fit, divided by the standard error of this
+            difference. The standard error is estimated from blocks of time.
+        links: torque of the links in this fit divided by that in the identified model [-].
     """
 
     gain: float
@@ -75,13 +74,13 @@ def other_losses(trials: Trials, phi: FloatArray, law: FrictionLaw, misfit: Floa
 
 
 def _scale(fit: LinearFit, own: FloatArray, data: Data) -> float:
-    """Return the least-squares ratio of a fit's link torques to other link torques, over all axes.
+    """Return the factor by which the link torques of the model must be multiplied to match those of a fit.
 
-    Each axis is weighted by the reciprocal of its mean square torque.
+    It is a least-squares estimate over all axes. Each axis is weighted by the reciprocal of its mean square torque.
 
     Args:
         fit: the fit.
-        own: link torques by which those of the fit are divided, (N, n) [N m].
+        own: link torques of the model, (N, n) [N m].
         data: torques and the mask of sliding samples.
     """
     along, square = 0.0, np.finfo(float).tiny

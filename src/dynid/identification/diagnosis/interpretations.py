@@ -105,8 +105,8 @@ class Fit:
     """Errors of a fit to one interpretation of the data.
 
     Attributes:
-        relative: rms torque error of each axis over its rms torque, (n,); NaN if the axis hardly slides.
-        links: rms torque of the links over the rms torque of each axis, at most 1, (n,).
+        relative: rms torque error of each axis divided by its rms torque, (n,); NaN if the axis hardly slides.
+        links: rms torque of the links divided by the rms torque of the same axis, at most 1, (n,).
         blocks: squared relative errors of all axes in each block of time, (b,).
         phi: base parameters, (p,) [SI]; those of friction are 0.
     """
@@ -140,8 +140,10 @@ class Interpretation:
             "position scale"; or a meaning of all efforts, see `effort_meaning.KINDS`.
         axes: indices of the axes that it changes, from 0; () for all axes.
         value: by kind: factor of a gear or scale [-], offset of the position zero [rad or m], delay [s]; 0 for others.
-        gain: sum over the axes of log(error as recorded / error of this interpretation).
-        significance: difference of the squared relative errors over its standard error, over blocks of time.
+        gain: sum over the axes of log(error as recorded / error of this interpretation). For a delay, each axis is
+            weighted by `Fit.links`.
+        significance: reduction of the squared relative errors, divided by the standard error of this reduction. The
+            standard error is estimated from blocks of time.
         axis: the axis with the largest gain, from 0.
         before: relative error of this axis as recorded.
         after: relative error of this axis with this interpretation.
@@ -313,8 +315,9 @@ class Trials:
         """Yield interpretations with another direction of gravity.
 
         Gravity is reversed, or along an axis of the base that is not close to the given direction, as for an arm on a
-        wall. With the given mount, some parameters have no effect, such as first moments of a link that turns about a
-        vertical axis. The model lacks them, which is neglected because they are small.
+        wall. With the given mount, some parameters have no effect on the torques, such as first moments of a link that
+        turns about a vertical axis. The model of the given mount does not contain these parameters. With another
+        gravity they have a small effect, which this method neglects.
         """
         given = self.model.gravity
         size = float(np.linalg.norm(given))

@@ -195,9 +195,9 @@ def unknowns(
 def with_scatter_of_joints(delays: Sequence[Unknown]) -> tuple[Unknown, ...]:
     """Return delays with standard deviations that include the scatter over the axes.
 
-    The standard deviation of the common delay then includes the disagreement of the axes. The standard deviation of one
-    axis's delay then includes the median delay of all other axes, because such an apparent delay may have the same
-    cause in all axes.
+    The standard deviation of the common delay then covers the disagreement of the axes. To the standard deviation of
+    each axis's delay, the median over the other axes is added in quadrature: their delays, less one standard deviation.
+    A delay that most axes seem to have may have a common cause, such as friction that is not in the model.
 
     Args:
         delays: the delay of all torques, followed by those of each axis.
@@ -236,7 +236,8 @@ def deviation_in_common(values: FloatArray, deviations: FloatArray) -> float:
 def median_of_others(sizes: FloatArray) -> FloatArray:
     """Return for each of several sizes (n,), any unit, the median of all other sizes.
 
-    An effect of this size at a joint is not significant, because typical other joints show it, too.
+    If an effect at one joint is not larger than this median, it is not significant: the other joints show effects of
+    the same size.
     """
     if len(sizes) < 2:
         return np.zeros(len(sizes))
@@ -414,10 +415,10 @@ def unexplained_share(samples: Samples, regression: Regression) -> FloatArray:
 
 
 def doubt_of_delays(samples: Samples, regression: Regression) -> FloatArray:
-    """Return the factor (n,) by which the limit of each axis's delay grows with the axis's friction.
+    """Return the factor (n,) that multiplies the limit beyond which the delay of each axis is suspected to be a fault.
 
-    Friction that changes slowly after a reversal resembles a delay. So the factor grows with the ratio of friction to
-    link torque.
+    Friction that changes slowly after a reversal resembles a delay. So the factor is 1 without friction, and grows with
+    the ratio of friction to link torque.
     """
     links = _links(regression, regression.solve().phi)
     dry = np.std(samples.tau - links, axis=0) / np.maximum(np.std(links, axis=0), ROUNDING)

@@ -83,12 +83,15 @@ def with_noise(states: ElasticStates, ratio_db: float, seed: int) -> ElasticStat
 
 
 def error_by_stribeck(robot: Robot, shapes: Sequence[tuple[float, float]]) -> dict[tuple[float, float], float]:
-    """Return the mean relative error of the identified groups, without added noise, by shape of the Stribeck curve.
+    """Return the mean relative error of the identified parameter groups for several Stribeck curves, without noise.
 
     Args:
         robot: robot with elastic joints.
-        shapes: pairs of break-away torque over Coulomb friction, and the speed at which the excess has fallen to 1/e
-            [rad/s].
+        shapes: two numbers for each Stribeck curve. The first is the break-away torque divided by Coulomb friction. The
+            second is the speed at which the excess over Coulomb friction has fallen to 1/e [rad/s].
+
+    Returns:
+        The error of each curve, by its two numbers.
     """
     file = load_elastic(robot)
     errors = {}
