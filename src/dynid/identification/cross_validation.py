@@ -36,7 +36,8 @@ class CrossValidation(NamedTuple):
 
     Attributes:
         motions: motions with these predictions, of kind "cross-validated".
-        alone: names of the base parameters that one block of time alone determines.
+        alone: names of the base parameters that only the data of one block determine; all other blocks then cannot
+            predict the torques of this block.
     """
 
     motions: tuple[Motion, ...] = ()
@@ -44,7 +45,7 @@ class CrossValidation(NamedTuple):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Note that names the parameters that one block of time alone determines; () if there are none."""
+        """Note that names the parameters that only the data of one block of time determine; () if there are none."""
         if not self.alone:
             return ()
         return (
@@ -85,8 +86,8 @@ def cross_validated(motions: Sequence[Motion], portions: Sequence[Portion], regr
 class _Folds:
     """Linearised least-squares problem of a regression, from which fits without some of the rows follow.
 
-    A row is the torque equation of one joint at one sample. The first N rows of a joint are those of sliding states, one
-    for each sample. Rows of standing states may follow.
+    A row is the torque equation of one joint at one sample. The first N rows of a joint are those of sliding states,
+    one for each sample. Rows of standing states may follow.
 
     Attributes:
         names: names of the free parameters, (k,). Friction parameters come first and have the name "".
@@ -129,14 +130,15 @@ class _Folds:
         )
 
     def change(self, block: NDArray[np.int64], count: int) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """Return how omission of a block changes its predicted torques, and which parameters it alone determines.
+        """Return how predicted torques of a block change if its rows are not fitted, and what it alone determines.
 
         Args:
             block: indices of the samples in the omitted block of time, (M,).
             count: number N of all samples; the rows of sample k are k, k + N, k + 2 N, ... in `columns`.
 
         Returns:
-            The change, (M, n) [N m], and a mask (k,) of the parameters that the block alone determines.
+            The change of the torques in the block, (M, n) [N m], and a mask (k,) of the parameters that only the rows
+            of this block determine.
         """
         own = np.concatenate([block + first for first in range(0, len(self.columns), count)])
         rows = (self.columns[own][..., self.free] * self.weights[own][..., None]).reshape(-1, len(self.R))

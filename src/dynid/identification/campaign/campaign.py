@@ -89,7 +89,8 @@ class Campaign:
         candidates: the feasible runs, in the order of the cloud's candidates.
         cloud: analysis of the feasible runs' parameter sets.
         study: steps from the representative run to the result.
-        processing: checks of the campaign as a whole: share of feasible runs, contraction of the cloud.
+        processing: checks of the campaign as a whole: the share of feasible runs, and whether the refinement reduces
+            the scatter of the parameter sets.
         seconds: wall time of the runs, and of the whole campaign [s].
     """
 

@@ -158,7 +158,7 @@ class Runner:
         return self.auditor.audit(base, poses=effort.poses, searches=effort.searches, seed=effort.seed + more_seed)
 
     def project(self, base: BaseParameters, eps: float, more_seed: int = 0) -> ProjectionResult:
-        """Return the nearest base parameters whose inertia matrix M(q) is at least eps I over the audit domain.
+        """Return the nearest base parameters whose inertia matrix M(q) is at least eps I for all q in a box of poses.
 
         Args:
             base: base parameters to project.
@@ -220,7 +220,7 @@ def clie_options(settings: IdentificationSettings) -> ClieOptions:
 
 
 class _Progress:
-    """Run in progress: the name of its current step, and its results so far as fields of the record."""
+    """Run in progress: the name of the step that is executed, and the results so far as fields of the record."""
 
     def __init__(self, runner: Runner, recording: DriverRecording, interval_s: float) -> None:
         self.runner, self.recording, self.interval_s = runner, recording, interval_s

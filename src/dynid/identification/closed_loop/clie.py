@@ -49,7 +49,7 @@ class ClieOptions(Strict):
         residuals; 0 disables this condition.
     coarse_tolerance: predicted relative decrease of the cost, below which the fine Jacobian is used.
     coarse_stride, fine_stride: control cycles per step of the Jacobian's integration, even.
-    bound_factor: largest magnitude of a parameter over that of its initial value (100 in arXiv:2605.15949).
+    bound_factor: limit of |parameter| divided by |value with which the refinement starts| (100 in arXiv:2605.15949).
     eps: smallest permitted eigenvalue of the inertia matrix M on the path and, with an auditor, in the auditor's box of
         poses [kg m^2].
     loop: options of the loop's simulation.
@@ -234,7 +234,7 @@ class _Refinement:
         self.linearised = False
 
     def _linearise(self) -> None:
-        """Compute the Jacobian of the simulated torques and the normal equations at the current phi.
+        """Compute the Jacobian of the simulated torques and the normal equations at the present phi.
 
         Raises:
             DataError: the simulated torques do not depend on a parameter.

@@ -10,7 +10,7 @@ from dynid.model.symbolic import Factors, SymbolicArm
 
 
 def forward_program(model: ArmModel) -> Program:
-    """Return the generated program of the accelerations.
+    """Return the generated program of the forward dynamics, which computes joint accelerations from torques.
 
     Its inputs are q, dq and tau (n each) and the base parameters phi. Its outputs are the accelerations `ddq` (n) and
     `pivot`, the smallest pivot of the LDL decomposition of the inertia matrix M.

@@ -53,7 +53,7 @@ class LowPass:
         interval_s: target sampling interval [s].
         grid_s: step of the fine grid [s].
         recorded_s: recorded cycle [s]; None is the step of the grid.
-        ratio: cut-off frequency of this filter over that of the settings, at least 1.
+        ratio: cut-off frequency of this filter divided by that of the settings, at least 1.
 
     Raises:
         DataError: the recording or the grid is too slow for the cut-off frequency.
@@ -267,9 +267,10 @@ def _ripple(fine: FloatArray, raw: FloatArray, written: Torques | None, low_pass
 def filter_grid(settings: FilterSettings, interval: float, period: float) -> tuple[int, float | None]:
     """Return the number of fine-grid steps per sampling interval, and the ratio of two filters' cut-off frequencies.
 
-    The ratio is the cut-off frequency of the states' filter over that of the torques' filter; None if both pass the
-    same filter. The grid is at least as fine as the recording, since a coarser grid would alias frequencies above its
-    own band before the filter acts. It is also fine enough for accurate differences up to the cut-off of the states.
+    The ratio is the cut-off frequency of the states' filter divided by that of the torques' filter. It is None if
+    states and torques pass the same filter. The grid is at least as fine as the recording, since a coarser grid would
+    alias frequencies above its own band before the filter acts. It is also fine enough for accurate differences up to
+    the cut-off of the states.
 
     Args:
         settings: settings of the filter.

@@ -182,9 +182,9 @@ def _not_made_up(time: FloatArray, period: float, gaps: NDArray[np.int64], lost:
 def held_over_gaps(time: FloatArray, tau: FloatArray, source: TorqueSource) -> tuple[FloatArray, FloatArray]:
     """Return torques with an additional value in each gap of the timestamps, for the torque that the servo held there.
 
-    During a gap, no new goal arrives, so a servo holds its last goal current. The held torque is that measured at the
-    end of the gap, or that of the goal written at its start. With the additional value, interpolation gives the held
-    torque for nearly the whole gap instead of a ramp between its ends.
+    During a gap, no new goal arrives, so a servo holds its last goal current. For present currents, the held torque is
+    the one measured at the end of the gap. For goal currents, it is the torque of the last goal before the gap. With
+    the additional value, interpolation gives the held torque for nearly the whole gap instead of a ramp.
 
     Args:
         time: timestamps (N,) [s].

@@ -113,7 +113,9 @@ def _certain(kind: str, axes: tuple[int, ...], relative: FloatArray) -> Interpre
 
 
 def _without_sign(data: Data) -> list[int]:
-    """Return the joints that move in both directions, if none of their torques changes its sign; else [].
+    """Return the indices of the joints that move in both directions, but whose torque has only one sign.
+
+    The result is [] if the torque of one of the joints that move in both directions has both signs.
 
     Args:
         data: states and torques as recorded.

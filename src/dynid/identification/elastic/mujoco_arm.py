@@ -145,7 +145,7 @@ class MujocoElasticArm:
         self.data.qvel[self.links], self.data.qvel[self.rotors] = dq, dtheta * self.gears
 
     def accelerations(self, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the accelerations of links and motors in the current state, (n,) each [rad/s^2].
+        """Return the accelerations of links and motors in the present state, (n,) each [rad/s^2].
 
         Those of the motors are divided by the gear ratio.
 

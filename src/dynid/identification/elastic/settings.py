@@ -27,7 +27,7 @@ Positives = Annotated[tuple[Positive, ...], Field(min_length=1)]
 class Stribeck(Strict):
     """Stribeck curve of the motors' friction.
 
-    breakaway_ratio: break-away torque over Coulomb friction.
+    breakaway_ratio: break-away torque divided by Coulomb friction.
     velocity_rad_s: speed at which the excess over Coulomb friction has fallen to 1/e [rad/s].
     smoothing_rad_s: velocity scale of the smoothed sign [rad/s].
     """
@@ -91,7 +91,7 @@ class ElasticFile(Strict):
     """Content of elastic.yaml; lists have one entry per joint.
 
     stiffness_nm_per_rad: stiffness of the joint [N m/rad].
-    gear_ratio: rotor speed over joint speed; its sign is the direction of the rotor.
+    gear_ratio: rotor speed divided by joint speed; its sign is the direction of the rotor.
     proportional_nm_per_rad: proportional gain of the motor's PD control [N m/rad].
     derivative_nm_s_per_rad: derivative gain of this control [N m s/rad].
     stribeck: Stribeck curve of the motors' friction.
@@ -130,7 +130,7 @@ class ElasticFile(Strict):
 
     @cached_property
     def gears(self) -> FloatArray:
-        """Gear ratios, rotor speed over joint speed, (n,)."""
+        """Gear ratios, rotor speed divided by joint speed, (n,)."""
         return read_only(np.array(self.gear_ratio))
 
 

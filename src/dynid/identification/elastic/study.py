@@ -52,9 +52,9 @@ class ElasticStudy:
     def error_no_static_friction(self) -> float:
         """Mean relative error of the identified groups of parameters, except those of Coulomb friction.
 
-        A group is an identifiable linear combination of parameters. The value is the larger of two means. The first is
-        over these groups for the arm with Coulomb friction. The second is over all groups for an arm that is simulated
-        without Coulomb friction.
+        A group is an identifiable linear combination of parameters. The value is the larger of two means: one over
+        these groups for the arm with Coulomb friction, the other over all groups for an arm that is simulated without
+        Coulomb friction.
         """
         others = {name: value for name, value in self.errors.items() if not name.startswith(STATIC)}
         return max(mean(others), mean(self.errors_frictionless))
