@@ -315,10 +315,10 @@ class _Refinement:
         return "iteration_limit"
 
     def _settled(self) -> bool:
-        """Return whether an audit of its box of poses finds M(q; phi) >= eps I at the present phi.
+        """Return whether an audit of a box of poses finds no pose q with M(q; phi) < eps I, for the present phi.
 
-        If it finds a pose that violates this, linear conditions on phi (cuts) are added for the next steps. Without an
-        auditor the result is True.
+        If it finds such poses, linear conditions on phi (cuts) are added for the next steps. Without an auditor, the
+        result is True.
         """
         self.expected = np.inf
         self.audit = self.cuts.audit(BaseParameters(self.loop.model.names, self.phi))

@@ -178,8 +178,8 @@ def coefficients(h: float, time_constant: float, half_delay: float) -> Any:
         half_delay: half of the delay from a state to its command [s].
 
     Returns:
-        The step h, then two factors [a, b] of the filter and two factors [a, b] of the lag. Its mean state during the
-        step is a * (state before the step) + b * (input).
+        The step h, then two factors [a, b] of the filter and two factors [a, b] of the lag. The mean state of each
+        during the step is a * (its state before the step) + b * (its input).
     """
     gains = np.empty(5)
     gains[0] = h

@@ -352,7 +352,7 @@ def _recording_of_file(path: Path, robot: Robot, mappings: Mappings) -> Recordin
 
 
 def recording_of_log(log: Log, path: Path, robot: Robot, *notes: str) -> Recording:
-    """Return a recording from a log; the values are interpolated if they were read at other times than stamped.
+    """Return a recording from a log; values that were not read at their timestamps are interpolated to them.
 
     Args:
         log: recorded motion of one arm, with torques.

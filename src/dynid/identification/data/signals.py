@@ -163,7 +163,7 @@ class Span:
 
 
 def _not_made_up(time: FloatArray, period: float, gaps: NDArray[np.int64], lost: NDArray[np.int64]) -> int:
-    """Return the number of missing cycles: lost in a gap, and not made up by extra cycles within MAKE_UP_S after it.
+    """Return the number of cycles that are lost in gaps and do not arrive later, within MAKE_UP_S after the gap.
 
     Args:
         time: timestamps, (N,) [s].

@@ -44,8 +44,8 @@ class Suspicion:
     Attributes:
         kind: kind of the `Unknown` or `Interpretation` that the suspicion comes from.
         joints: names of the joints; () for all joints.
-        strength: size of the fault divided by the limit of this size. For a fitted `Interpretation`, it is the smaller
-            of gain and significance, each divided by its limit. A fault with a strength above 1 is reported.
+        strength: size of the fault, less its uncertainty, divided by the limit of this size. For an `Interpretation`,
+            it is the smaller of gain and significance, each divided by its limit. Above 1, the fault is reported.
         words: description, with the errors with and without the fault, or with the standard deviation of the estimate.
         gain: error reduction by a fitted `Interpretation`, as a sum of logarithms.
         explained: share of the squared error that an `Unknown` removes.

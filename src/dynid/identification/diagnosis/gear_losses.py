@@ -26,8 +26,8 @@ NEGLIGIBLE = 0.05  # load share, or relative difference of link torques, with a 
 class OtherLosses:
     """Fit in which gears lose a share of the links' torque, compared with losses of a share of the motor's torque.
 
-    This fit has two competitors, in which losses grow with the motor's torque: the identified model, and another fit of
-    the same kind. Gain and significance are each the smaller value of the two comparisons.
+    This fit has two competitors: the identified model, and another fit of the same kind, in which losses grow with the
+    motor's torque. Gain and significance are each the smaller value of the two comparisons.
 
     Attributes:
         gain: sum over the axes of log(error of the competitor / error of this fit); above 0 if this fit is better.

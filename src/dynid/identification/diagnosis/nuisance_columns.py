@@ -196,8 +196,8 @@ def with_scatter_of_joints(delays: Sequence[Unknown]) -> tuple[Unknown, ...]:
     """Return delays with standard deviations that include the scatter over the axes.
 
     The standard deviation of the common delay then covers the disagreement of the axes. To the standard deviation of
-    each axis's delay, the median over the other axes is added in quadrature: their delays, less one standard deviation.
-    A delay that most axes seem to have may have a common cause, such as friction that is not in the model.
+    each axis's delay, the typical delay of the other axes is added in quadrature: the median of |delay| minus standard
+    deviation. A delay that most axes seem to have may have a common cause, such as friction that is not in the model.
 
     Args:
         delays: the delay of all torques, followed by those of each axis.
