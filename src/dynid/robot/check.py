@@ -30,7 +30,7 @@ class Use:
 
     @property
     def ready(self) -> bool:
-        """Whether the robot can be used in this way, so that `missing` is ''."""
+        """Whether nothing prevents this use of the robot."""
         return not self.missing
 
 
@@ -41,7 +41,7 @@ class RobotCheck:
     Attributes:
         model: the robot's model, including its parameter groupings.
         undecided: questions that a person must still answer, by field of robot.yaml.
-        uses: possible uses of the robot, each with what still prevents it.
+        uses: all uses that are checked, such as simulation; `Use.missing` states what prevents one.
         notes: remarks, such as physically impossible inertias in the URDF.
         silent: standard parameters that affect no joint torque.
     """
@@ -54,13 +54,14 @@ class RobotCheck:
 
     @property
     def complete(self) -> bool:
-        """Whether the robot is ready for identification from torques, and all open questions are about driving it."""
+        """Whether the robot can be identified from torques; questions about driving it may still be open."""
         return self.uses[0].ready and all(field.split(".")[0] in DRIVING_FIELDS for field in self.undecided)
 
     def tried(self, trials: dict[str, Callable[[], str]]) -> "RobotCheck":
-        """Return this check with the outcomes of trials, which are made of each use that it found possible.
+        """Return this check after a trial of every use for which nothing was missing so far.
 
         `trials` are functions by name of the use. A trial returns why the use is impossible, or '' if it is possible.
+        This text becomes the `missing` of the use. A use without a trial keeps its outcome.
         """
         uses = (
             replace(use, missing=trials[use.name]()) if use.ready and use.name in trials else use for use in self.uses
@@ -173,9 +174,9 @@ def _inertia_notes(robot: Robot) -> list[str]:
 
 
 def _limits(robot: Robot, model: ArmModel) -> tuple[str, list[str]]:
-    """Return why the physical bounds are unusable, '' if they are usable, and notes about them.
+    """Return why the physical bounds are unusable ('' if they are usable), and notes about them.
 
-    Notes state the origin of each link's box, and a contradiction to the CAD standard parameters.
+    The notes state the source of each link's box. If the CAD standard parameters violate the bounds, a note says so.
     """
     try:
         limits = model.limits(robot.file.physical_bounds)
@@ -206,7 +207,7 @@ def check_robot(robot: Robot) -> RobotCheck:
 
     Raises:
         InputNotFoundError: the URDF does not exist.
-        ConfigurationError: the URDF cannot be used for the robot's joints; names the reason.
+        ConfigurationError: the URDF cannot be used for the robot's joints; the message states the reason.
     """
     model = ArmModel.of(robot)
     regrouping = model.regrouping

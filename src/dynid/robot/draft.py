@@ -93,12 +93,12 @@ class Draft:
 
 
 def _axes(tree: UrdfTree, tip: str | None, apart: Collection[str]) -> tuple[list[UrdfJoint], list[UrdfJoint]]:
-    """Return the chain's joints, and the movable joints beyond its end that belong to the robot.
+    """Return the chain's joints, and the movable joints beyond the chain's end that do not count as fixed.
 
     Args:
         tree: tree of the URDF.
-        tip: last link of the chain. Only joints in `apart` move beyond it. With None the chain ends where the movable
-            joints branch, or before a joint in `apart`.
+        tip: last link of the chain; joints beyond it count as fixed, except those in `apart`. None ends the chain where
+            the movable joints branch, or before a joint in `apart`; then no movable joint counts as fixed.
         apart: names of decoupled joints.
 
     Raises:
@@ -139,8 +139,8 @@ def _without_fingers(
 ) -> tuple[list[UrdfJoint], list[UrdfJoint], tuple[str, ...]]:
     """Return the chain without a gripper's fingers, the joints beyond it without fingers, and the fingers' names.
 
-    Joints in `apart`, the decoupled joints, are kept. The stroke of a finger is too short to identify its drive, so the
-    checks would refuse every model that includes a finger.
+    Joints in `apart`, the decoupled joints, are kept. The stroke of a finger is too short to identify its drive. So a
+    model with a finger would never pass the acceptance checks.
     """
 
     def is_finger(joint: UrdfJoint) -> bool:
@@ -302,11 +302,12 @@ def draft_robot(
         servos: file of other software that assigns servos to joints, see `servo_sources`; None uses the URDF's
             `<ros2_control>` block if it has one.
         servo_models: names of servo models that the source does not give, by joint name. The key "" applies to all
-            joints without their own entry. For a model that is given nowhere, the draft has a question.
+            joints without their own entry. For a model that is given nowhere, the draft contains a question.
 
     Raises:
         InputNotFoundError: the URDF or the file of servos does not exist.
-        ConfigurationError: the URDF does not describe a serial chain, or other input is invalid; names the reason.
+        ConfigurationError: the URDF does not describe a serial chain, or other input is invalid; the message states the
+            reason.
     """
     with guarded(urdf, "URDF of an arm", ConfigurationError):
         source = servos_of_urdf(read_urdf_text(urdf)) if servos is None else servos_of_file(servos)

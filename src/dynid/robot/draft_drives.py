@@ -65,12 +65,14 @@ def inertia_matrices(chain: SerialChain, poses: FloatArray) -> FloatArray:
 
 
 def proposed_drives(rows: list[dict[str, Any]], loads: FloatArray, M: FloatArray) -> tuple[FloatArray, list[AxisRow]]:
-    """Return the torques that a motion requires of the joints, (n,) [N m; N], and proposed drive parameters.
+    """Return the torque that each drive must deliver, (n,) [N m; N], and proposed rotor inertias and friction.
 
-    A URDF does not state rotor inertia and friction, so they are proposed. A rotor inertia is at least a fifth of the
-    mean inertia of the links that the joint moves. It is also so large that the largest gravity load accelerates the
-    rotor alone by at most 60 rad/s^2. Viscous friction is 5 % of the required torque at the speed limit, or at 2 rad/s
-    if that is lower.
+    The required torque holds the largest gravity load and accelerates the joint by `BRISK`. It is at most the torque
+    limit in `rows`. A URDF states neither rotor inertia nor friction, so they are proposed:
+
+    - A rotor inertia is at least a fifth of the mean inertia of the links that the joint moves.
+    - The largest gravity load accelerates the rotor alone by at most 60 rad/s^2.
+    - Viscous friction is 5 % of the required torque at the speed limit, or at 2 rad/s if that is lower.
 
     Args:
         rows: joints of robot.yaml.
@@ -97,9 +99,10 @@ def proposed_drives(rows: list[dict[str, Any]], loads: FloatArray, M: FloatArray
 
 
 def _mean_inertia(rows: list[dict[str, Any]], M: FloatArray) -> FloatArray:
-    """Return the mean inertia of the links about each joint, (n,) [kg m^2; kg]; a small constant for decoupled joints.
+    """Return the inertia of the links about each joint, averaged over K postures, (n,) [kg m^2; kg].
 
-    `rows` are the joints of robot.yaml, and `M` the inertia matrices of the links at K postures, (K, chain, chain).
+    Decoupled joints get a small constant. `rows` are the joints of robot.yaml, and `M` are the inertia matrices of the
+    links at the K postures, (K, chain, chain) [kg m^2; kg].
     """
     inertia = np.full(len(rows), 1e-3)
     inertia[: M.shape[1]] = np.mean(np.diagonal(M, axis1=1, axis2=2), axis=0)

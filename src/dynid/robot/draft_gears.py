@@ -160,9 +160,9 @@ def draft_gears(rows: Sequence[dict[str, Any]]) -> DraftedGears:
 
 
 def _published() -> tuple[dict[str, Gear], dict[str, str]]:
-    """Return the gears with published figures, by servo model, and the name of such a gear for other servo models.
+    """Return gears with published figures by name, and a dictionary from servo models to the names of these gears.
 
-    The second dictionary comes from the friction.yaml files, where several servo models may share one gear.
+    Several servo models may share one gear. Both come from the friction.yaml files of the robots in `PUBLISHED_BY`.
     """
     files = [load_validated(share_folder() / "config" / robot / FILE_NAME, GearFile) for robot in PUBLISHED_BY]
     gears = {name: file.gears[name] for file in files for name in ROTORS_KG_M2 if name in file.gears}

@@ -54,7 +54,7 @@ class _Postures:
         self._by_design = self._always_touching()
 
     def _heights(self, q: FloatArray) -> FloatArray:
-        """Return the heights of all joint frames of pinocchio's model above the base at q (chain,), (k,) [m]."""
+        """Return the heights above the base of the k joint frames of pinocchio's model at q (chain,), (k,) [m]."""
         pinocchio.framesForwardKinematics(self._chain.model, self._data, q)
         return np.array([frame.translation[2] for frame in self._data.oMf])
 
@@ -68,9 +68,9 @@ class _Postures:
         return {pair for pair in set().union(*found) if sum(pair in one for one in found) >= ALWAYS * SEEN}
 
     def cost(self, q: FloatArray) -> float:
-        """Return the cost of a posture q (chain,): its potential energy relative to the range over random postures.
+        """Return the cost of a posture q (chain,): potential energy divided by its range over the random postures.
 
-        A small cost of the distance to zero is added.
+        A small term for the distance from the zero posture is added.
         """
         away = (q - self.drawn[0]) / (self._upper - self._lower)
         return self._energy(q) / self._span + NEAR_ZERO * float(away @ away)
@@ -78,7 +78,8 @@ class _Postures:
     def allowed(self, q: FloatArray) -> bool:
         """Return whether a posture q (chain,) may be a rest posture.
 
-        It must be within the limits and above the base plane, with easy gravity torques and without contact of links.
+        Joints must be within their limits, and the moving joint frames above the base plane. Gravity torques must leave
+        each drive a margin. Links must not touch, except those that always touch by design.
         """
         if not ((q >= self._lower - 1e-9) & (q <= self._upper + 1e-9)).all():
             return False
@@ -123,19 +124,19 @@ class _Postures:
 def rest_posture(
     urdf: Path, chain: SerialChain, rows: list[dict[str, Any]], easy: FloatArray, poses: FloatArray, loads: FloatArray
 ) -> tuple[dict[str, list[float]], str]:
-    """Return a proposed rest posture as a field of robot.yaml, and a phrase that says how it was found.
+    """Return a proposed rest posture as a field of robot.yaml, and words that describe how the posture was chosen.
 
-    The field is `rest_posture_deg`, or `rest_posture` if the arm has prismatic joints. The posture has a distance from
-    the joint limits, because drafted motions begin there.
+    The field is `rest_posture_deg`, or `rest_posture` if the arm has prismatic joints. The posture keeps a distance
+    from the joint limits, because drafted motions begin in it.
 
     Args:
         urdf: path of the arm's URDF, for its shapes.
-        chain: the chain's joints; gravity points along -z of the base.
-        rows: all joints of robot.yaml; those beyond the chain stay near zero.
+        chain: the serial chain; gravity acts along -z of the base.
+        rows: all joints of robot.yaml; the search keeps the joints beyond the chain near zero.
         easy: largest load of each joint that its drive lifts from rest with a torque margin, (n,) [N m; N]; inf if
             unknown.
-        poses: random postures, (K, n) [rad or m]. If the search finds no posture, the one with the smallest gravity
-            torques relative to `easy` is proposed.
+        poses: random postures, (K, n) [rad or m]. If the search finds no posture, it proposes the one of these in which
+            gravity torques are smallest relative to `easy`.
         loads: gravity torques at these postures, (K, n) [N m; N].
     """
     lower, upper = reach(rows, CLEAR)

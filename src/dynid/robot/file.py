@@ -248,9 +248,9 @@ class Nuisances(Strict):
 
     Attributes:
         coulomb_friction_nm: additional Coulomb friction of each axis.
-        torque_noise_nm: standard deviation of each axis' torque.
+        torque_noise_nm: standard deviation of each axis' torque noise.
         encoder_counts_per_turn: encoder resolution; None for no quantisation.
-        quantise_current: whether currents have the servos' resolution.
+        quantise_current: whether currents are rounded to the resolution of the servos.
         stamp_jitter_s: standard deviation of a timestamp's error.
         backlash_deg: width of the gap between joint and encoder.
         communication_delay_s: time from reading a state until the current computed from it takes effect.

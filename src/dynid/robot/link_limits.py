@@ -80,7 +80,7 @@ class ArmLimits:
 
     @cached_property
     def sources(self) -> dict[str, list[int]]:
-        """Numbers of the links, counted from 1, grouped by the origin of their boxes."""
+        """Numbers of the links, from 1, by the source of their boxes, such as robot.yaml or the URDF's shapes."""
         found: dict[str, list[int]] = {}
         for j, link in enumerate(self.links):
             found.setdefault(link.source, []).append(j + 1)
@@ -194,8 +194,8 @@ def _box_of(bodies: list[tuple[ElementTree.Element, FloatArray]], origins: list[
 def _corners(link: ElementTree.Element, kind: str, placement: FloatArray, folder: Path) -> Iterator[FloatArray]:
     """Yield lower and upper corners, (3,) [m], of the bounding boxes of a link's shapes of one kind.
 
-    `kind` is "collision" or "visual". The boxes are aligned with the frame in which `placement` (4, 4) is the pose of
-    the link.
+    `kind` is "collision" or "visual". `placement` (4, 4) is the pose of the link in a frame of the caller's choice. The
+    boxes are parallel to the axes of this frame, and the corners are positions in it.
     """
     for element in link.findall(kind):
         origin, geometry = element.find("origin"), element.find("geometry")
@@ -210,9 +210,9 @@ def _corners(link: ElementTree.Element, kind: str, placement: FloatArray, folder
 
 
 def _half_size(shape: ElementTree.Element, R: FloatArray, folder: Path) -> Box:
-    """Return a shape's centre in its own frame, (3,) [m], and half its extents along the outer axes, (3,) [m].
+    """Return a shape's centre in its own frame, (3,) [m], and half its extents along other axes, (3,) [m].
 
-    R (3, 3) rotates from the shape's frame to the outer axes.
+    The rotation matrix R (3, 3) maps vectors from the shape's frame to the frame of these other axes.
     """
     if shape.tag == "box":
         return np.zeros(3), np.abs(R) @ numbers(shape.get("size", "")) / 2

@@ -175,7 +175,7 @@ class Robot:
 
     @cached_property
     def torque_constants(self) -> FloatArray:
-        """Torque of each joint's servos per ampere, on the motor's side of the gear, (n,) [N m/A].
+        """Torque of all servos of a joint per ampere of one servo, on the motor's side of the gear, (n,) [N m/A].
 
         Raises:
             ConfigurationError: a joint has neither a torque constant nor a servo model.
@@ -323,17 +323,17 @@ class Robot:
 
     @cached_property
     def audit_lower(self) -> FloatArray:
-        """Lower limits of the chain joints in which M(q) must be positive definite, (chain_size,) [rad or m].
+        """Lower ends of the chain joints' ranges in which M(q) must be positive definite, (chain_size,) [rad or m].
 
-        Without `audit_domain` in robot.yaml they are the joint limits, revolute joints at most half a turn from zero.
+        Without `audit_domain` in robot.yaml they are the joint limits; for revolute joints they are at least -pi.
         """
         return self._audit_corner(np.maximum, self.lower, -np.pi, "lower_deg")
 
     @cached_property
     def audit_upper(self) -> FloatArray:
-        """Upper limits of the chain joints in which M(q) must be positive definite, (chain_size,) [rad or m].
+        """Upper ends of the chain joints' ranges in which M(q) must be positive definite, (chain_size,) [rad or m].
 
-        Without `audit_domain` in robot.yaml they are the joint limits, revolute joints at most half a turn from zero.
+        Without `audit_domain` in robot.yaml they are the joint limits; for revolute joints they are at most pi.
         """
         return self._audit_corner(np.minimum, self.upper, np.pi, "upper_deg")
 

@@ -73,9 +73,9 @@ def _refuse_deep(text: str, path: Path) -> None:
 
 
 def _exact(figure: str) -> str:
-    """Return the text of an angle [rad] with the exact value if it is a rounded multiple of 90 deg.
+    """Return an angle's text [rad], replaced by the exact value if the text is a rounded multiple of 90 deg.
 
-    A figure with four or more decimals may also be a multiple of 15 deg. All other text is returned unchanged.
+    With four or more decimals, a rounded multiple of 15 deg is replaced, too. Any other text is returned unchanged.
     """
     digits = DECIMALS_PATTERN.fullmatch(figure)
     decimals = len(digits[1]) if digits else 0

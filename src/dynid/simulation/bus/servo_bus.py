@@ -53,7 +53,7 @@ class EmulatedServoBus:
         robot: robot with IDs, models and baud rate.
         plant: the simulated arm that the servos move.
         baudrate: baud rate of the servos [bit/s]; None is the robot's. A client at another rate gets no answer.
-        wire_time: whether replies take the time of their bytes on the wire.
+        wire_time: whether replies are delayed by the transmission time of their bytes.
         lock_step: whether only sync writes of goal currents advance time, by one control cycle each. Otherwise time is
             that of `clock`, or the wall clock.
         clock: a clock that pauses while the driver is late.
@@ -70,8 +70,8 @@ class EmulatedServoBus:
         dropped_bytes: number of reply bytes that were lost because no client read them.
 
     Raises:
-        ConfigurationError: the servos do not support the baud rate, or the script names a missing servo. Also if the
-            script unplugs a port without link, which would get another path when it is plugged in again.
+        ConfigurationError: the servos do not support the baud rate, or the fault script names a missing servo. Or the
+            script unplugs a port without link; such a port would get another path when it is plugged in again.
         OutputExistsError: the link exists.
     """
 
@@ -120,9 +120,10 @@ class EmulatedServoBus:
         return self._terminal.port
 
     def run(self, serving: Callable[[], None] = lambda: None) -> None:
-        """Serve instructions until `stop` is called, or after `stop_after_driver` until the driver is silent.
+        """Serve instructions until `stop` is called, or until the driver is silent after a call of `stop_after_driver`.
 
-        `serving` is called once, as soon as clients may connect: after the first step of the plant.
+        `serving` is called once, as soon as clients may connect. Before that, the plant makes its first step, except in
+        lock-step.
         """
         start_s = self._now_s() - self.chain.time_s
         with bounded_timer_slack():
@@ -185,7 +186,7 @@ class EmulatedServoBus:
             os.close(descriptor)
 
     def _patience_s(self) -> float:
-        """Return the maximum time to wait for instructions before pending bytes are due [s]."""
+        """Return the maximum time to wait for instructions [s]; it ends before the next bytes must go to the client."""
         due_s = self._due_s()
         if due_s is None:
             return IDLE_POLL_S
@@ -193,22 +194,21 @@ class EmulatedServoBus:
         return max(0.0, min(IDLE_POLL_S, left_s - SLEEP_OVERSHOOT_S))
 
     def _due_s(self) -> float | None:
-        """Return the time at which the next bytes go to the client, by the clock of `_line_s` [s]; None if none."""
+        """Return the time at which the next bytes go to the client [s], on the clock of `_line_s`; None without any."""
         kept_ns = None if self._adapter is None else self._adapter.due_ns
         due = [when for when, _ in self._late[:1]] + ([] if kept_ns is None else [kept_ns * 1e-9])
         return min(due, default=None)
 
     def _leave_time(self) -> None:
-        """Let the paused clock run on until the adapter delivers the next reply.
+        """Let the clock run on until the adapter delivers the next reply, although it pauses while the driver is late.
 
-        The adapter's latency thus counts as simulated time. Otherwise the clock would pause during the latency, as if
-        the driver were late.
+        The driver cannot act before this reply arrives. So the adapter's latency counts as simulated time.
         """
         if self._adapter is not None and self._page is not None and (due_s := self._due_s()) is not None:
             self._page.leave_time_until(round(due_s * 1e9))
 
     def _line_s(self) -> float:
-        """Return the present time on the clock that times the wire [s].
+        """Return the present time on the clock that measures arrivals and departures of bytes [s].
 
         With an adapter this is the bus' clock, which may pause; otherwise it is the system's monotonic clock.
         """

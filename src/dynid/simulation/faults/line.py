@@ -59,7 +59,7 @@ def with_fault(
 
 
 def _concerns(frame: bytes, servo_id: int) -> bool:
-    """Return whether a servo sends this frame, or has a block in it if the frame is a fast reply."""
+    """Return whether a servo sends this frame or, if the frame is a fast reply, one of its blocks."""
     if frame[4] == protocol.BROADCAST_ID:
         return servo_id in [one for one, _, _ in _blocks(frame)]
     return frame[4] == servo_id
@@ -108,7 +108,8 @@ def _duplicated(frame: bytes, _: int | None, __: np.random.Generator) -> Pieces:
 def _blocks(frame: bytes) -> list[tuple[int, int, bytes]]:
     """Return (ID, error, data) of every servo in a fast reply.
 
-    The size of its blocks is not stated in the frame: it is the one for which all IDs differ and the frame fits.
+    The frame does not state the size of its blocks, so all sizes are tried. With the right size, all IDs differ, and
+    the blocks yield the same frame when they are encoded again.
     """
     (packet,) = protocol.PacketParser().feed(frame)
     content = len(packet.payload) + 2

@@ -120,7 +120,7 @@ class OtherValue(Strict):
 
 
 class Unread(Strict):
-    """A register for which a servo does not answer reads from `at_s` on."""
+    """A fault by which a servo, from `at_s` on, no longer answers when one of its registers is read."""
 
     kind: Literal["unread"]
     at_s: NonNegative = 0.0

@@ -71,7 +71,7 @@ class Lines:
         return self._seen[0]
 
     def _state(self, time_s: float, reading: Reading) -> Reading:
-        """Return the reading at a time [s] with the faults of positions and velocities, and its own timestamp."""
+        """Return the reading at a time [s] with faults in positions and velocities, but with its true timestamp."""
         if self._seen and time_s >= self.still_from_s:
             return replace(self._seen[-1], stamp_ns=reading.stamp_ns, dq=np.zeros_like(reading.q))
         if self._seen and time_s >= self.frozen_from_s:
@@ -97,9 +97,9 @@ class PairRun:
         stopped: reason why the bilateral controller has stopped; "" if it has not.
         stopped_s: time of this stop [s]; infinity without one.
         fell_back: reason why the controller left the requested mode; "" if it did not.
-        torque_on: whether each arm's guard requires torque at the end.
+        torque_on: whether each arm's servos must have torque at the end of the run, according to the arm's guard.
         measured: encoder readings, (2, N, n) [rad].
-        stamps_ns: timestamp of each cycle, the later one of the two arms' states, (N,) [ns].
+        stamps_ns: timestamp of each cycle, (N,) [ns]: the later of the timestamps of the two arms' states.
     """
 
     time_s: FloatArray
@@ -219,7 +219,7 @@ class LockstepPair:
         return found
 
     def _control(self, readings: Sequence[Reading]) -> None:
-        """Update the controller with this cycle's readings of both arms, and store its torques as new commands."""
+        """Update the controller with this cycle's readings of both arms, and store its torques as commands to them."""
         now_ns = max(one.stamp_ns for one in readings)
         seen = [line.distorted_reading(self.time_s, one) for line, one in zip(self.lines, readings, strict=True)]
         if self.pair.stopped == "not started":
@@ -234,7 +234,10 @@ class LockstepPair:
                 self._commands[side] = (tau * line.command_sign, self.time_s)
 
     def _disable_guards(self) -> None:
-        """Disable each arm's guard `REACTION_S` after the controller has stopped, unless its commands are then lost."""
+        """Disable the guard of each arm `REACTION_S` after the controller has stopped.
+
+        The guard of an arm that commands no longer reach (`Lines.mute_from_s`) stays enabled.
+        """
         self._stopped_s = min(self._stopped_s, self.time_s)
         for guard, line in zip(self.guards, self.lines, strict=True):
             due = self._stopped_s + REACTION_S <= self.time_s < line.mute_from_s

@@ -115,13 +115,13 @@ def feedforward_pd(
     The velocity is estimated from positions by pseudo-differentiation, a difference with a first-order low-pass filter.
 
     Args:
-        decay: exp(-T / time constant), the factor of the last velocity estimate over a cycle of length T [-].
+        decay: exp(-T / time constant) for a cycle of length T [-]; weight of the last velocity estimate in the new one.
         rate: (1 - decay) / T [1/s].
         q: measured positions, (n,) [rad].
         q_ref: reference position, (n,) [rad].
         dq_ref: reference velocity, (n,) [rad/s].
         ddq_ref: reference acceleration, (n,) [rad/s^2].
-        gains: rows of damping gain, stiffness gain, inertia and damping, (4, n) in SI.
+        gains: velocity gain, position gain, and inertia and viscous damping of the feedforward, in rows, (4, n) in SI.
         state: last position [rad] and last velocity estimate [rad/s], (2, n); updated.
         torque: result, (n,) [N m].
     """

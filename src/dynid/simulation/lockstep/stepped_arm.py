@@ -141,10 +141,10 @@ class SteppedArm:
         self._count += 1
 
     def follow(self, motion: MotionExecutor, push: FloatArray | None = None) -> MotionStep | None:
-        """Advance one cycle under a motion executor; return the executor's step, or None if the executor gave none.
+        """Advance one cycle with the torques of a motion executor; return the executor's step.
 
-        Without a step the commanded torques are zero. Errors of the executor are raised to the caller. `push` is the
-        external joint torque during the cycle, (n,) [N m]; None is zero.
+        If the executor returns None instead of a step, all commanded torques are zero. Errors of the executor are
+        raised to the caller. `push` is the external joint torque during the cycle, (n,) [N m]; None is zero.
         """
         q = self.measure()
         step = motion.update(self.stamp_ns, q)
@@ -153,9 +153,9 @@ class SteppedArm:
         return step
 
     def run(self, motion: MotionExecutor, until: Callable[[], bool], longest_s: float) -> bool:
-        """Advance under a motion executor until `until()` is true; return whether it became true.
+        """Let a motion executor control the arm until `until()` is true; return whether `until()` became true.
 
-        If that takes more than `longest_s` [s] of simulated time, the run stops, and the result is False.
+        The run stops after at most `longest_s` [s] of simulated time.
         """
         for _ in range(round(longest_s / self._cycle)):
             if until():

@@ -180,9 +180,9 @@ class ArmPlant:
         return -np.array(data.qfrc_bias)
 
     def set_currents(self, current_a: FloatArray) -> None:
-        """Set the currents from now on, (n,) [A]; the first non-zero current releases the arm from its stand.
+        """Set the joint currents from now on, (n,) [A]; the first non-zero current releases the arm from its stand.
 
-        The current of a joint is its torque divided by `Robot.joint_constants`.
+        A joint current times `Robot.joint_constants` is the motor torque at the joint.
         """
         if self.motors is None:
             self._drive(current_a)
@@ -260,7 +260,7 @@ class ArmPlant:
     def _step_against_springs(self, step_s: float) -> None:
         """Integrate one step with springs that MuJoCo cannot model.
 
-        Their torques are constant during the step, with the value at its predicted midpoint.
+        During the step the springs' torques are constant: those at the position predicted for the middle of the step.
         """
         motors, hand = self._torque.copy(), self._gears.hand.copy()
         pull = self._beyond_linear(self._q + 0.5 * step_s * self._dq)
@@ -286,9 +286,9 @@ class ArmPlant:
         return self._play.update(self._q)
 
     def measured_current(self) -> FloatArray:
-        """Return current readings with sensor noise, without quantisation, (n,) [A].
+        """Return readings of the joint currents with sensor noise, without quantisation, (n,) [A].
 
-        The current of a joint is its torque divided by `Robot.joint_constants`.
+        A joint current times `Robot.joint_constants` is the motor torque at the joint.
         """
         current = self._current + self.sensor_noise.row(int((self._time + SHORTEST_STEP_S) / NOISE_PERIOD_S))
         return current if self.motors is None else current + self._transmission.joint_currents(self.motors.error())

@@ -73,16 +73,16 @@ def resist(
     loss: FloatArray,
     damping: FloatArray,
 ) -> None:
-    """Write friction limits [N m] and damping [N m s/rad] of all axes into `loss` and `damping`, (n,) each.
+    """Compute the friction of all axes: write its limits into `loss` [N m] and its damping into `damping` [N m s/rad].
 
     Args:
         p: parameters of the friction law, (terms, n).
-        warm: factor on all friction, which falls from 1 while gears warm up [-].
+        warm: factor on all friction [-]; it falls from 1 while gears warm up.
         dq: joint velocities, (n,) [rad/s].
         applied: torques of motors and hand, (n,) [N m].
         hand: external part of `applied`, which counts as load, (n,) [N m].
-        bias: MuJoCo's `qfrc_bias`, minus the torques that gravity, Coriolis and centrifugal forces exert on the joints,
-            (n,) [N m].
+        bias: MuJoCo's `qfrc_bias`, (n,) [N m]: torques of gravity, Coriolis and centrifugal forces on the joints, with
+            the opposite sign.
         spring: torques that springs exert on the joints, (n,) [N m].
         loss: result, the maximum friction torque that is independent of velocity, (n,) [N m].
         damping: result, the viscous friction, (n,) [N m s/rad].

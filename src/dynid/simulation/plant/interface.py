@@ -13,7 +13,7 @@ class PlantReading:
     Attributes:
         q: joint angles [rad].
         dq: joint velocities [rad/s].
-        current_a: currents [A], converted to the joints: the torque of each joint over `Robot.joint_constants`.
+        current_a: joint currents [A]; times `Robot.joint_constants` they are the motor torques at the joints.
     """
 
     q: FloatArray
@@ -34,9 +34,9 @@ class Plant(Protocol):
         ...
 
     def set_currents(self, current_a: FloatArray) -> None:
-        """Set the currents from now on, (n,) [A]; they are zero if torque is off.
+        """Set the joint currents from now on, (n,) [A]; they are zero if torque is off.
 
-        The current of a joint is its torque divided by `Robot.joint_constants`.
+        A joint current times `Robot.joint_constants` is the motor torque at the joint.
         """
         ...
 

@@ -23,8 +23,8 @@ class Motors:
 
     - winding: the supply limits the current to I = (V - k_e dq) / R, so torque falls with speed;
     - lag: the current follows its goal with first-order dynamics;
-    - droop: the current lies below its goal in proportion to the velocity in the direction of the motor's torque, and
-      above the goal if the motor turns against its torque;
+    - droop: the deviation of the current from its goal is proportional to velocity. The current is too small if the
+      motor turns in the direction of its torque, and too large if it turns against its torque;
     - offset, noise: errors of the current reading;
     - velocity: the velocity register lags behind the true velocity;
     - heat: temperature rises with R I^2;

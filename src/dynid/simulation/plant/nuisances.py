@@ -31,7 +31,7 @@ class Magnitudes:
 
     Attributes:
         coulomb_friction: Coulomb friction of each axis, (n,) [N m].
-        torque_noise: standard deviation of the torque, constant over each `NOISE_PERIOD_S`, (n,) [N m].
+        torque_noise: standard deviation of the torque noise, (n,) [N m]; a noise sample is held for `NOISE_PERIOD_S`.
         position_step: encoder resolution [rad]; 0 for none.
         velocity_step: resolution of the velocity register [rad/s]; 0 if `position_step` is 0.
         current_step: resolution of goal and present current of each axis, (n,) [A]; 0 for none.
@@ -150,7 +150,7 @@ class NoiseStream:
 
 @numba.njit(cache=True, inline="always")
 def crossed(ahead: float, dq: float, half_play: float) -> bool:
-    """Return whether a joint moves its encoder, because it has crossed the backlash between them.
+    """Return whether a joint moves its encoder, because the joint has crossed the backlash between the two.
 
     Args:
         ahead: joint position minus encoder position [rad].

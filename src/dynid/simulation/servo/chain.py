@@ -42,7 +42,7 @@ class ServoChain:
             a logic analyser showed (DynamixelSDK issues 331 and 364). Then a missing reply silences all later servos.
         undocumented: behaviour that the e-manual leaves open, for all servos.
         time_s: the servos' clock [s].
-        missed_writes: number of coming group writes that a servo will miss, by (servo ID, register address).
+        missed_writes: number of the next group writes that do not reach a servo, by (servo ID, register address).
         unread: (servo ID, register address) of registers for which a read gets no answer.
         max_abs_current_a: largest absolute current commanded to each motor since the start, (n,) [A].
     """
@@ -196,9 +196,10 @@ class ServoChain:
         return any(servo.torque_enabled for servo in self._wired_servos)
 
     def summary(self) -> dict[str, list[float] | list[bool] | float]:
-        """Return present and past motor commands by name, which show whether the arm was left without current.
+        """Return a summary, by name, that shows whether the arm was left without current.
 
-        Lists have one entry per servo, except `max_abs_current_a`, which has one per motor.
+        It contains torque states, goal and motor currents, the largest currents so far, watchdogs and the time. Lists
+        have one entry per servo, except `max_abs_current_a`, which has one per motor.
         """
         servos, units = self._wired_servos, self._shafts.current_a.tolist()
         return {
@@ -310,9 +311,9 @@ class ServoChain:
         return any(one == servo_id and first <= address < first + size for one, address in self.unread)
 
     def _settle(self) -> None:
-        """Update which servos and followers belong to each ID, and the motor currents, after a write to registers.
+        """Update the tables of servos and followers by ID, then the motor currents; called after a write to registers.
 
-        A write may change IDs. Followers of an ID are the servos with this secondary ID.
+        The write may have changed IDs. Followers of an ID are the servos with this secondary ID.
         """
         every = [*self.servos.values(), *self.duplicate_id_servos.values()]
         if any(
@@ -361,7 +362,10 @@ class ServoChain:
         return reading
 
     def _update_drive(self) -> None:
-        """Update which servos' internal loops set the current, and the motor currents, after a change of registers."""
+        """Update the list of servos whose internal loop sets their current, then the motor currents.
+
+        Call this after a change of registers.
+        """
         controlled = [place for place, servo in enumerate(self._wired_servos) if servo.controls_itself]
         if controlled != self._self_controlled:
             for place in set(self._self_controlled) - set(controlled):
@@ -379,9 +383,9 @@ class ServoChain:
             self._set_currents(self._shafts.carried(np.array(counts)))
 
     def _drive_by_own_loops(self, step_s: float) -> None:
-        """Pass the motor currents of the next `step_s` [s] to the plant, with those from the servos' internal loops.
+        """Set the plant's currents for the next `step_s` [s], some of which the servos' internal loops compute.
 
-        These loops run in the servos whose torque is on outside current mode.
+        An internal loop computes the current of each servo whose torque is on and that is not in current mode.
         """
         dq = self._shafts.velocities(self._transmission.motor_motion(self._refresh().dq))
         current_a = self._shafts.carried(np.array(self._drive_counts))
@@ -390,7 +394,7 @@ class ServoChain:
         self._set_currents(current_a)
 
     def _set_currents(self, shaft_a: FloatArray) -> None:
-        """Pass the currents of the m servos, (m,) [A] in the sign of their shafts, to the plant."""
+        """Set the plant's joint currents from the currents of the m servos, (m,) [A] in the sign of their shafts."""
         current_a = self._shafts.motor_currents(shaft_a)
         np.maximum(self.max_abs_current_a, np.abs(current_a), out=self.max_abs_current_a)
         self.plant.set_currents(self._transmission.joint_currents(current_a))

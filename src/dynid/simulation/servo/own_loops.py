@@ -70,9 +70,13 @@ class OwnLoops:
         return way.advance(steps)
 
     def _pwm(self, place: int, servo: Servo, dq: float, steps: float) -> float:
-        """Return the PWM of a servo's loop in register counts, `steps` loop periods after the last call.
+        """Return the PWM that the internal loop of a servo sets, in register counts.
 
-        `dq` [rad/s] is the velocity in the sign of the servo's registers.
+        Args:
+            place: index of the servo in `Robot.wired_servos`.
+            servo: the servo; its registers give mode, goals and gains.
+            dq: velocity in the sign of the servo's registers [rad/s].
+            steps: time since the last call in periods of the loop.
         """
         most, mode = float(servo.get(table.GOAL_PWM)), servo.get(table.OPERATING_MODE)
         if mode == table.PWM_MODE:

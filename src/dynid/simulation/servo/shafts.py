@@ -52,7 +52,7 @@ class Shafts:
         return np.asarray(self._sign * dq[self._axes])
 
     def carried(self, counts: IntArray) -> FloatArray:
-        """Return the currents of the servos, (m,) [A] in the sign of the shafts, from register counts (m,)."""
+        """Return the currents of the m servos, (m,) [A] in the sign of their shafts, from register counts (m,)."""
         return np.asarray(counts * self.current_a)
 
     def motor_currents(self, shaft_a: FloatArray) -> FloatArray:

@@ -23,8 +23,8 @@ class ArmTrace:
         time_s: time since the start of the arm, or on the monotonic clock if the arm runs in real time, (K,) [s].
         q: true joint angles, (K, n) [rad].
         dq: true joint velocities, (K, n) [rad/s].
-        current_a: currents that were set during the step before each sample, (K, n) [A]; the current of a joint is its
-            torque divided by `Robot.joint_constants`.
+        current_a: joint currents that were set during the step before each sample, (K, n) [A]; times
+            `Robot.joint_constants` they are the motor torques at the joints.
     """
 
     time_s: FloatArray
@@ -58,10 +58,10 @@ class TracedArm:
 
     Args:
         plant: the arm to record.
-        keep_s: time for which samples are kept at least [s]; older ones are discarded in chunks. None keeps all.
+        keep_s: minimum time for which samples are kept [s]; older samples are discarded in chunks. None keeps all.
 
     Attributes:
-        zero_s: value of the record's times at the start of the arm [s].
+        zero_s: recorded time at which the simulated time of the arm is 0 [s].
     """
 
     def __init__(self, plant: ArmPlant, keep_s: float | None = None) -> None:
@@ -79,7 +79,7 @@ class TracedArm:
 
     @property
     def motors(self) -> Motors | None:
-        """Simulated motors between goal currents and torque; None if the arm has no motor model."""
+        """Simulated motors, which convert goal currents to torques; None if the arm has no motor model."""
         return self.plant.motors
 
     def advance(self, duration_s: float) -> None:
@@ -94,7 +94,7 @@ class TracedArm:
         self._filled += 1
 
     def set_currents(self, current_a: FloatArray) -> None:
-        """Set the currents from now on, (n,) [A]; the current of a joint is its torque over `Robot.joint_constants`."""
+        """Set the joint currents from now on, (n,) [A]; times `Robot.joint_constants` they are motor torques."""
         self._current[:] = current_a
         self.plant.set_currents(current_a)
 
