@@ -66,7 +66,7 @@ class _Size:
     Attributes:
         values: number of values so far.
         aliases: number of aliases so far.
-        anchors: number of values that each anchor stands for.
+        anchors: number of values in the part of the text that each anchor names.
         open: lists and mappings that have begun and not yet ended, outermost first.
         twice: a key that one mapping contains twice; None if there is no such key.
     """

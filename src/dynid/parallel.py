@@ -116,9 +116,9 @@ def _named_if_broken() -> Iterator[None]:
 
 
 def with_progress(spread: Map, report: Callable[[str], None]) -> Map:
-    """Return a function like `spread`, a parallel `map`, that also reports the progress of each use up to four times.
+    """Return a function that works like the parallel `map` `spread`, and also reports progress.
 
-    `report` receives a text such as "10 of 40 pieces".
+    During each call it reports up to four times; `report` receives a text such as "10 of 40 pieces".
     """
 
     def watch(work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:

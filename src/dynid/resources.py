@@ -119,7 +119,8 @@ def load_validated(path: Path, schema: type[Schema]) -> Schema:
 
     Raises:
         InputNotFoundError: the file does not exist.
-        ConfigurationError: the content does not fit the schema; names file, field, value and what was expected.
+        ConfigurationError: the content does not fit the schema. The message states file, field, value and
+            expected value.
     """
     try:
         return schema.model_validate(read_yaml(path))
@@ -208,7 +209,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def new_path(path: Path) -> Path:
-    """Return the path with "-1" appended to its name, or with the next number for which no file or folder exists."""
+    """Return the path with "-1" appended to its name, or "-2", "-3" ...: the first at which nothing exists yet."""
     numbered = (path.with_name(f"{path.name}-{number}") for number in count(1))
     return next(one for one in numbered if not one.exists())
 

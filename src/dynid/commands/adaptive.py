@@ -55,8 +55,9 @@ def chosen_settings(longest: float | None, after: Path | None, precision: float 
         longest: maximum duration of the motion [s]; None is the default. An impossible value is reported as a wrong
             option.
         after: file with the model of the arm before a change; None without one. It shortens the default of `longest`.
-        precision: half width of the confidence intervals of link and rotor parameters below which the motion stops,
-            expressed as the torque that it causes, relative to the joint's torque [%]. None is the default.
+        precision: limit of the half widths of the confidence intervals of link and rotor parameters [%]; None is the
+            default. The motion stops once all are below this limit. A half width is expressed as the torque that it
+            causes, relative to the joint's torque.
     """
     from dynid.adaptive.settings import AdaptiveSettings, longest_motion
 

@@ -161,7 +161,8 @@ def _show(collection: "Collection", console: "Console", as_json: bool) -> list[s
 def _adaptive_words(robot: "Robot", longest: float | None, after: Path | None) -> str:
     """Return a description of the motions that `collect --adaptive` may make, for the request for consent.
 
-    `longest` is the maximum duration [s], None for the default; `after` is the model of the arm before a change.
+    `longest` is the maximum duration [s]; None is the default. `after` is a file with the model of the arm before a
+    change, None without one; it shortens the default duration.
     """
     from dynid.commands.adaptive import chosen_settings
     from dynid.trajectory.families import load_excitation

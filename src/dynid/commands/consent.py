@@ -44,8 +44,8 @@ def ask(port: str | None, sentence: str, yes: bool) -> bool:
         yes: whether consent was given beforehand.
 
     Returns:
-        True with consent, False for a simulated arm. The driver that opens the port later needs this value, because a
-        real arm may have replaced the simulated arm at this port in the meantime.
+        True with consent, False for a simulated arm. Pass this value to the driver that opens the port later. If a real
+        arm has then replaced the simulated arm at this port, the driver refuses it without consent.
 
     Raises:
         SafetyError: consent was not given, or there is no terminal and `yes` was not given.
@@ -91,7 +91,7 @@ def words_within_limits(robot: "Robot", law: str, fastest_rad_s: float, seconds:
 
     Args:
         robot: the robot; its joint limits are stated as ranges.
-        law: description of what moves the arm.
+        law: beginning of the description, which states how or where the arm moves.
         fastest_rad_s: peak velocity [rad/s].
         seconds: description of the duration.
     """

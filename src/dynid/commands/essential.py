@@ -27,10 +27,10 @@ def essential(
     skip_corrupt_rows: SkipOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Drop base parameters that the motion does not excite, and find standard parameters that fit the others.
+    """Drop base parameters that the motion does not excite, and find standard parameters that fit the rest.
 
-    Among these, the standard parameters closest to a-priori values (CAD) are chosen; without such values, those of
-    smallest norm.
+    Many sets of standard parameters fit. The set closest to a-priori values (CAD) is chosen; without such values, the
+    set of smallest norm.
     """
     from dynid.identification.comparison import a_priori
     from dynid.identification.data.recordings import load_recordings, rows_of, torque_sentence

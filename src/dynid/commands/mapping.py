@@ -61,7 +61,8 @@ def write_draft(csv: Path, robot: "Robot", out: Path, rate_hz: float | None = No
 
     Raises:
         OutputExistsError: `out` exists.
-        DataError: the columns do not determine a mapping, or cannot be read with the draft; names columns and fix.
+        DataError: the columns do not determine a mapping, or cannot be read with the draft. The message names the
+            columns and the fix.
     """
     from dynid.recording.csv_draft import draft_mapping
     from dynid.recording.csv_mapping import CsvMapping
@@ -104,8 +105,8 @@ def mapping_or_draft(
         out: output of the command; the draft is written next to it, as OUT.mapping.yaml.
 
     Raises:
-        ConfigurationError: there is no terminal at which the draft could be confirmed, or the user did not confirm it;
-            names the file.
+        ConfigurationError: the draft's file exists already, there is no terminal at which a draft could be confirmed,
+            or the user did not confirm it. The message names the file.
         DataError: the columns do not determine a mapping, or cannot be read with the draft.
     """
     from dynid.commands.options import read_mapping

@@ -18,7 +18,8 @@ def minimal_set(
     """Derive the minimal parameter set of a robot's links by screws and full-rank decomposition.
 
     Several sets of random states must give the same result; exit code 1 if they do not. Names match `robot check`, but
-    the link frames differ: they are at the URDF's joints, with z along the joint axis. Drives are excluded.
+    the link frames differ: they are at the URDF's joints, with z along the joint axis. Friction and rotors are left
+    out.
     """
     import numpy as np
 

@@ -247,9 +247,9 @@ def read_model(robot: "Robot", path: Path, mount: str | None = None) -> "ModelFi
 
 
 def parameters_for(model: "ArmModel", content: "ModelFile", robot: "Robot") -> "BaseParameters":
-    """Return the base parameters of a model file as the vector phi of `model`.
+    """Return the values in a model file as base parameters of `model`.
 
-    The link lengths of `model` may differ from those of the file.
+    Both must have the same structure, but the link lengths of `model` may differ from those of the file.
 
     Raises:
         DataError: the file belongs to another robot or to another model structure.

@@ -146,7 +146,7 @@ def motions(
 ) -> None:
     """Draft a robot's motions, controller gains and safety settings from its limits.
 
-    Writes excitation.yaml and controller.yaml, and safety.yaml unless it exists.
+    The command writes excitation.yaml and controller.yaml. It also writes safety.yaml, unless that file exists.
     """
     from dynid.control.motion_draft import FILES, HOLD_FILE, write_motions
     from dynid.robot import load_robot

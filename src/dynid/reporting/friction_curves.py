@@ -58,8 +58,8 @@ def friction_curves(result: Result) -> FrictionCurves | None:
 def drawings(result: Result, labels: Sequence[str]) -> list[dict[str, str]]:
     """Return for each joint its label, the axis ranges and the load as text, and SVG points of the friction curves.
 
-    Curves are without load, and under the largest gravity torque. The list is empty if no friction law was estimated
-    besides the base parameters. `labels` are the labels of the joints.
+    Each joint has two curves: without load, and under the largest gravity torque. The list is empty if no friction
+    law was estimated besides the base parameters. `labels` are the labels of the joints.
     """
     curves = friction_curves(result)
     if curves is None:

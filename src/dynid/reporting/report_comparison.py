@@ -55,9 +55,10 @@ def _titles(results: Sequence[Result]) -> list[str]:
 
 
 def _curves(first: Result, other: Result) -> list[list[dict[str, Any]] | None]:
-    """Return the torques that the model of `other` predicts for the motions of `first`, packed for charts.
+    """Return the torques that the model of `other` predicts for the motions of `first`, as curves for charts.
 
-    For each motion there is a list with one curve per joint, or None if `other` does not contain this motion.
+    Each motion has one entry: a list with one curve per joint, encoded by `packed`. The entry is None if `other` does
+    not contain this motion at the same times.
     """
     found: list[list[dict[str, Any]] | None] = []
     for motion in first.motions[:MOST_MOTIONS]:

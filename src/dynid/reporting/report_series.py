@@ -68,9 +68,9 @@ def motion_data(motion: Motion) -> dict[str, Any]:
 
 
 def _band(motion: Motion, every: int) -> list[list[dict[str, Any]]] | None:
-    """Return lower and upper bounds of each joint's 90 % prediction interval, packed; None if they are unknown.
+    """Return lower and upper bounds of each joint's 90 % prediction interval; None if they are unknown.
 
-    `every` is the decimation factor.
+    The bounds are decimated by the factor `every` and encoded by `packed`.
     """
     if motion.deviations is None:
         return None

@@ -46,7 +46,10 @@ class Result:
 
     @property
     def name(self) -> str:
-        """Short name of the result: the folder's name, or for a demo, whose result is in `model`, its parent's name."""
+        """Short name of the result: the name of its folder.
+
+        The result of a demo is in a subfolder `model`; its short name is the name of the demo's folder.
+        """
         own = self.folder.resolve()
         return own.parent.name if (own.parent / "logs").is_dir() else own.name
 

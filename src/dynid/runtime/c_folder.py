@@ -47,10 +47,10 @@ def _filled(template: str, source: CSource, **words: str) -> str:
 
 
 def _values(source: CSource) -> dict[str, str]:
-    """Return the texts for the placeholders of the C test's template, by the placeholders' names.
+    """Return the texts that replace the placeholders in the template of the C test, by placeholder.
 
-    They are random states, and the model's results for these states, as C text. States are within the limits. With
-    `float` numbers, states with ambiguous friction are omitted.
+    The texts contain random states within the limits, and the results that the model computes for them. With `float`
+    numbers, states with ambiguous friction are omitted.
     """
     model, rng = source.model, np.random.default_rng(SEED)
     robot = model.robot
@@ -70,10 +70,10 @@ def _values(source: CSource) -> dict[str, str]:
 
 
 def ambiguous_torques(model: Model, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> BoolArray:
-    """Return a Boolean mask (N, n) of the motor torques that are not unique, because friction depends on them.
+    """Return a Boolean mask (N, n) of the joints and states at which the motor torque is ambiguous.
 
-    For these, two motor torques satisfy the friction law. Rounding decides which one is found, so `float` numbers may
-    give the other one.
+    Friction depends on the motor torque, so two motor torques may satisfy the friction law at one state. Rounding
+    decides which one is found, and code with `float` numbers may return the other one.
 
     Args:
         model: the model.
@@ -89,7 +89,7 @@ def ambiguous_torques(model: Model, q: FloatArray, dq: FloatArray, ddq: FloatArr
 
 
 def ambiguous_friction(model: Model, dq: FloatArray, load: FloatArray) -> BoolArray:
-    """Return a Boolean mask (N, n) of friction torques that are not unique: two values satisfy the friction law.
+    """Return a Boolean mask (N, n) of the joints and states at which two friction torques satisfy the friction law.
 
     Args:
         model: the model.
@@ -103,15 +103,15 @@ def ambiguous_friction(model: Model, dq: FloatArray, load: FloatArray) -> BoolAr
 
 
 def _with_a_double(law: FrictionLaw, dq: FloatArray, wanted: FloatArray, te: FloatArray) -> BoolArray:
-    """Return a Boolean mask (N, n) of states for which two motor torques tm satisfy the friction law.
+    """Return a Boolean mask (N, n) of the joints and states at which the equation of motor torque has two solutions.
 
-    The equation for tm is tm = wanted + friction(dq, tm, te). As a function of tm, friction jumps at tm = -te, so there
-    may be a solution on each side of this jump.
+    The equation for the motor torque tm is tm = wanted + friction(dq, tm, te). Friction as a function of tm jumps where
+    motor torque and load balance, tm = -te. So there may be one solution on each side of this jump.
 
     Args:
         law: the friction law.
         dq: velocities, (N, n) [rad/s].
-        wanted: motor torques without friction of this law, (N, n) [N m].
+        wanted: motor torques without the friction of `law`, (N, n) [N m].
         te: external torques that load the gears, (N, n) [N m].
     """
     sides = np.sort([-te * (1.0 - STEP_MARGIN), -te * (1.0 + STEP_MARGIN)], axis=0)

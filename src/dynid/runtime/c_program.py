@@ -19,9 +19,10 @@ def float_number(value: float) -> str:
 
 
 def c_function(name: str, program: Program, number: Number) -> str:
-    """Return the text of a static C function that computes a program.
+    """Return the text of a static C function that computes the same result as the generated code `program`.
 
-    Its arguments are the program's arrays, of which the last is the result. `number` formats constants.
+    The arguments of the C function are the arrays of `program`; the last one is the result. `number` formats a constant
+    for C.
     """
     arrays = [f"const real *{one}" for one in program.names[:-1]] + [f"real *{program.names[-1]}"]
     lines = [f"static void {name}({', '.join(arrays)})", "{", *(f"    (void){one};" for one in program.names)]
@@ -33,14 +34,14 @@ def c_function(name: str, program: Program, number: Number) -> str:
 
 
 def _is_name(token: str) -> bool:
-    """Return whether a token of a program is a variable or an array element, and not a number or an operator."""
+    """Return whether a token of generated code is a variable or an array element, and not a number or an operator."""
     return token[0].isalpha()
 
 
 def _live_assignments(text: str) -> list[tuple[str, list[str]]]:
-    """Return the assignments of a program's text on which its result depends, in order: target and tokens.
+    """Return the assignments in generated code that contribute to its result, in order, each as target and tokens.
 
-    All others are omitted, because C compilers reject unused values.
+    Unused assignments are omitted, because C compilers reject unused values.
     """
     found, used = [], set[str]()
     for line in reversed(text.strip().splitlines()):

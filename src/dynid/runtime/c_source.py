@@ -126,7 +126,7 @@ class CSource:
         return "\n".join([*lines, ""])
 
     def _law(self) -> str:
-        """Return the C text of the functions of the friction law that this model needs; "" if it needs none."""
+        """Return the C functions that compute this model's friction, as text; "" if the model needs none."""
         one = self.constants
         roots = [friction.motor_torque_of] if one.law.size else []
         roots += [friction.torque_of] if one.dry.size else []

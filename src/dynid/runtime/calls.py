@@ -25,8 +25,8 @@ class Constants:
         phi: base parameters with those of springs set to zero, (p,).
         links: base parameters of links, with those of drives and springs set to zero, (p,).
         drag: base parameters of viscous friction, all others set to zero, (p,).
-        dry: sign-dependent friction of joints among the base parameters, as values of a friction law, (terms, n);
-            (terms, 0) without such friction.
+        dry: sign-dependent friction of joints among the base parameters, (terms, n), with one row per term of a
+            friction law; (terms, 0) without such friction.
         motors: Coulomb friction of motors that move several joints, (m,).
         coupling: rotation of these motors per rotation of the joints, (m, n).
         law: values of the friction law that supplements the base parameters, (terms, n); (terms, 0) without one.
@@ -46,7 +46,7 @@ class Constants:
 
     @classmethod
     def of(cls, arm: ArmModel, base: BaseParameters, law: FrictionLaw | None) -> "Constants":
-        """Return the arrays of an arm with base parameters `base` and a supplementing friction law, None without one.
+        """Return the arrays of an arm with base parameters `base`, supplemented by the friction law `law` unless None.
 
         Raises:
             DataError: the parameters belong to another model structure.
@@ -82,7 +82,7 @@ def _dry(arm: ArmModel, base: BaseParameters) -> tuple[FloatArray, FloatArray, F
     """Return the sign-dependent friction among base parameters as three arrays.
 
     Returns:
-        The friction of joints as values of a friction law, (terms, n), or (terms, 0) without any.
+        The friction of joints, (terms, n), with one row per term of a friction law; (terms, 0) without any.
         The Coulomb friction of m motors that move several joints, (m,).
         The rotation of these motors per rotation of the joints, (m, n).
     """

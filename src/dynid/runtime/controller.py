@@ -216,10 +216,12 @@ class LoopSettings:
 
 
 def _defaults(robot: Robot, stated: Mapping[str, PerJoint | None]) -> dict[str, PerJoint | None]:
-    """Return for each name in `SETTING_NAMES` the value in the robot's folder; it may be None if `stated` has a value.
+    """Return for each name in `SETTING_NAMES` the value in the robot's folder, which is the default.
+
+    If `stated` has a value for a name, its default is not needed and may be None.
 
     Raises:
-        ConfigurationError: a value is not stated, and the folder has none.
+        ConfigurationError: a value is not stated, and the folder has no default.
     """
     usual: dict[str, PerJoint | None] = dict.fromkeys(SETTING_NAMES)
     if stated["torque_limits_nm"] is None:

@@ -28,20 +28,22 @@ def controller_step(
     """Compute the torques of the computed-torque law in one cycle into `tau` (n,) [N m], within the torque limits.
 
     Args:
-        torques: address of the torque program.
-        gravity: address of the gravity program.
+        torques: address of the compiled function that computes inverse dynamics.
+        gravity: address of the compiled function that computes gravity torques.
         loaded: whether friction depends on motor torque or load.
         estimated: whether the velocity is estimated instead of taken from `inputs`.
         inputs: q, dq, q_ref, dq_ref, ddq_ref, (5, n), SI units.
         memory: last position and velocity estimate, (2, n); updated.
         gains: proportional gains K_P, velocity gains K_V and torque limits, (3, n).
-        scalars: four numbers: decay and gain of the velocity estimate, the fraction of gravity that is fed forward, and
-            the velocity below which the sign of a velocity is smoothed.
+        scalars: four numbers. The first two form the new velocity estimate: the weight of the last estimate [-], and
+            the factor on the change of position [1/s]. The third is the fraction of the gravity torque that is fed
+            forward. The fourth is the velocity below which the sign of a velocity is smoothed [rad/s].
         turns: 1 for revolute axes, 0 for prismatic ones, (n,).
         springs: joint, power, zero position and coefficient of every spring term, (k, 4).
         phi: base parameters with those of springs set to zero, (p,).
         links: base parameters of links, with those of drives set to zero, (p,).
-        dry: sign-dependent friction of joints among the base parameters, as values of a friction law, (terms, n).
+        dry: sign-dependent friction of joints among the base parameters, (terms, n), with one row per term of a
+            friction law.
         motors: Coulomb friction of motors that move several joints, (m,).
         coupling: rotation of these motors per rotation of the joints, (m, n).
         law: values of the additional friction law, (terms, n).

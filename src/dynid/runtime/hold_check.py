@@ -72,10 +72,10 @@ class HeldTorques:
             hardly moved, it is the mean torque.
         expected: holding torque that the model predicts there [N m].
         allowed: allowed difference [N m]; for a joint that hardly moved it includes all friction.
-        drives: half the difference of the torques in both directions [N m]; positive if the torque acts in the
-            direction of motion, as it must.
+        drives: half of the mean torque in positive direction of motion minus that in negative direction [N m]. It is
+            positive, because the motor overcomes friction; otherwise a sign in robot.yaml is wrong.
         moved: whether the joint moved long enough in both directions.
-        stopped: whether the samples were taken after a stop, so that joints need not have moved.
+        stopped: whether the samples were taken after the motion was aborted; then joints need not have moved.
     """
 
     place: FloatArray
@@ -90,8 +90,8 @@ class HeldTorques:
     def of(cls, model: Model, time: FloatArray, q: FloatArray, dq: FloatArray, tau: FloatArray) -> "HeldTorques":
         """Return the holding torques from samples of a `sway_motion`.
 
-        Velocities and torques are first averaged over `AVERAGED_S`, because samples selected by an oscillating velocity
-        would have a biased torque.
+        Velocities and torques are first averaged over `AVERAGED_S`. Without averages, the selection of samples by an
+        oscillating velocity would bias their mean torque.
 
         Args:
             model: model of the arm as mounted.
@@ -130,7 +130,7 @@ class HeldTorques:
 
     @property
     def excess(self) -> FloatArray:
-        """Ratio of the difference between measured and predicted torque to the allowed difference, (n,); 1 passes."""
+        """Difference between measured and predicted torque, divided by the allowed difference, (n,); up to 1 passes."""
         return np.asarray(np.abs(self.measured - self.expected) / self.allowed)
 
 
@@ -143,9 +143,9 @@ def _averaged(rows: FloatArray, width: int) -> FloatArray:
 
 
 def _mean(rows: FloatArray, chosen: BoolArray) -> FloatArray:
-    """Return the mean of each column of `rows` (N, n) over the rows that the mask `chosen` (N, n) selects in it, (n,).
+    """Return for each column of `rows` (N, n) the mean of the entries that the mask `chosen` (N, n) selects, (n,).
 
-    The mean of a column without selected rows is 0.
+    The mean of a column without selected entries is 0.
     """
     return np.asarray(np.where(chosen, rows, 0.0).sum(axis=0) / np.maximum(chosen.sum(axis=0), 1))
 
@@ -182,14 +182,14 @@ def refuse_deviation(model: Model, shown: Sequence[HeldTorques]) -> None:
 
 
 def second_posture(model: Model, first: FloatArray, allows: Allows) -> FloatArray:
-    """Return a posture (n,) [rad] at which, together with the first one, most faults would be detected.
+    """Return a second posture for the check, (n,) [rad], with which the two postures detect as many faults as possible.
 
-    The faults are a wrong scale of all torques, and a wrong sign of one joint.
+    Possible faults are a wrong torque scale of each joint, and a wrong sign of each chain joint.
 
     Args:
         model: model of the arm as mounted.
         first: first posture of the check, (n,) [rad].
-        allows: function that raises a DynidError for a motion that the arm must not execute.
+        allows: function that receives a motion, and raises a DynidError if the arm must not execute it.
 
     Raises:
         SafetyError: no posture near the first one is allowed.
@@ -212,10 +212,10 @@ def second_posture(model: Model, first: FloatArray, allows: Allows) -> FloatArra
 
 
 def _fault_effects(model: Model, q: FloatArray) -> FloatArray:
-    """Return the effect of each possible fault on the holding torques at q (N, n) [rad], (N, faults).
+    """Return how much each possible fault would change the holding torques at q (N, n) [rad], (N, faults) [-].
 
-    Faults are a wrong scale of each joint's torque and a wrong sign of each chain joint. The effect is divided by the
-    allowed difference; above 1 the fault is detected.
+    The possible faults are a wrong torque scale of each joint, and a wrong sign of each chain joint. An entry is the
+    largest change of a joint's torque, divided by the allowed difference. Above 1 the fault is detected.
     """
     gravity, allowed = model.gravity(q), allowed_error(model, q)
     found = [SCALE_FAULT * np.abs(gravity) / allowed]

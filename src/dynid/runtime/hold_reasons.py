@@ -16,7 +16,8 @@ REQUIRED_GAIN = 1.2  # required improvement by a later explanation [factor]
 def reason_of(model: Model, shown: Sequence[Shown]) -> str:
     """Return a sentence with the most likely reason why measured holding torques differ from a model.
 
-    `shown` has for each posture the positions [rad], and the measured, predicted and allowed torques [N m], (n,) each.
+    `shown` has an entry per posture: positions [rad], measured torques, predicted torques and allowed differences
+    [N m], (n,) each.
     """
     q, measured, expected, allowed = (np.array(rows) for rows in zip(*shown, strict=True))
 
@@ -38,7 +39,8 @@ def _explanations(
 ) -> Iterator[tuple[str, FloatArray]]:
     """Yield possible explanations in words, with the holding torques that each predicts, (N, n) [N m].
 
-    The most certain kind comes first.
+    They are another mount, the opposite sign of a joint, another scale of all torques, a payload, and another scale of
+    one joint's torque. They come in this order, the most certain first.
 
     Args:
         model: model of the arm.

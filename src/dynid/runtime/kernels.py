@@ -43,7 +43,7 @@ def rigid(program: int, turns: Any, springs: Any, q: Any, dq: Any, ddq: Any, phi
     """Compute the torques of links, rotors, viscous friction and springs in one state into `out` (n,) [N m].
 
     Args:
-        program: address of the torque program.
+        program: address of the compiled function that computes inverse dynamics.
         turns: 1 for revolute axes, 0 for prismatic ones, (n,).
         springs: joint, power, zero position and coefficient of each spring term, (k, 4).
         q: positions, (n,) [rad].
@@ -63,7 +63,7 @@ def resting(program: int, turns: Any, springs: Any, q: Any, phi: Any, at: Any, o
     """Compute the torques of gravity and springs on an arm at rest into `out` (n,) [N m].
 
     Args:
-        program: address of the gravity program.
+        program: address of the compiled function that computes gravity torques.
         turns: 1 for revolute axes, 0 for prismatic ones, (n,).
         springs: joint, power, zero position and coefficient of each spring term, (k, 4).
         q: positions, (n,) [rad].
@@ -81,7 +81,7 @@ def add_dry(dry: Any, motors: Any, coupling: Any, transition: float, dq: Any, ou
     """Add the sign-dependent friction among the base parameters to the torques `out` (n,) [N m].
 
     Args:
-        dry: friction of joints, as values of a friction law, (terms, n).
+        dry: friction parameters of the joints, with one row per term of a friction law, (terms, n).
         motors: Coulomb friction of motors that move several joints, (m,) [N m].
         coupling: rotation of these motors per rotation of the joints, (m, n).
         transition: velocity below which the sign of the velocity is smoothed [rad/s]; 0 for an exact sign.
@@ -106,9 +106,9 @@ def torques_of_states(
 ) -> None:  # fmt: skip
     """Compute the motor torques of N states into `out` (N, n), all friction included, in SI units.
 
-    `states` (3, N, n) are positions, velocities and accelerations. `program` is the address of the torque program, and
-    `loaded` is whether friction depends on motor torque or load. All other arguments are constants of the arm, see
-    `dynid.runtime.calls.Constants`.
+    `states` (3, N, n) are positions, velocities and accelerations. `program` is the address of the compiled function
+    for inverse dynamics, and `loaded` is whether friction depends on motor torque or load. All other arguments are
+    constants of the arm, see `dynid.runtime.calls.Constants`.
     """
     n = states.shape[2]
     at, still, load = np.empty(n), np.zeros(n), np.zeros(n)
@@ -128,8 +128,8 @@ def gravity_of_states(
 ) -> None:
     """Compute the torques that hold the arm at rest at positions q (N, n) into `out` (N, n), in SI units.
 
-    `program` is the address of the gravity program. All other arguments are constants of the arm, see
-    `dynid.runtime.calls.Constants`.
+    `program` is the address of the compiled function that computes gravity torques of one state. All other arguments
+    are constants of the arm, see `dynid.runtime.calls.Constants`.
     """
     n = q.shape[1]
     at, still = np.empty(n), np.zeros(n)
@@ -143,7 +143,7 @@ def inertia_of_states(program: int, q: Any, turns: Any, phi: Any, out: Any) -> N
     """Compute the inertia matrices at positions q (N, n) into `out` (N, n, n), in SI units.
 
     Args:
-        program: address of the program of the inertia matrix.
+        program: address of the compiled function that computes the inertia matrix of one state.
         q: positions, (N, n).
         turns: 1 for revolute axes, 0 for prismatic ones, (n,).
         phi: base parameters with those of springs set to zero, (p,).
@@ -160,7 +160,7 @@ def coriolis_of_states(program: int, q: Any, dq: Any, turns: Any, phi: Any, out:
     """Compute the Coriolis matrices of N states into `out` (N, n, n), in SI units.
 
     Args:
-        program: address of the program of the Coriolis matrix.
+        program: address of the compiled function that computes the Coriolis matrix of one state.
         q: positions, (N, n).
         dq: velocities, (N, n).
         turns: 1 for revolute axes, 0 for prismatic ones, (n,).
@@ -177,7 +177,8 @@ def coriolis_of_states(program: int, q: Any, dq: Any, turns: Any, phi: Any, out:
 def jacobian_of_states(program: int, q: Any, turns: Any, out: Any) -> None:
     """Compute the tool's Jacobians at positions q (N, n) into `out` (N, 6, n), in SI units.
 
-    `program` is the address of the Jacobian program; `turns` (n,) is 1 for revolute axes and 0 for prismatic ones.
+    `program` is the address of the compiled function that computes the Jacobian of one state. `turns` (n,) is 1 for
+    revolute axes and 0 for prismatic ones.
     """
     at = np.empty(q.shape[1])
     for k in range(len(q)):
@@ -192,8 +193,8 @@ def friction_of_states(
     """Compute the friction torques of N states into `out` (N, n), in SI units.
 
     `states` (2, N, n) are joint velocities, and the load torques that the motors deliver to the links. `program` is
-    the address of the torque program. All other arguments are constants of the arm, see
-    `dynid.runtime.calls.Constants`.
+    the address of the compiled function for inverse dynamics; with the parameters `drag` it returns viscous friction.
+    All other arguments are constants of the arm, see `dynid.runtime.calls.Constants`.
     """
     n = states.shape[2]
     still = np.zeros(n)
@@ -237,9 +238,9 @@ def accelerations_of_states(
 ) -> None:  # fmt: skip
     """Compute the accelerations of N states under given motor torques into `out` (N, n), in SI units.
 
-    `states` (3, N, n) are positions, velocities and motor torques. `program` is the address of the torque program, and
-    `inertia` that of the program of the inertia matrix. All other arguments are constants of the arm, see
-    `dynid.runtime.calls.Constants`.
+    `states` (3, N, n) are positions, velocities and motor torques. `program` and `inertia` are the addresses of the
+    compiled functions for inverse dynamics and for the inertia matrix. All other arguments are constants of the arm,
+    see `dynid.runtime.calls.Constants`.
     """
     n = states.shape[2]
     at, still, bias, load, M = np.empty(n), np.zeros(n), np.empty(n), np.zeros(n), np.empty((n, n))

@@ -20,9 +20,10 @@ STATE = ("torques", "gravity", "inertia")
 
 
 def state_programs(model: ArmModel) -> dict[str, Program]:
-    """Return the programs of an arm for torques, gravity and inertia matrix, by name.
+    """Return generated code for an arm's torques, gravity torques and inertia matrix, as programs by name.
 
-    A program takes its inputs and its result as arrays in SI units, in this order:
+    A program is straight-line code that computes one state. Its inputs and its result are arrays in SI units, in this
+    order:
         torques: q, dq, ddq, phi, result tau (n,).
         gravity: q, phi, result tau (n,).
         inertia: q, phi, result M (n, n).
@@ -40,9 +41,9 @@ def state_programs(model: ArmModel) -> dict[str, Program]:
 
 
 def coriolis_program(model: ArmModel) -> Program:
-    """Return the program of the Coriolis matrix C (n, n) [N m s/rad], by Christoffel symbols.
+    """Return generated code that computes the Coriolis matrix C (n, n) [N m s/rad] by Christoffel symbols.
 
-    It takes the arrays q, dq, phi and the result C.
+    Its arrays are the inputs q, dq and phi, and the result C.
     With the momentum p = M dq, C = (dM/dt + dp/dq - (dp/dq)') / 2, so that dM/dt - 2 C is skew-symmetric.
     """
     arm, n, c = SymbolicArm(model), model.axes, model.chain_size
@@ -56,9 +57,9 @@ def coriolis_program(model: ArmModel) -> Program:
 
 
 def jacobian_program(model: ArmModel, tool: FloatArray) -> Program:
-    """Return the program of the tool's Jacobian J (6, n), linear part first, in the base link's frame.
+    """Return generated code that computes the tool's Jacobian J (6, n), linear part first, in the base link's frame.
 
-    It takes the arrays q and the result J.
+    Its arrays are the input q and the result J.
 
     Args:
         model: the arm.
@@ -82,17 +83,17 @@ def jacobian_program(model: ArmModel, tool: FloatArray) -> Program:
 
 
 def load_state_programs(model: ArmModel) -> Programs:
-    """Return an arm's programs "torques", "gravity" and "inertia" as machine code, compiled or from the cache."""
+    """Return an arm's compiled functions "torques", "gravity" and "inertia", newly compiled or from the cache."""
     return load_programs("state", model, lambda: Generated(state_programs(model)))
 
 
 def load_coriolis(model: ArmModel) -> Programs:
-    """Return an arm's program "coriolis", of the Coriolis matrix, as machine code, compiled or from the cache."""
+    """Return an arm's compiled function "coriolis" for the Coriolis matrix, newly compiled or from the cache."""
     return load_programs("coriolis", model, lambda: Generated({"coriolis": coriolis_program(model)}))
 
 
 def load_jacobian(model: ArmModel, tool: FloatArray) -> Programs:
-    """Return an arm's program "jacobian", of the tool's Jacobian, as machine code, compiled or from the cache.
+    """Return an arm's compiled function "jacobian" for the tool's Jacobian, newly compiled or from the cache.
 
     `tool` is the tool's point in the URDF frame of the last chain joint, (3,) [m].
     """
