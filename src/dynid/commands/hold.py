@@ -86,7 +86,7 @@ def _run(
     report: "Report",
     seconds: float | None,
 ) -> "tuple[Verdict, GuidingResult]":
-    """Compare the arm with the model, then compensate gravity until the time [s] has passed or a key is pressed.
+    """Compare the arm with the model, then compensate gravity for `seconds` [s] or until a key is pressed.
 
     Return the outcome of the comparison and of the hand guiding.
     """

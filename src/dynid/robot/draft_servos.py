@@ -30,7 +30,10 @@ def model_of(name: str) -> Dynamixel:
 
 
 def cycle_s(servos: int, baudrate: int) -> float:
-    """Return the shortest usual cycle [s] in which `servos` servos can be read and written at a baud rate [bit/s]."""
+    """Return the shortest of `CYCLES_S` [s] in which `servos` servos can be read and written at a baud rate [bit/s].
+
+    If none suffices, return the longest.
+    """
     read, reply, write = 14 + servos, 21 * servos, 14 + 3 * servos
     wire_s = (read + reply + write) * BITS_PER_BYTE / baudrate + WIRE_MARGIN_S
     return next((cycle for cycle in CYCLES_S if cycle >= wire_s), CYCLES_S[-1])

@@ -148,7 +148,7 @@ def _joint_box(link: LinkBounds, step: FloatArray, margin: float) -> Box:
 
 
 def shape_boxes(urdf: Path, joints: tuple[str, ...], chain: SerialChain | None = None) -> list[Box | str]:
-    """Return for each chain link the box around its shapes, its origin and the next joint, or why it is missing.
+    """Return for each chain link the box around its shapes, its joint and the next joint, or why there is no box.
 
     The shapes are the collision and visual shapes of the link and of everything fixed to it. If one collision shape
     cannot be read, all collision shapes of the link are ignored; likewise for visual shapes.

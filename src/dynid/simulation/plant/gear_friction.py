@@ -131,7 +131,7 @@ class GearFriction:
         self.update(0.0)
 
     def warmth(self, time_s: float) -> float:
-        """Return the friction after a warm-up of `time_s` [s], relative to the friction of cold gears [-]."""
+        """Return the factor on friction after the gears have run for `time_s` [s]; it is 1 for cold gears [-]."""
         return 1.0 - self._share * (1.0 - math.exp(-time_s / self._time_constant))
 
     def update(self, time_s: float) -> None:
