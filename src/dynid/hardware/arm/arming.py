@@ -41,10 +41,10 @@ class Arming:
         self._watchdog_count = watchdog_count
 
     def arm(self) -> None:
-        """Write goal current 0 and the bus watchdog, and read back every setting that a servo needs to drive.
+        """Write goal current 0 and the bus watchdog, and read back every setting that a servo needs to move its joint.
 
         Raises:
-            BusError: a servo did not accept the values, or its settings have changed since the start; the message names
+            BusError: a servo did not accept the values, or its settings differ from the needed ones; the message names
                 all differences.
         """
         size, ids = len(self._labels), self._ids

@@ -93,7 +93,8 @@ class DynamixelArm:
         simulated: whether the line is simulated; determined by `open`, False before that.
         watchdog_s: silence of the bus after which a servo stops by itself [s].
         watchdog_count: the same time as a value of the bus watchdog register.
-        servo_side_hold: hold of joints by their own servos in position mode, while these do not answer the driver.
+        servo_side_hold: fallback while the servos do not answer the driver: they hold their joints themselves, in
+            position mode.
 
     Raises:
         SafetyError: a real port without `allow_real_port`.
@@ -178,9 +179,9 @@ class DynamixelArm:
         Every servo must confirm that its torque is on; otherwise torque is switched off again.
 
         Raises:
-            BusError: a servo did not switch its torque on, or did not accept its settings (see `Arming.arm`), or a
-                servo that held its joint in position mode did not confirm current mode. The message names the servos,
-                and also says if they did not confirm that torque is off again.
+            BusError: a servo did not switch its torque on, did not accept its settings (see `Arming.arm`), or did not
+                return to current mode after it held its joint in position mode. The message names these servos. It
+                also names servos that did not confirm that torque is off again.
         """
         self.servo_side_hold.end()
         self._torque_is_ours = True
@@ -226,10 +227,10 @@ class DynamixelArm:
         raise BusError(f"torque off was not confirmed by {names}; {consequence}: switch the arm's power off")
 
     def _brake_unseen(self) -> list[bool]:
-        """Make all servos that hold their joints in position mode brake these joints without current instead.
+        """Reduce servos that hold their joints in position mode to braking without current (goal PWM 0).
 
         Returns:
-            A mask (n,) of these servos that still do not answer.
+            For each of the n joints, whether its first servo held it in position mode and still does not answer.
         """
         if not self.servo_side_hold.held.any():
             return [False] * self.robot.size
@@ -353,8 +354,9 @@ class DynamixelArm:
     def slow_poll(self) -> bool:
         """Read one block of slow values (temperature, errors, settings) from one servo.
 
-        A round over all m servos takes 3 m + 1 calls, or twice as many if joints have further servos. If a servo does
-        not answer, its old values stay.
+        A round takes 3 m + 1 calls: three blocks of each of the m servos, and one EEPROM block of one servo. If a joint
+        has several servos, a round takes twice as many calls, because every other call reads a servo beyond the first
+        of its joint. If a servo does not answer, its old values stay.
 
         Returns:
             Whether a servo's temperature was read.

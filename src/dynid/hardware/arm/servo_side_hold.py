@@ -30,8 +30,8 @@ Instruction = tuple[Register, list[int], list[int]]  # register, raw values, IDs
 class ServoSideHold:
     """Hold of joints by their own servos in position mode, while these servos do not answer the driver.
 
-    In position mode a servo controls its position itself. Its goal PWM, which bounds the motor's voltage, is set to the
-    value that drives the joint's current limit through the motor at standstill.
+    In position mode a servo controls its position itself. Its goal PWM bounds the motor's voltage. It is set so that a
+    motor at standstill draws at most the joint's current limit.
 
     Args:
         bus: the servo bus.
@@ -102,7 +102,7 @@ class ServoSideHold:
             self._send_strength(self._strength)
 
     def brake(self) -> None:
-        """Make servos that hold their joints in position mode only brake them from now on; drop pending instructions.
+        """Reduce servos that hold their joints in position mode to braking (goal PWM 0); drop pending instructions.
 
         Raises:
             BusError: the port is lost.
@@ -139,15 +139,15 @@ class ServoSideHold:
         return (wired.servo_id for wired in self._wired if self.held[wired.axis])
 
     def _centre(self, servo: WiredServo) -> int:
-        """Return the centre count (position register at angle zero) of the first servo of a servo's joint."""
+        """Return the position register at angle zero (centre count) of the first servo on the joint of `servo`."""
         return self._wired[servo.axis].centre_count
 
 
 def _stall_currents(robot: Robot) -> FloatArray:
     """Return the stall current of each joint's first servo at full voltage, (n,) [A].
 
-    It is supply voltage over winding resistance from motors.yaml, else the largest published stall current, else
-    infinity.
+    If the robot has a motors.yaml, it is the supply voltage divided by the winding resistance. Otherwise it is the
+    largest published stall current of the model, or infinity if none is published.
     """
     motors = load_motors(robot)
     if motors is not None:

@@ -25,7 +25,8 @@ class Clock:
     def line_ns(self) -> int:
         """Return the time by which transfers on the line are measured [ns].
 
-        It equals `monotonic_ns`, except for the clock of a simulated arm that pauses while bytes are on the wire.
+        It equals `monotonic_ns`, except for a simulated arm with a pausing clock: that clock may pause during a
+        transfer, so transfers are measured in the system's time.
         """
         return self.monotonic_ns()
 
@@ -66,8 +67,8 @@ LONGEST_FACTOR = 3.0  # ratio of the longest wait by the system clock to the tim
 def succeeds_within(clock: Clock, attempt: Callable[[float], bool], timeout_s: float) -> bool:
     """Return whether an attempt succeeds within a timeout in the arm's time.
 
-    The clock of a simulated arm runs slowly if it pauses for a busy host, and lowering that arm takes longer
-    accordingly. So the attempt may take up to `LONGEST_FACTOR` times as long by the system clock.
+    The clock of a simulated arm may pause while the host is busy, so an attempt takes longer by the system clock. It
+    may therefore take up to `LONGEST_FACTOR` times the timeout by the system clock.
 
     Args:
         clock: the arm's clock.

@@ -49,7 +49,7 @@ class Line(Protocol):
     def ask_to_the_end(
         self, port: WaitingPortHandler, request: bytes, reply_size: int, margin_s: float | None
     ) -> Iterator[list[protocol.Packet]]:
-        """Send a request, and yield the list of received packets each time bytes arrive."""
+        """Send a request, and yield new packets as they arrive, until the timeout; see `ServoBus.ask_to_the_end`."""
         ...
 
 
@@ -74,7 +74,7 @@ class Question:
 
     @property
     def is_ping(self) -> bool:
-        """Whether the question is a ping; a servo answers every ping alike."""
+        """Whether the question is a ping; any answer to a ping may also serve for another ping to the same servo."""
         return self.frame[INSTRUCTION_AT] == protocol.Instruction.PING
 
     def answered_by(self, packet: protocol.Packet) -> bool:
@@ -199,7 +199,7 @@ class Dialogue:
         A servo that answered before is preferred.
 
         Returns:
-            Whether this took longer than a servo and an idle host need.
+            Whether an answer arrived late meanwhile, which shows that the host is busy.
 
         Raises:
             SilentLineError: no servo answers within a second.

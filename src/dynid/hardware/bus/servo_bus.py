@@ -253,7 +253,8 @@ class ServoBus:
     def _parts(self, servo_id: int, address: int, size: int) -> list[tuple[int, int]]:
         """Return (address, size) of the reads that cover a range of a servo's registers.
 
-        This is one read, or, once a servo has refused to read across missing addresses, one per existing part.
+        This is a single read. Once a servo has refused to read across missing addresses, each existing part is read on
+        its own.
         """
         return self._listed_parts(servo_id, address, size) if self._gaps_refused else [(address, size)]
 
@@ -265,9 +266,9 @@ class ServoBus:
         return table.listed_parts(address, size, self.models.get(servo_id))
 
     def _insist(self, action: str, servo_id: int, frame: bytes, size: int = 0) -> bytes:
-        """Send an instruction up to three times, until one servo answers; return the parameters of its answer.
+        """Send an instruction to a servo up to three times, until it answers; return the parameters of its answer.
 
-        An instruction that arrived damaged, which the servo may report, is repeated like a lost one.
+        The instruction is also repeated if the servo reports a CRC error, because the instruction arrived damaged.
 
         Args:
             action: name of the attempted action, for messages.
@@ -409,10 +410,10 @@ class ServoBus:
     def ask_to_the_end(
         self, port: WaitingPortHandler, request: bytes, reply_size: int, margin_s: float | None
     ) -> Iterator[list[protocol.Packet]]:
-        """Send a request, and yield the list of received packets each time bytes arrive, until the timeout.
+        """Send a request; until the timeout, yield the packets that each arrival of bytes completes.
 
-        The timeout is that of `arrivals`. After it, the port is read a last time: if the host stalled, the reply may
-        have arrived in time without having been read.
+        An arrival of incomplete packets yields an empty list. The timeout is that of `arrivals`. After it, the port is
+        read a last time: if the host stalled, the reply may have arrived in time without having been read.
 
         Args:
             port: the open port.

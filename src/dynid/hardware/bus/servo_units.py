@@ -67,5 +67,5 @@ class ServoUnits:
         return np.asarray(np.rint(position / self._position).astype(np.int64) + self._whole_centres)
 
     def current_caps(self, limits_a: FloatArray) -> IntArray:
-        """Return the largest register values of current (n,) that do not exceed current limits (n,) [A]."""
+        """Return the largest values of current registers, (n,), that stay within motor current limits (n,) [A]."""
         return np.floor(limits_a / self.current_a + 1e-9).astype(np.int64)

@@ -40,9 +40,9 @@ def is_simulated(descriptor: int) -> bool:
 
 
 def is_simulated_port(port: str | Path) -> bool:
-    """Return whether the line at a path, symbolic links followed, carries the mark of a simulated arm.
+    """Return whether the line at a path carries the mark of a simulated arm, see `mark_simulated`.
 
-    A pseudo-terminal is opened briefly to check; any other device is not touched.
+    Symbolic links are followed. A pseudo-terminal is opened briefly to check; any other device is not touched.
     """
     try:
         if not _is_slave(os.stat(port)):

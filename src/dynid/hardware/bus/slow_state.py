@@ -71,10 +71,11 @@ class SlowState:
         torque_enable: torque enable registers, (m,).
         armed: last read values of the registers `ARMED`, which a servo needs to drive its joint, (m, len(ARMED)).
         wanted: values that the registers `ARMED` had when the arm was enabled, (m, len(ARMED)); `UNKNOWN` before that.
-        read_ns: time of the last read of each block of `ROUND`, (m, 3), on the bus' monotonic clock [ns]. Before the
-            first read it is the time at which polling began; before that it is 0.
+        read_ns: time of the last read of each block of `ROUND`, (m, 3), on the bus' monotonic clock [ns]. Until a block
+            is read for the first time, this is the time at which polling began, or 0 before polling began.
         mismatch_deg: position of a further servo of a joint minus that of the joint's first servo, (m,) [deg].
-        place_ns: time at which `mismatch_deg` was read last, (m,) [ns]; 0 for the first servos.
+        place_ns: time at which `mismatch_deg` was read last, (m,) [ns]. Until its first read, this is the time at which
+            polling began. It stays 0 for the first servo of each joint.
     """
 
     voltage_v: FloatArray
@@ -108,7 +109,8 @@ class SlowState:
     def age_s(self, now_ns: int) -> FloatArray:
         """Return the age of each servo's oldest slow value at the time `now_ns` [ns], (m,) [s].
 
-        The age is 0 before polling began. Only the blocks of `ROUND` count.
+        The age is 0 before polling began. Only the three blocks that each round of polling reads from every servo
+        (`ROUND`) count.
         """
         oldest_ns = self.read_ns.min(axis=1)
         return np.where(oldest_ns > 0, (now_ns - oldest_ns) * 1e-9, 0.0)
@@ -120,7 +122,7 @@ class SlowPoll:
     Args:
         bus: an open bus.
         robot: robot whose `wired_servos` are polled.
-        cycle: 1 kHz exchange that provides the positions of the joints' first servos.
+        cycle: exchange of states in every control cycle; it provides the positions of the joints' first servos.
 
     Attributes:
         state: newest slow values of all servos.
@@ -142,7 +144,9 @@ class SlowPoll:
     def poll_next(self) -> tuple[bool, bool]:
         """Read the next block of slow values; return whether it was read, and whether it contains a temperature.
 
-        A round over all m servos takes 3 m + 1 calls, or twice as many if joints have further servos.
+        A round takes 3 m + 1 calls: three blocks of each of the m servos, and one EEPROM block of one servo. If a joint
+        has several servos, a round takes twice as many calls, because every other call reads a servo beyond the first
+        of its joint.
 
         Raises:
             BusError: the port is lost.
@@ -151,13 +155,14 @@ class SlowPoll:
         return answered, answered and self._block == CLIMATE
 
     def poll_with_cycle(self, cycle: StateCycle) -> tuple[bool, bool]:
-        """Schedule the request of the next block of slow values together with the next read of states by `cycle`.
+        """Process the reply to the previous scheduled request, and schedule the request of the next block.
 
-        The reply to the request that the previous call scheduled is processed first. If `cycle` cannot send an extra
-        request now, the next block is read at once.
+        The next read of states by `cycle` sends the scheduled request. If `cycle` cannot send an extra request now, the
+        next block is read at once.
 
         Returns:
-            Whether all blocks were read whose reply was due in this call, and whether one contained a temperature.
+            False if a reply was due in this call and did not come, else True; and whether a block with a temperature
+            was read.
 
         Raises:
             BusError: the port is lost.

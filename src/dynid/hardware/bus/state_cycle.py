@@ -41,20 +41,21 @@ class StateCycle:
     for all servos, so plain reads follow a failed fast read. In a plain read, each servo waits for the reply of the
     servo before it, so a missing servo silences all servos after it. Therefore only the first silent servo counts as
     missing, and the others are read again without it. This is done at once, but only once, because the motors keep
-    their last currents while a read lasts. If none of the servos after it answers then, the cable may be cut there, and
-    all of them count as missing.
+    their last currents while a read lasts. If no servo after the missing one answers the second read either, the cable
+    may be cut there, and all of them count as missing.
 
-    Servos that count as missing are left out of further reads, because every read would wait for their replies. Each is
-    asked again by a read of its own, at growing intervals. Of the servos after an assumed cut, the last is asked first:
-    if it answers, there is no cut. A reply with a wrong CRC has no value, but it has arrived. So no read waits for
-    another one, and no servo is left out for it.
+    Servos that count as missing are left out of further reads, because every read would wait for their replies. At
+    growing intervals, a separate request goes to each of them. Of the servos after an assumed cut, the last is asked
+    first: if it answers, there is no cut. A reply with a wrong CRC gives no values, but shows that its servo is there.
+    The read then does not wait for another reply, and later reads do not leave this servo out.
 
     Args:
         bus: an open bus.
         quarantine_s: wait time [s] before the next read, after a read that was not answered in time, so that a late
             reply cannot collide with the next answer. It doubles, up to `LONGEST_QUARANTINE_S`, with every further read
             without any answer. An even later reply is recognised by its size, see `TAGGED_SIZES`.
-        paired: further servos of joints; each gets the goal current of its joint's first servo, with its own sign.
+        paired: further servos of joints, in addition to the first servo of each joint. A further servo gets the goal
+            current of its joint's first servo, with the sign that its mounting requires.
 
     Attributes:
         bus: the bus in use.
@@ -115,9 +116,9 @@ class StateCycle:
         self._requests = StateRequests(ids, self.bus.wire_s)
 
     def probe(self) -> bool:
-        """Check whether all servos support the fast sync read, and whether the line is as slow as its baud rate.
+        """Check whether all servos support the fast sync read, and whether replies take as long as the baud rate implies.
 
-        The results are stored in `fast_read` and `wire_timed`.
+        The results are stored in `fast_read` and `wire_timed`. Replies over a simulated line may be quicker.
 
         Returns:
             Whether the fast sync read is used from now on.
@@ -287,9 +288,9 @@ class StateCycle:
     def _read_without_silent(self, port: WaitingPortHandler, before: tuple[int, ...]) -> None:
         """Read the servos again without the first silent one, after a plain read in which servos were silent.
 
-        If no servo answered the plain read, several servos may be missing: each further call of this kind leaves out
-        another servo. If replies came late, which a change of the counts since `before` shows, no servo was silent, and
-        no servo is left out of further reads.
+        If no servo answered the plain read, several of the first servos may be missing. Each consecutive call in this
+        situation leaves out one more of them. A reply that came late changes the counts in `before`. In this case no
+        servo counts as silent, and further reads leave no servo out.
 
         Args:
             port: the open port.
@@ -385,7 +386,8 @@ class StateCycle:
     def write(self, goal_current_count: IntArray) -> None:
         """Write the goal currents of all servos by raw values (n,); the servos do not confirm it.
 
-        A further servo of a joint gets the value of the joint's first servo, with its own sign.
+        If a joint has several servos, the others get the value of its first servo, with the sign that their mounting
+        requires.
 
         Raises:
             BusError: the port is lost.
@@ -604,7 +606,10 @@ class StateCycle:
         return True
 
     def _count_late(self, index: int, size: int) -> None:
-        """Count a reply that does not answer this read: as stale if it has the size of a state, else as a status error.
+        """Count a reply that does not answer this read.
+
+        A reply with the size of a state is a late answer to an earlier read of states, and counts as stale. Any other
+        reply counts as a status error.
 
         Args:
             index: index of the servo.

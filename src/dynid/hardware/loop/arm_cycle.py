@@ -52,8 +52,8 @@ class ArmCycle:
         last_result: last decision of the guard.
         pending_faults: faults that other threads found, which the next cycle processes.
         watch: detector of faulty servos.
-        answered_ns: time on the arm's monotonic clock at which the last cycle had written its currents and called
-            `on_cycle` [ns]; slow data are requested after that.
+        answered_ns: time on the arm's monotonic clock at which the last cycle finished its answer to the sample [ns]:
+            it had written the currents and called `on_cycle`. Reads of slow data come after this time.
     """
 
     def __init__(
@@ -128,9 +128,9 @@ class ArmCycle:
         return bool((np.abs(one - other) > DIFFERENT_SHARE * self.arm.robot.torque_limits).any())
 
     def may_complete(self) -> bool:
-        """Return whether a request that needs a complete read should wait for another cycle.
+        """Return whether a complete read is likely soon, so that a request that needs one should wait for it.
 
-        It should wait before the first sample, and while reads have been incomplete for only a short time.
+        This holds before the first sample, and while reads have been incomplete for only a short time.
         """
         return self._last is None or self.watch.may_complete(self._clock.monotonic_ns())
 
@@ -318,10 +318,10 @@ class ArmCycle:
             )
 
     def _have_unseen_held(self, sample: ArmSample, now_ns: int) -> None:
-        """Make all servos hold their joints in position mode if no servo answers and the driver cannot hold the arm.
+        """Make all servos hold their joints in position mode once all have been silent for the feedback timeout.
 
-        If only some servos are silent, this is not done: a silent servo may be booting, and must then stay without
-        current.
+        Without answers the driver cannot hold the arm, but its instructions may still reach the servos. If only some
+        servos are silent, this is not done: a silent servo may be booting, and must then stay without current.
         """
         if sample.complete or not self.torque_on or self.arm.servo_side_hold.held.any():
             return
@@ -343,7 +343,7 @@ class ArmCycle:
             self.guard.fault(text)
 
     def _notice_stall(self, now_ns: int) -> None:
-        """Check whether the servos' watchdogs have tripped, which is a fault, if this process has stalled.
+        """If this process has stalled, check whether the servos' watchdogs have tripped; if so, latch a fault.
 
         `now_ns` is the present time on the arm's monotonic clock [ns].
         """

@@ -50,8 +50,9 @@ class ControlLoop:
         on_end: called in the loop's thread when it has ended, with the error that ended it or None.
         realtime_priority: SCHED_FIFO priority to request; None requests none.
         disable_cpu_idle: whether to keep processors out of idle states while the loop runs, if permitted.
-        slow_poll_every: number of cycles per read of slow data; 0 never reads them, None uses `SLOW_POLL_S`. A loop
-            that is late delays such a read, up to `LONGEST_SLOW_POLL_DELAY` times as long.
+        slow_poll_every: number of cycles between two reads of slow data (temperature, errors, settings). 0 never reads
+            them; None reads them every `SLOW_POLL_S` [s]. While the loop is late, this number is up to
+            `LONGEST_SLOW_POLL_DELAY` times as large.
         feedback_timeout_s: time without a reply from a servo after which the silence is a fault while torque is on [s].
         rest_after_failure: whether to bring the arm to rest, as after a fault, when an exception ends the loop.
         aligned: whether the first cycle begins when a reply arrives. With an adapter that delivers replies at regular
@@ -63,8 +64,8 @@ class ControlLoop:
         guard: the guard.
         error: error that ended the loop; None while it runs or if it was stopped.
         torque_off_unconfirmed: error if the servos did not confirm at the loop's end that torque is off, so that the
-            arm may still be under torque; else None. It is set before `on_end` is called, is also in `error`, and names
-            the cause of the loop's end.
+            arm may still be under torque; else None. It is set before `on_end` is called. `error` is then the same
+            object, whose message also gives the cause of the loop's end.
         fifo: whether a real-time policy (SCHED_FIFO or SCHED_RR) is in force.
     """
 
@@ -216,14 +217,19 @@ class ControlLoop:
 
     @property
     def complaint(self) -> str:
-        """Reason why this machine missed cycles, as a prefix for an aborted run's message; "" if it missed none."""
+        """Text to put before the message of an aborted run, if this machine missed cycles; else "".
+
+        It gives the number of missed cycles, or RT throttling as their cause. It is also "" if only few cycles were
+        missed, or if the servos caused this.
+        """
         return f"{self.throttling}; " if self.throttling else self._run_watch.complaint
 
     @property
     def throttling(self) -> str:
-        """Message that the kernel's limit of real-time programs' processor time regularly stopped the loop.
+        """Message that RT throttling regularly stopped the loop: the kernel stops real-time programs that run too long.
 
-        It is "" without such a limit, or if the loop's gaps do not recur with the period of the limit.
+        It is "" if the loop has no real-time priority, if the kernel has no such limit, or if the loop's gaps do not
+        recur with the limit's period.
         """
         return self._holes.text if self.fifo else ""
 
@@ -323,7 +329,10 @@ class ControlLoop:
                 return
 
     def _awaits_command(self) -> bool:
-        """Return whether the next cycle should wait for a late command; not if a stop, request or fault is pending."""
+        """Return whether the next cycle should wait for a late command.
+
+        It must not wait while a stop, a request or a fault is pending.
+        """
         if self._stop_requested or self._requests.first is not None or self._cycle.pending_faults:
             return False
         return self._cycle.awaits_command()

@@ -14,7 +14,8 @@ class CyclePace:
 
     Args:
         rate: cycle rate that the line allows, or that a user has fixed.
-        held: whether a simulated arm's clock waits for this machine, so that every rate is kept.
+        held: whether a simulated arm's clock waits for late control cycles. Every rate then counts as kept, without a
+            trial.
 
     Attributes:
         rate: present cycle rate.
@@ -37,7 +38,10 @@ class CyclePace:
         self._window_start = None
 
     def evaluate(self, loop: ControlLoop) -> None:
-        """Judge the cycle rate if the present time window is complete; call it often while torque is off."""
+        """Judge the cycle rate at the end of each time window of `WINDOW_S` [s].
+
+        Must be called often while torque is off; most calls find that the present window is not over, and do nothing.
+        """
         now = loop.counts()
         if self._window_start is None or now.cycles < self._window_start.cycles:
             self._window_start = now if now.cycles else None
@@ -49,7 +53,8 @@ class CyclePace:
         """Choose the next lower cycle rate if the present one is not kept; return whether it was lowered.
 
         Args:
-            unasked: whether torque has not been requested; then more time windows must fail before the rate is lowered.
+            unasked: True until torque is requested. More failed time windows are then needed to lower the rate
+                (`SETTLING_WINDOWS` instead of `DECIDING_WINDOWS`), because other programs may still be starting.
         """
         before, last = self.rate.rate_hz, self._trial.last
         if not self._trial.lower(SETTLING_WINDOWS if unasked else DECIDING_WINDOWS):

@@ -154,7 +154,11 @@ def line_status(loop: ControlLoop, rate: str = "") -> DiagnosticStatus:
 
 
 def servo_status(arm: DynamixelArm, guard: SafetyGuard) -> DiagnosticStatus:
-    """Return the diagnostic status of the servos: temperature, voltage, errors, torque, watchdog, and their age."""
+    """Return the diagnostic status of the servos.
+
+    It contains temperature, voltage, errors, torque, bus watchdog and used overload capacity of each servo, and the age
+    of these values.
+    """
     slow, settings, values = arm.slow, guard.settings, {}
     old_s = settings.slow_data_old_s
     ages_s = slow.age_s(arm.bus.clock.monotonic_ns())

@@ -127,16 +127,17 @@ class ClockPage:
     def arm_ticks(self, tick_ns: int) -> None:
         """Announce that the simulated arm's adapter delivers replies at ticks every `tick_ns` [ns]; called by the arm.
 
-        A control cycle then pauses early, and time continues until the moment that the arm sets with
-        `leave_time_until`. So a delay by the host does not make the driver miss a tick. But the driver misses a tick if
-        its requests do not fit between two ticks.
+        In each control cycle, the arm's time then pauses after a small part of a tick, which is meant for the driver's
+        own work. The arm lets its time continue to the next delivery of a reply, see `leave_time_until`. So a delay by
+        the host does not make the driver miss a tick. But the driver misses a tick if its requests do not fit between
+        two ticks.
         """
         _ARM.pack_into(self._memory, _TICK_AT, tick_ns)
 
     def leave_time_until(self, held_ns: int) -> None:
-        """Allow the arm's time to continue up to `held_ns` [ns] in the present cycle without the driver.
+        """Allow the arm's time to continue up to `held_ns` [ns] in this cycle while the driver waits for a reply.
 
-        Called by the simulated arm.
+        The simulated arm calls this with the time at which its adapter delivers the next reply.
         """
         _ARM.pack_into(self._memory, _UNTIL_AT, held_ns)
 
@@ -147,7 +148,10 @@ class ClockPage:
 
     @property
     def pausing(self) -> bool:
-        """Whether the arm's time can pause in the present cycle."""
+        """Whether the arm's time pauses if the present control cycle takes too long.
+
+        It does not pause before the first cycle, after the last one, and in a cycle in which a wait has timed out.
+        """
         cycle = self._read()
         return cycle is not None and cycle[2] != NEVER_PAUSES_NS
 
@@ -170,7 +174,7 @@ class ClockPage:
         Args:
             wall_ns: system's time at the start of the cycle [ns].
             held_ns: arm's time at the start of the cycle [ns].
-            cap_ns: time for which the arm's time continues in this cycle before it pauses [ns].
+            cap_ns: duration after which the arm's time pauses if no new cycle has begun [ns].
         """
         number = self._memory[0] % LAST_NUMBER + 1
         _CYCLE.pack_into(self._memory, self._offset(number), wall_ns, held_ns, cap_ns)
@@ -202,9 +206,9 @@ class ClockPage:
         return True
 
     def _read(self) -> tuple[int, int, int] | None:
-        """Return the present cycle's start by the system's and by the arm's time, and its longest advance [ns].
+        """Return the start of the present cycle in the system's time and in the arm's time, and `cap_ns` of `begin`.
 
-        The values belong to the same cycle. The result is None before the first cycle.
+        All are in ns, and belong to the same cycle. The result is None before the first cycle.
         """
         while number := self._memory[0]:
             cycle: tuple[int, int, int] = _CYCLE.unpack_from(self._memory, self._offset(number))
@@ -221,9 +225,10 @@ class ClockPage:
 
 
 class _AdaptiveTimeout:
-    """Timeout of waits in control cycles: shorter for `KEPT_UP_CYCLES` cycles after a wait has timed out.
+    """Timeout of waits in control cycles.
 
-    Only time during which the process regularly calls `exhausted` counts, so a stall of the host does not.
+    After a wait has timed out, a shorter timeout applies to the next `KEPT_UP_CYCLES` cycles. Only time during which
+    the process regularly calls `exhausted` counts, so a stall of the host does not.
     """
 
     def __init__(self, usual_s: float, after_s: float) -> None:
@@ -279,7 +284,8 @@ class PausedClock(Clock):
     def line_ns(self) -> int:
         """Return the system's time [ns], by which transfers on the line are measured.
 
-        A simulated line follows the system's time. By the arm's time, which pauses, its replies would look too early.
+        If the arm's time pauses during a transfer, the transfer takes less of the arm's time than the baud rate
+        implies. Its reply would then look too early, and would be discarded.
         """
         return time.monotonic_ns()
 
@@ -325,14 +331,14 @@ class PausedClock(Clock):
         self._page.close()
 
     def _begin_at(self, wall_ns: int, earliest_ns: int, cap_ns: int) -> None:
-        """Begin a control cycle at `earliest_ns`, or at the arm's present time if that is later.
+        """Begin a control cycle at the arm's time `earliest_ns`, or at the arm's present time if that is later.
 
         So the arm's time never steps back.
 
         Args:
             wall_ns: system's time at the start of the cycle [ns].
-            earliest_ns: earliest arm's time at the start of the cycle [ns].
-            cap_ns: time for which the arm's time continues in this cycle before it pauses [ns].
+            earliest_ns: lower bound of the arm's time at the start of the cycle [ns].
+            cap_ns: duration after which the arm's time pauses if no new cycle has begun [ns].
         """
         tick_ns = self._page.tick_ns
         if tick_ns and cap_ns == self._cap_ns:

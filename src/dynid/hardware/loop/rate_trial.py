@@ -113,7 +113,8 @@ class RateTrial:
     def lower(self, after: int) -> bool:
         """Choose the next lower cycle rate if the present one has failed in `after` time windows or more.
 
-        Windows in which the rate was not kept count since it was last judged as kept. A fixed rate is never lowered.
+        The number of failed windows starts from 0 when a rate is chosen, and whenever the rate is judged as kept. A
+        fixed rate is never lowered.
 
         Returns:
             Whether the rate was lowered.
@@ -130,7 +131,7 @@ class RateTrial:
 
     @property
     def text(self) -> str:
-        """Short text on whether the cycle rate is kept; it begins with `ON_TRIAL` until that is decided."""
+        """Short text on whether the cycle rate is kept; it begins with `ON_TRIAL` while the trial is undecided."""
         if not self.needed:
             return "kept: the simulated arm waits for the machine"
         figures = self.last.describe() if self.last is not None else "no cycles yet"
@@ -142,7 +143,8 @@ class RateTrial:
 class RunWatch:
     """Record of cycles that a loop missed while torque is on, which may explain why a run was aborted.
 
-    The newest cycles do not count, because a servo that falls silent lengthens them before its silence is a fault.
+    Cycles of about the last `MARK_NS` are left out. If a servo falls silent, cycles become longer some time before the
+    silence counts as a fault, and this must not look like a slow machine.
 
     Args:
         period_ns: cycle time [ns].
@@ -154,7 +156,7 @@ class RunWatch:
         self._marks: tuple[CycleCounts, CycleCounts] | None = None
 
     def begin(self, counts: CycleCounts) -> None:
-        """Start the record of missed cycles when torque comes on."""
+        """Start a new record of missed cycles; `counts` are the loop's counters at the time when torque came on."""
         self._first, self._marks = counts, (counts, counts)
 
     def note(self, now_ns: int, meter: CycleMeter) -> None:

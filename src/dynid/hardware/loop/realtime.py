@@ -28,9 +28,10 @@ def settings_in_effect() -> dict[str, bool]:
 
 @contextlib.contextmanager
 def bounded_timer_slack(nanoseconds: int = 1) -> Iterator[bool]:
-    """Limit the delay with which this thread's sleeps end to `nanoseconds` [ns], instead of the kernel's 50 us (Linux).
+    """Set this thread's timer slack to `nanoseconds` [ns] while the block runs (Linux).
 
-    Yields whether the kernel accepted the limit.
+    The timer slack is the delay with which the kernel may wake a sleeping thread; its default is 50 us. Yields whether
+    the kernel accepted the value.
     """
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is None:

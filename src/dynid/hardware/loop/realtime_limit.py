@@ -12,15 +12,15 @@ MOST_WITH_OTHERS, MOST_ALONE = 0.55, 0.9
 
 
 def room_warning(share: float, processors: int, limit: RealtimeLimit | None) -> str:
-    """Return a warning that a driver uses too much of the processor time that the kernel allows real-time programs.
+    """Return a warning that the driver comes close to the kernel's limit of real-time processor time (RT throttling).
 
     Args:
         share: fraction of one processor's time that the driver uses under a real-time policy.
         processors: number of usable processors; if it is 1, the executor of motions runs on the same processor.
-        limit: kernel limit of real-time programs; None if there is none.
+        limit: the kernel's limit; None if there is none.
 
     Returns:
-        The warning; "" if the driver leaves enough time, or if there is no limit.
+        The warning; "" if the driver leaves enough of the limit, or if there is no limit.
     """
     if limit is None or share <= (MOST_WITH_OTHERS if processors == 1 else MOST_ALONE) * limit.share:
         return ""
@@ -48,7 +48,7 @@ class ShareMeter:
         self._before = None
 
     def note(self, longest_s: float = 1.0) -> None:
-        """Update the used fraction of processor time, if the last update was at least `longest_s` [s] ago."""
+        """Update the used fraction of processor time, once `longest_s` [s] have passed since the last update."""
         now = time.monotonic_ns(), time.process_time_ns()
         if self._before is None:
             self._before = now
@@ -78,9 +78,9 @@ class GapWatch:
 
     @property
     def text(self) -> str:
-        """Message that the kernel's limit of real-time programs' processor time caused the recorded gaps.
+        """Message that RT throttling caused the recorded gaps: the kernel stops real-time programs that run too long.
 
-        It is "" without such a limit, or if the gaps do not recur with the period of the limit.
+        It is "" if the kernel has no such limit, or if the gaps do not recur with the limit's period.
         """
         if self._limit is None or len(self._holes) <= 1:
             return ""
