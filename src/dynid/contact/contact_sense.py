@@ -104,10 +104,10 @@ class ContactSense:
             self.onset.accept_hypothesis()
 
     def _found_motion(self, since_s: float, q: FloatArray) -> bool:
-        """Return whether enough time has passed since the first state to have estimated the arm's motion.
+        """Return whether enough time has passed since the first state for a good estimate of the arm's motion.
 
-        An arm that moves needs more time than an arm at rest. Its motion filter then restarts with the velocity that
-        the momentum observer estimates.
+        A moving arm needs more time than an arm at rest. When this time has passed, the motion filter of a moving arm
+        is restarted with the velocity that the momentum observer has estimated.
 
         Args:
             since_s: time since the first state, or since the first one after a gap [s].
@@ -138,8 +138,8 @@ class ContactSense:
 
         Until the onset tests detect contact, the force is a least-squares estimate from the observer's external
         torques. Afterwards it is part of the motion filter's state. The filter treats friction of unknown direction as
-        noise that changes quickly. But the stiction of a joint at rest persists. The additional uncertainty that it
-        causes in a least-squares estimate is therefore added to the filter's covariance.
+        noise that changes quickly. But the stiction of a joint at rest persists, so the filter's covariance would be
+        too small. It is therefore increased by the covariance that stiction adds to a least-squares estimate.
         """
         if self.onset.contact:
             own, hidden = self.motion.lasting_deviations()

@@ -83,10 +83,11 @@ def friction_terms(
         v: estimated velocities, (n,) [rad/s].
         spread: standard deviations of these velocities, (n,) [rad/s].
         tau: motor torques, (n,) [N m].
-        load: torques against Coriolis forces, gravity and contact, C v + g - J' f, (n,) [N m].
-        out: result, (4, n). Its rows are the mean friction [N m], its derivative by velocity [N m s/rad], the friction
-            budget (the largest friction torque against the motion) [N m], and the fraction of the squared budget that
-            counts as variance because the direction of motion is uncertain.
+        load: torques against Coriolis forces, gravity and contact, C v + g - J^T f, (n,) [N m]. J is the Jacobian of
+            the tool and f the force at the tool.
+        out: result, (4, n). Row 0 is the mean friction [N m], and row 1 its derivative by velocity [N m s/rad]. Row 2
+            is the friction budget, the largest friction torque against the motion [N m]. Row 3 is the variance of
+            friction due to the uncertain direction of motion, as a fraction of the squared budget [-].
     """
     for i in range(len(v)):
         m = 2.0 * normal_cdf(v[i] / spread[i]) - 1.0
@@ -173,7 +174,8 @@ def measure(
             [rad].
         width: width of this step, (n,) [rad]; 0 for readings without quantisation.
         noise: standard deviation of readings besides the quantisation, (n,) [rad].
-        within: each joint's estimated position minus `middle` after the previous reading, (n,) [rad]; updated.
+        within: estimated positions minus `middle`, (n,) [rad]. The caller passes the values after the previous reading;
+            they are replaced by those after this reading.
         gains: Kalman gains, (n, N), written in place.
         found: innovations and variances of the measurements without quantisation, (2, n), written in place.
     """
@@ -200,16 +202,16 @@ def measure(
 def propagate_signatures(
     G: FloatArray, T: FloatArray, dt: float, driven: FloatArray, gains: FloatArray, found: FloatArray, out: FloatArray
 ) -> FloatArray:
-    """Propagate signatures of unknown torques by one step of the filter, and compute their effect on its innovations.
+    """Propagate signatures by one step of the motion filter, and compute their effect on the filter's innovations.
 
-    A signature is the error of the filter's state per unit of an unknown torque, which the filter does not model.
+    A signature is the error of the filter's state per unit of an unknown torque that the filter does not model.
 
     Args:
         G: signatures of m unknowns, (N, m).
         T: transition matrix of the state from `predict`, (N, N).
         dt: step [s].
-        driven: joint accelerations per unit of each unknown, (n, m). They are `inverse` of `predict` times the joint
-            torques per unit.
+        driven: joint accelerations per unit of each unknown, (n, m): the matrix `inverse` from `predict`, times the
+            joint torques per unit of each unknown.
         gains: Kalman gains from `measure`, (n, N).
         found: innovations and variances from `measure`, (2, n).
         out: result, (n, m + 1). A joint's row contains the change of its innovation per unit of each unknown, and in

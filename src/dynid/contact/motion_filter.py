@@ -72,14 +72,14 @@ class MeasuredTorques:
 
     The torque errors that model.yaml states contain the noise of the torques measured for the identification. With
     commanded torques, a `MotionFilter` treats most of these errors as noise that is independent in every cycle. With
-    measured torques, it uses the noise `noise_nm`. The remaining errors then change more slowly, because the low-pass
-    filter of the identification limits their bandwidth.
+    measured torques, `noise_nm` is the noise in every cycle. Most errors of model.yaml then count as noise with the
+    longer correlation time `memory_s`, because the low-pass filter of the identification limits their bandwidth.
 
     Attributes:
         noise_nm: standard deviation of one torque sample, (n,) [N m].
-        memory_s: correlation time of these errors [s], a quarter of the period of the low-pass filter's cut-off
-            frequency. Noise with this correlation time has the same spectral density as noise after the low-pass
-            filter.
+        memory_s: correlation time of the errors of model.yaml [s]. It is a quarter of the period of the low-pass
+            filter's cut-off frequency. Noise with this correlation time has the same spectral density as noise after
+            the low-pass filter.
     """
 
     noise_nm: FloatArray
@@ -97,9 +97,9 @@ class MotionFilter:
         robot: the robot.
         arm: geometry and gravity of the arm as mounted.
         model: parameters and friction.
-        errors: errors of the model's torques from model.yaml, by classes of joint speed. `lasting_nm` is the standard
-            deviation of b. `passing_nm` increases the uncertainty of b when a joint changes its speed class. It also
-            counts as noise, as do all remaining errors.
+        errors: errors of the model's torques from model.yaml, by classes of joint speed. Their part `lasting_nm` is the
+            standard deviation of b. The part `passing_nm` changes with speed: it increases the uncertainty of b when a
+            joint changes its speed class, and also counts as noise. All other errors are noise.
         torque_delay_s: delay from the torque given to `update` until it acts at the motors [s].
         measured: uncertainty of measured torques; None for exactly known torques, such as commands.
         reading_rad: standard deviation of encoder readings in addition to their quantisation [rad].
@@ -178,10 +178,10 @@ class MotionFilter:
     def lasting_deviations(self) -> tuple[FloatArray, FloatArray]:
         """Return standard deviations of the model's lasting torque errors and of undetermined friction.
 
-        Both are (n,) [N m]. Friction is undetermined if the direction of a joint's motion is. It then counts as
-        uniformly distributed between minus and plus the friction budget, the largest friction torque against the
-        motion. The filter's covariance P contains such friction only as noise with the short correlation time
-        `REVERSAL_S`.
+        Both are (n,) [N m]. The friction of a joint is undetermined while the direction of its motion is unknown. It
+        then counts as uniformly distributed between minus and plus the friction budget, the largest friction torque
+        against the motion. The filter's covariance P contains such friction only as noise with the short correlation
+        time `REVERSAL_S`.
         """
         n = len(self._load)
         own = self._errors[np.searchsorted(self._bounds, np.abs(self.velocity)), np.arange(n)]
@@ -278,13 +278,13 @@ class MotionFilter:
         P[tool, tool] += self.force_rate**2 * dt
 
     def _forget_other_speeds(self, classes: NDArray[np.int64], own: FloatArray) -> None:
-        """Increase the uncertainty of the model's torque error b for joints whose speed class changed.
+        """Increase the uncertainty of the state's torque errors b for joints whose speed class changed.
 
         The estimate of b comes from another speed, at which the friction law may have another error.
 
         Args:
-            classes: index of each joint's speed class, (n,).
-            own: standard deviations of b in these classes, (n,) [N m].
+            classes: index of each joint's present speed class, (n,).
+            own: standard deviation of each joint's b in its present speed class, (n,) [N m].
         """
         each = np.arange(len(own))
         new = (classes != self._class) * (self._passing[classes, each] + self._passing[self._class, each])

@@ -40,10 +40,10 @@ STEP_RAD = 1e-4  # step of the central difference along dq [rad]; its relative e
 
 
 def momentum_terms(q: Any, dq: Any, phi: Any, step: float, inertia: Any, gained: Any, load: Any) -> int:
-    """Write the inertia matrix M(q) into `inertia`, C' dq - g into `gained` and C dq + g into `load`, without friction.
+    """Write M(q) into `inertia`, C^T dq - g into `gained` and C dq + g into `load`, all without friction.
 
-    C dq are Coriolis torques and g gravity torques. C' dq = dM/dt dq - C dq, where dM/dt dq is a central difference of
-    M dq along dq.
+    M is the inertia matrix, C dq are Coriolis torques and g are gravity torques. C^T, the transpose of C, follows from
+    C^T dq = dM/dt dq - C dq, where dM/dt dq is a central difference of M dq along dq.
 
     Args:
         q: positions, (n,) [rad].
@@ -185,8 +185,9 @@ class MomentumObserver:
     def _terms(self, q: FloatArray, dq: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the momentum's rate of change without contact and the momentum itself, (n,) each.
 
-        The rate is tau - F + C' dq - g [N m] with friction F, Coriolis torques C dq and gravity torques g. The momentum
-        is M dq with the inertia matrix M. All are computed at positions that are delayed like the velocity.
+        The rate is tau - F + C^T dq - g [N m] with friction F and gravity torques g; C^T is the transpose of the matrix
+        of the Coriolis torques C dq. The momentum is M dq with the inertia matrix M. All are computed at positions that
+        are delayed like the velocity.
 
         Args:
             q: measured positions, (n,) [rad].

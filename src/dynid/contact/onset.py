@@ -83,7 +83,11 @@ class OnsetTests:
         self.reset()
 
     def end_contact_if_released(self, dt: float) -> None:
-        """End the contact if the filter's force has not differed from zero for a while; dt [s] since the last call."""
+        """End the contact if the filter's force estimate has not been significant for `CONTACT_END_S` [s].
+
+        Args:
+            dt: time since the previous call [s].
+        """
         x, P = self._motion.x, self._motion.P
         different = float(x[-3:] @ np.linalg.solve(P[-3:, -3:], x[-3:])) > NO_FORCE_STATISTIC
         self._quiet_s = 0.0 if different else self._quiet_s + dt

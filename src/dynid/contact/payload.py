@@ -49,7 +49,7 @@ class HeldMass:
 def with_payload(arm: ArmModel, model: ControlModel, parameters: FloatArray) -> ControlModel:
     """Return the control model of an arm with a payload.
 
-    `ArmController.switch_to` changes a controller to it and blends the torque difference in over time.
+    A running `ArmController` can change to a control law with this model without a jump of torque, by `switch_to`.
 
     Args:
         arm: geometry of the arm.

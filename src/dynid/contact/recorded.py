@@ -56,7 +56,7 @@ def sense_of(
         measured: properties of measured torques; None for commanded torques.
 
     Raises:
-        DataError: as for `arm_of`, or a model without errors of its torques.
+        DataError: as for `arm_of`, or model.yaml does not state the errors of the model's torques.
     """
     return ContactSense(robot, *arm_of(robot, content, mount), content.torque_deviations, measured)
 
@@ -101,8 +101,8 @@ def refuse_coarser(signals: Signals, robot: Robot) -> None:
 def measured_torques(signals: Signals, settings: IdentificationSettings) -> MeasuredTorques | None:
     """Return the uncertainty of a recording's torques; None if they are commanded torques, which are exact.
 
-    The noise is estimated from second differences, which contain little of the motion, by their median, which ignores
-    jumps of stops and controllers.
+    The noise is estimated from the second differences of the torques, which contain little of the motion. Their median
+    is used, because it ignores the few jumps of torque at stops and at changes of the controller.
 
     Args:
         signals: the recording.

@@ -41,7 +41,8 @@ class ContactStop:
     def receive(self, report: ContactReport) -> None:
         """Process a message with the contact process's estimate.
 
-        An estimate with another model than the expected one can report contact, but not its absence.
+        A report of contact always counts. A report that there is no contact counts only if the estimate was made with
+        the expected model, see `expect`.
         """
         self.report = report
         if report.contact:
@@ -80,7 +81,8 @@ class ContactStop:
         """Raise an error if a motion must not start at the timestamp `stamp_ns` [ns].
 
         Raises:
-            SafetyError: contact is detected or was a moment ago, or the estimates are too old or of another model.
+            SafetyError: contact is detected, or was detected a moment ago. Also if the contact estimate is missing, is
+                too old, or was made with another model than the executor's.
         """
         reason = self.reason(stamp_ns)
         if not reason and self.enabled and abs(stamp_ns - self._felt_ns) < CONTACT_END_NS:
@@ -91,7 +93,7 @@ class ContactStop:
     def watch(self, stamp_ns: int) -> str:
         """Stop a running motion if contact is detected, or if the absence of contact cannot be verified.
 
-        In both cases, the small oscillation of a `SwayingController` is paused as well.
+        In both cases, a `SwayingController` also pauses the small oscillation that it adds to the reference.
 
         Args:
             stamp_ns: timestamp of the arm's present state [ns].

@@ -14,7 +14,9 @@ HISTORY = 256  # length of the history; a longer time between two states is a ga
 
 
 class TorqueHistory:
-    """History of the torques that a driver wrote: one torque vector, the answer, for each state that it read.
+    """History of the torques that a driver wrote: for each state that it read, the torques of its answer.
+
+    An answer is the torque vector that the driver wrote after reading a state.
 
     Args:
         size: number of joints n.
@@ -23,8 +25,8 @@ class TorqueHistory:
     Attributes:
         delay_s: this delay [s], which may be changed.
         newest_ns: timestamp of the newest answered state [ns]; -1 before the first.
-        missing: number of calls of `between` with no known answer to the state at `begin_ns`; the previous answer is
-            used.
+        missing: number of calls of `between` for which no answer to the state at `begin_ns` is stored; they use the
+            answer to the state before it.
     """
 
     def __init__(self, size: int, delay_s: float = 0.0) -> None:

@@ -132,9 +132,10 @@ class SafetyGuard:
         return self._caps
 
     def allow_servo_side_hold(self) -> None:
-        """Allow a longer stop while no joint is read, because the servos hold and slowly lower their joints themselves.
+        """Allow the present stop to last up to `longest_stop_s` even while no joint is read, instead of `stop_time_s`.
 
-        Call this during the stop in which the servos were set to hold their joints in position mode.
+        Call this when the servos were set to hold their joints in position mode. They then hold and slowly lower their
+        joints themselves, which takes longer.
         """
         self._stop.allow_servo_side_hold()
 
@@ -177,7 +178,7 @@ class SafetyGuard:
         self.handle(GuardEvent.FAULT)
 
     def abandon_stop(self) -> None:
-        """End the stop of the arm at once, without any further current."""
+        """End the stop of the arm at once, so that torque goes off; the arm is neither held nor lowered any more."""
         self._stop.end()
 
     def set_temperatures(self, deg_c: FloatArray) -> None:
@@ -348,8 +349,9 @@ class SafetyGuard:
         """Return the drive current (n,) [A] for a command, and the weight of the hold in this current, 0 to 1.
 
         After torque on, and after a pause of the commands, the command takes over from the hold gradually: the drive
-        current is a weighted sum of both. The hold controls the joints until its weight is zero. With a constant
-        holding current instead, the arm would sag, most of all after torque on, when this current is zero.
+        current is a weighted sum of both. The hold controls the positions of the joints until its weight is zero. A
+        constant current in place of this control would let the arm sag, most of all after torque on, when the last
+        holding current is zero.
 
         Args:
             tau: commanded torques, (n,) [N m].

@@ -71,8 +71,8 @@ class DriveEstimate:
     def load(self, dq: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """Return the load current and its uncertainty, (n,) [A] each; None until enough cycles were tracked.
 
-        The uncertainty of a joint is twice its accelerating current, because the acceleration of other joints also
-        loads it.
+        The uncertainty of a joint's load current is twice the current that accelerates this joint. It allows for the
+        torque that accelerations of other joints cause at this joint.
 
         Args:
             dq: present joint velocities, (n,) [rad/s].
@@ -88,9 +88,9 @@ class Hold:
     """Controller that holds every joint where it came to rest, by a virtual spring and an integral of its stretch.
 
     The integral estimates the current that carries the load. Damping is not part of the hold, because the safety guard
-    applies the same damping in all states. A joint gets a held position, its position at that moment, once it is slow,
-    or after a fixed time. If it then stands still away from the held position, it is held where it stands. All arrays
-    are (n,), in joint order; currents are joint currents in A.
+    applies the same damping in all states. Once a joint is slow, or after a fixed time, its present position becomes
+    its held position. If the joint later stands still at another position, that position becomes the held one. All
+    arrays are (n,), in joint order; currents are joint currents in A.
 
     Args:
         robot: limits, torque constants, cycle time.
@@ -276,13 +276,13 @@ class Hold:
         return np.asarray(np.sign(self.load) * np.maximum(np.abs(self.load) - missing, 0.0))
 
     def _capture_standing(self, q: FloatArray, stretch: FloatArray, held: NDArray[np.bool_]) -> None:
-        """Move the held positions of joints that stand still away from them to where these joints stand.
+        """If a joint stands still at some distance from its held position, make its present position the held one.
 
-        The current of these joints does not change.
+        The current of such a joint does not change.
 
         Args:
             q: joint angles, (n,) [rad].
-            stretch: stretch of the virtual springs, (n,) [rad]; set to zero for these joints.
+            stretch: stretch of the virtual springs, (n,) [rad]; set to zero for joints whose held position changes.
             held: mask of the joints to consider, (n,). They were read, have a held position, and are outside the soft
                 zones near their limits.
         """

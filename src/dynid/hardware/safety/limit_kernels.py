@@ -63,7 +63,9 @@ def used_capacity(
 
 @numba.njit(cache=True)
 def farthest(q: FloatArray, places: FloatArray, valid: NDArray[np.bool_]) -> tuple[int, float]:
-    """Return the index of the joint that moved most since one of two earlier times, and its displacement [rad].
+    """Return the index of the joint with the largest displacement, and this displacement [rad].
+
+    A joint has two displacements, one from each of two earlier postures; the larger one counts.
 
     Args:
         q: joint angles, (n,) [rad].

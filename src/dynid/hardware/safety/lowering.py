@@ -38,10 +38,10 @@ class Phase(Enum):
 class StopSequence:
     """Sequence of phases that stops and lowers an arm, bounded in time.
 
-    The arm is held until it stands still, then lowered until no current holds it. A joint that carries its links above
-    its axis may stand there in unstable balance, so a small current pushes it to one side, then to the other; a joint
-    that moves is lowered further. At last the arm is left without any current and damping. Torque may go off only if
-    the arm stays in place for `lower_dwell_s`; otherwise it is caught, and lowered again.
+    The arm is held until it stands still, then lowered until no current holds it. A joint whose links are above its
+    axis may now be in unstable balance. So a small current pushes this joint to one side, then to the other; if it
+    moves, it is lowered further. At last the arm is left without any current and damping. Torque may go off only if the
+    arm stays in place for `lower_dwell_s`; otherwise the arm is held again and lowered further.
 
     Args:
         settings: times and thresholds.
@@ -74,9 +74,9 @@ class StopSequence:
         self._enter(Phase.HOLD)
 
     def allow_servo_side_hold(self) -> None:
-        """Allow the longest stop time also while no joint is read.
+        """Allow the present stop to last up to `longest_stop_s` even while no joint is read, instead of `stop_time_s`.
 
-        The servos then hold and slowly lower their joints themselves.
+        This is for servos that hold and slowly lower their joints themselves.
         """
         self._unseen_s = self._settings.longest_stop_s
 

@@ -17,11 +17,14 @@ SLIP_RAD = 0.004  # movement that counts as slipping: two and a half encoder cou
 
 
 class Relief:
-    """Relief of held joints whose motors push against friction, by slowly changing their holding current or position.
+    """Relief of held joints whose motors push against friction, so that their servos would overload.
+
+    The caller slowly changes either the holding currents or the held positions by the results of `step`.
 
     Args:
         overload: overload model of the servos, with the nominal currents that never trip them.
-        pace: rate at which the holding current is changed [A/s], or else the held position [rad/s], (n,).
+        pace: rate of change, (n,): in [A/s] if the caller changes holding currents, in [rad/s] if it changes held
+            positions.
 
     Attributes:
         yielding: mask of the joints that are being relieved in this cycle, (n,); joints that have slipped are excluded.

@@ -40,8 +40,8 @@ class SafetySettings(Strict):
         hold_damping_nm_s_rad: damping of braking and holding, (n,); None derives it from `damping_fraction`.
         damping_fraction: damping current at the joint's velocity limit, as a fraction of its current limit; used if
             `hold_damping_nm_s_rad` is None.
-        hold_stiffness_1_s: stiffness of the hold over its damping, which sets how fast a joint returns.
-        hold_integral_1_s: integral gain of the hold over its stiffness; the integral estimates the load.
+        hold_stiffness_1_s: ratio of the hold's stiffness to its damping, which sets how fast a joint returns.
+        hold_integral_1_s: ratio of the hold's integral gain to its stiffness; the integral estimates the load.
         load_average_s: averaging time of the currents from which the initial load of a hold is estimated.
         inertia_kg_m2: rough inertia at each joint, (n,), which separates the load from accelerating current; None is
             zero.
@@ -69,7 +69,7 @@ class SafetySettings(Strict):
             `table_tool_m_s`.
         lean_fraction: current, as a fraction of its limit, that pushes a joint out of an unstable balance before torque
             goes off.
-        lean_s: time for which all joints must stand still under that current before the push ends.
+        lean_s: time for which all joints must stand still under the current of `lean_fraction` before the push ends.
         lower_dwell_s: time for which the arm must stay in place without current before torque goes off.
         stop_time_s: longest duration of a stop while no joint is read.
         longest_stop_s: longest duration of a stop while joints are read. After it, torque goes off even if the arm

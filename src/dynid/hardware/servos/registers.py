@@ -78,7 +78,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Indirect:
-    """A block of indirect data: bytes that mirror the bytes to which 2-byte pointers in the control table point.
+    """A block of indirect data: each byte is a copy of another byte of the control table, given by a 2-byte pointer.
 
     Attributes:
         first: first address of the block.

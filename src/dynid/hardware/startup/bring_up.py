@@ -34,8 +34,8 @@ class StartOptions:
 
     Attributes:
         write_eeprom: whether to correct wrong settings in the servos' EEPROM; None does so on a simulated line only.
-            The change from position mode to current mode is always written, because the driver needs current mode and
-            leaves servos in position mode.
+            Independently of this option, servos in position mode are set to current mode, which the driver needs.
+            A driver that ends sets them to position mode.
         take_over: whether to start although torque is on; it is switched off, and an unsupported arm drops.
         reboot_servos: whether to reboot servos that report a hardware error.
     """
@@ -49,7 +49,7 @@ class StartOptions:
         return replace(self, write_eeprom=simulated) if self.write_eeprom is None else self
 
     def allow(self, finding: Finding) -> bool:
-        """Return whether these options permit the start to fix the fault of a finding by itself."""
+        """Return whether these options permit the driver's start to fix, without the user, what a finding reports."""
         allowed = {"eeprom": self.write_eeprom is True, "torque-off": self.take_over, "reboot": self.reboot_servos}
         return allowed.get(finding.fix, False)
 

@@ -95,7 +95,7 @@ def _unchecked(robot: Robot, findings: list[Finding], snapshots: Mapping[int, Sn
 
     Args:
         robot: the robot.
-        findings: findings so far; their checks were made.
+        findings: findings so far. A check that has produced a finding is not listed as missing.
         snapshots: registers by ID of the servos that could be read.
     """
     checks = {finding.check for finding in findings}
@@ -222,9 +222,9 @@ def _fit(robot: Robot, snapshots: list[Snapshot]) -> Iterator[Finding]:
 
 
 def _cycle(bus: ServoBus, robot: Robot, cycles: int) -> Finding:
-    """Return a finding about the cycle time: the measured time of a read plus the computed time of a write.
+    """Return a finding about the cycle time: the measured time to read all servos plus the computed time to write all.
 
-    Both are of all servos. `cycles` is the number of timed reads.
+    `cycles` is the number of timed reads.
     """
     cycle = StateCycle(bus)
     fast = cycle.probe()

@@ -53,9 +53,9 @@ class HandMotions(Strict):
         servos: the m servos, in the order of the columns of `counts`.
         time_s: times, increasing, (N,) [s].
         counts: position registers, (N, m).
-        steps: range (first sample, end) for each joint's motion, in the order of robot.yaml, and last for the known
-            pose; the sample `end` is not included. It is () if the ranges are to be found from the positions. Motions
-            and pose then follow each other with a second of standstill between them.
+        steps: range of samples (first, end) of each joint's motion, in the order of robot.yaml, then that of the known
+            pose. The sample `end` is not included. An empty tuple leaves it to the evaluation to find the ranges; there
+            must then be a second of standstill between any two motions, and before the pose.
     """
 
     schema_version: Literal[1] = 1

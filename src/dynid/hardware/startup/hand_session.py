@@ -30,7 +30,10 @@ class User(Protocol):
         ...
 
     def confirmed(self) -> bool:
-        """Return whether the user has confirmed the present step since the last call; may raise an error to stop."""
+        """Return whether the user has confirmed the present step since the last call.
+
+        An implementation may raise an error to end the recording.
+        """
         ...
 
 
@@ -144,7 +147,11 @@ def _recorded(one: Snapshot) -> RecordedServo:
 
 
 def refuse_torque(servo_ids: Sequence[int], port: str) -> None:
-    """Raise an error if servos have torque on, because a hand would move against them.
+    """Raise an error if there are servos with torque on, because the user cannot move their joints by hand.
+
+    Args:
+        servo_ids: IDs of the servos with torque on.
+        port: path of the serial device, for the message.
 
     Raises:
         SafetyError: `servo_ids` is not empty.

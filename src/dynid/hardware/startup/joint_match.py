@@ -38,13 +38,13 @@ class Follower:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The servo that turned while a joint was moved in its positive direction, which shows that it moves the joint.
+    """Finding that a servo moves a joint: it turned while the user moved this joint in its positive direction.
 
     Attributes:
         axis: index of the joint.
         index: index of the servo, its column in the recording.
         turned_deg: signed motion of the servo's position register [deg].
-        followers: further servos of the joint.
+        followers: other servos of the joint, which turn together with this one.
     """
 
     axis: int
@@ -63,7 +63,8 @@ class Matcher:
     Attributes:
         robot: the robot.
         servos: the m servos on the line.
-        followers: further servos of joints, by the index of the joint's first servo.
+        followers: dictionary for joints with several servos. The key is the index of the joint's first servo; the value
+            lists the other servos of this joint.
 
     Raises:
         ConfigurationError: a joint is prismatic, or motors move several joints.
@@ -85,7 +86,7 @@ class Matcher:
                 )
 
     def _followers(self) -> dict[int, tuple[Follower, ...]]:
-        """Return the further servos of joints, by the index of the joint's first servo."""
+        """Return the dictionary `followers`, which maps a joint's first servo to the other servos of this joint."""
         found: dict[int, list[Follower]] = {}
         for index, one in enumerate(self.servos):
             first = self._index.get(-1 if one.obeys is None else one.obeys, index)

@@ -98,7 +98,7 @@ def _registers(bus: ServoBus, servo_id: int) -> Snapshot | None:
 def blocks(found: Sequence[FoundServo], port: str) -> dict[str, Any]:
     """Return the blocks `servos` and `bus` of robot.yaml for the found servos.
 
-    Torque constants are proposals, and 1 for models without published data.
+    Torque constants [N m/A] are proposals that follow from published stall data; without such data they are 1.
 
     Args:
         found: the servos.

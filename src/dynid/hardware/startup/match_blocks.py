@@ -203,7 +203,9 @@ def _model_name(robot: Robot, number: int) -> str:
 
 
 def _servos(robot: Robot, names: Mapping[int, str], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the block `servos` with the models in `rows`: entries of robot.yaml if it has them, else proposals.
+    """Return the block `servos` for the servo models in `rows`.
+
+    The entry of a model is that of robot.yaml. If robot.yaml does not have one, the entry is a proposal.
 
     Args:
         robot: the robot.
@@ -251,7 +253,9 @@ def _undrivable(motions: HandMotions, used: set[int]) -> Iterator[str]:
 def _outside(
     robot: Robot, motions: HandMotions, found: Sequence[Evidence], reference: FloatArray, pose: FloatArray
 ) -> Iterator[str]:
-    """Yield a sentence for each joint that, by this match, was far outside its limits during the hand motions.
+    """Yield a sentence for each joint whose angle was far outside the joint limits during the hand motions.
+
+    The angles follow from the servos that were found for the joints, and from the known pose.
 
     Args:
         robot: the robot.

@@ -70,10 +70,10 @@ def judge_servos(robot: Robot, settings: SafetySettings, snapshots: Sequence[Sna
 def required_settings(wired: WiredServo) -> dict[Register, int]:
     """Return the raw values that a servo's EEPROM registers must have for the control cycle, by register.
 
-    The drive mode is 0, with which torque comes on only on request, except for its reverse bit, which is that of
-    robot.yaml. The PWM limit is the full PWM, because a lower limit would limit the current. The secondary ID of a
-    shadow is the ID of the servo that it obeys; other servos have none. The startup configuration leaves torque off at
-    power-on.
+    The reverse bit of the drive mode is that of robot.yaml. All other bits are 0, so that torque comes on only on
+    request. The PWM limit is the full PWM, because a lower limit would limit the current. A shadow, which moves a joint
+    together with another servo, has the ID of that servo as its secondary ID; other servos have none. The startup
+    configuration leaves torque off at power-on.
     """
     return {
         table.RETURN_DELAY_TIME: 0,
@@ -280,8 +280,8 @@ def _firmware(snapshots: Sequence[Snapshot]) -> list[Finding]:
 def eeprom_differences(robot: Robot, snapshots: Sequence[Snapshot]) -> list[tuple[int, Register, int, int]]:
     """Return (servo ID, register, present value, needed value) of every EEPROM setting that has a wrong value.
 
-    Two settings are left out, because they depend on how the arm is built, and are reported by `_wiring`: the reverse
-    bit of the drive mode, and a secondary ID by which a servo obeys another servo of the robot contrary to robot.yaml.
+    Two settings are left out: the reverse bit of the drive mode, and the secondary ID of a servo that obeys another
+    servo of the robot although robot.yaml does not say so. They depend on how the arm is built; `_wiring` reports them.
     """
     differences = []
     for wired, snapshot in zip(robot.wired_servos, snapshots, strict=True):

@@ -99,8 +99,8 @@ def _ping_each(
     Args:
         bus: an open bus.
         servo_ids: IDs to ping.
-        waits_s: wait time of each attempt [s], up to and including the first silent servo; shorter ones (`QUICK_S`)
-            apply to the servos after it.
+        waits_s: wait times of the attempts to ping one servo [s]. Once a servo has been silent in all of them, the
+            shorter times `QUICK_S` apply to the servos after it.
         models: output, model numbers by ID.
         garbled: output, IDs of the servos that send corrupted packets.
     """
