@@ -14,9 +14,7 @@ HISTORY = 256  # length of the history; a longer time between two states is a ga
 
 
 class TorqueHistory:
-    """History of the torques that a driver wrote: for each state that it read, the torques of its answer.
-
-    An answer is the torque vector that the driver wrote after reading a state.
+    """History of the torques that a driver wrote: one torque vector, called the answer, for each state that it read.
 
     Args:
         size: number of joints n.

@@ -230,7 +230,7 @@ class DynamixelArm:
         """Reduce servos that hold their joints in position mode to braking without current (goal PWM 0).
 
         Returns:
-            For each of the n joints, whether its first servo held it in position mode and still does not answer.
+            For each of the n joints, whether its first servo holds it in position mode and still does not answer.
         """
         if not self.servo_side_hold.held.any():
             return [False] * self.robot.size
@@ -369,7 +369,7 @@ class DynamixelArm:
         return temperature
 
     def poll_torque(self, axes: NDArray[np.bool_]) -> None:
-        """Read torque enable, hardware error and bus watchdog of some servos at once, outside the regular polling.
+        """Read torque enable, hardware error and bus watchdog of some servos now, in addition to the regular polling.
 
         Args:
             axes: mask of the servos, (m,).

@@ -30,8 +30,8 @@ Instruction = tuple[Register, list[int], list[int]]  # register, raw values, IDs
 class ServoSideHold:
     """Hold of joints by their own servos in position mode, while these servos do not answer the driver.
 
-    In position mode a servo controls its position itself. Its goal PWM bounds the motor's voltage. It is set so that a
-    motor at standstill draws at most the joint's current limit.
+    In position mode a servo controls its position itself. Its goal PWM bounds the motor's voltage. This PWM is
+    chosen so that a motor at standstill draws at most the joint's current limit.
 
     Args:
         bus: the servo bus.

@@ -139,8 +139,8 @@ class Dialogue:
     def ask(self, frame: bytes, size: int) -> Answer:
         """Send an instruction to one servo once.
 
-        Inside `patiently` (a patient dialogue), None without a damaged answer means that the servo answers pings, but
-        not this instruction.
+        Inside `patiently` (a patient dialogue), the result (None, False) means that the servo answers pings, but not
+        this instruction.
 
         Args:
             frame: bytes of the instruction packet to one servo; not a ping.

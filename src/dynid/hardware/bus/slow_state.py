@@ -161,8 +161,7 @@ class SlowPoll:
         next block is read at once.
 
         Returns:
-            False if a reply was due in this call and did not come, else True; and whether a block with a temperature
-            was read.
+            False if a block was due in this call and could not be read, else True; and whether a temperature was read.
 
         Raises:
             BusError: the port is lost.

@@ -116,7 +116,7 @@ class StateCycle:
         self._requests = StateRequests(ids, self.bus.wire_s)
 
     def probe(self) -> bool:
-        """Check whether all servos support the fast sync read, and whether replies are as slow as the baud rate implies.
+        """Check for support of the fast sync read by all servos, and for replies as slow as the baud rate implies.
 
         The results are stored in `fast_read` and `wire_timed`. Replies over a simulated line may be quicker.
 

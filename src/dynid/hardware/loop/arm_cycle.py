@@ -53,7 +53,7 @@ class ArmCycle:
         pending_faults: faults that other threads found, which the next cycle processes.
         watch: detector of faulty servos.
         answered_ns: time on the arm's monotonic clock at which the last cycle finished its answer to the sample [ns]:
-            it had written the currents and called `on_cycle`. Reads of slow data come after this time.
+            the currents were written, and `on_cycle` had returned. Reads of slow data come after this time.
     """
 
     def __init__(
@@ -203,8 +203,8 @@ class ArmCycle:
     def awaits_command(self) -> bool:
         """Return whether the next cycle should wait for a command, because the commander is late.
 
-        The commander is late if its last command lags the newest sample by more than `ANSWERED_CYCLES`. If it lags by
-        more than `LONGEST_ANSWER_CYCLES`, it does not answer every state, and no cycle waits for it.
+        The commander is late if its last command lags the newest sample by more than `ANSWERED_CYCLES` cycles. If the
+        lag is `LONGEST_ANSWER_CYCLES` cycles or more, the commander does not answer every state, and no cycle waits.
         """
         self._take_commands()
         command = self._command

@@ -12,12 +12,12 @@ MOST_WITH_OTHERS, MOST_ALONE = 0.55, 0.9
 
 
 def room_warning(share: float, processors: int, limit: RealtimeLimit | None) -> str:
-    """Return a warning that the driver comes close to the kernel's limit of real-time processor time (RT throttling).
+    """Return a warning that the driver leaves too little of the time that the kernel grants real-time programs.
 
     Args:
         share: fraction of one processor's time that the driver uses under a real-time policy.
         processors: number of usable processors; if it is 1, the executor of motions runs on the same processor.
-        limit: the kernel's limit; None if there is none.
+        limit: the kernel's limit of real-time processor time (RT throttling); None if there is none.
 
     Returns:
         The warning; "" if the driver leaves enough of the limit, or if there is no limit.

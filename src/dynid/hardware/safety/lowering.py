@@ -40,8 +40,9 @@ class StopSequence:
 
     The arm is held until it stands still, then lowered until no current holds it. A joint whose links are above its
     axis may now be in unstable balance. So a small current pushes this joint to one side, then to the other; if it
-    moves, it is lowered further. At last the arm is left without any current and damping. Torque may go off only if the
-    arm stays in place for `lower_dwell_s`; otherwise the arm is held again and lowered further.
+    moves, it is lowered further. At last the arm is left without any current and damping. If it moves then, it is
+    lowered again. Torque may go off once the arm has stayed in place for `lower_dwell_s`, or when the longest duration
+    of a stop is over.
 
     Args:
         settings: times and thresholds.

@@ -252,9 +252,9 @@ class Posture:
         return self._jacobian
 
     def reach(self) -> FloatArray:
-        """Return the largest speed of any link's end per velocity of each joint, over all postures, (n,) [m/rad].
+        """Return, for each joint, an upper bound of link ends' speed per velocity of this joint, (n,) [m/rad].
 
-        It is 0 for decoupled joints, which move no link of the chain.
+        The bound holds in all postures. It is 0 for decoupled joints, which move no link of the chain.
         """
         lengths = np.append(np.linalg.norm(self._steps[1:], axis=1), np.linalg.norm(self._tool))
         slides = np.append(self._slides[1:], 0.0) > 0.0

@@ -22,8 +22,8 @@ class ServoWatch:
     Args:
         robot: names and servo IDs.
         feedback_timeout_s: time without a reply after which the silence is a fault [s].
-        fault_deg_c: servo temperature from which on it is a fault [deg C].
-        slow_lost_s: age of slow values (temperature, errors, settings) above which it is a fault [s].
+        fault_deg_c: lowest servo temperature that is a fault [deg C].
+        slow_lost_s: largest age of slow values (temperature, errors, settings) that is not a fault [s].
     """
 
     def __init__(self, robot: Robot, feedback_timeout_s: float, fault_deg_c: float, slow_lost_s: float) -> None:

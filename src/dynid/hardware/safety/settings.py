@@ -40,8 +40,8 @@ class SafetySettings(Strict):
         hold_damping_nm_s_rad: damping of braking and holding, (n,); None derives it from `damping_fraction`.
         damping_fraction: damping current at the joint's velocity limit, as a fraction of its current limit; used if
             `hold_damping_nm_s_rad` is None.
-        hold_stiffness_1_s: ratio of the hold's stiffness to its damping, which sets how fast a joint returns.
-        hold_integral_1_s: ratio of the hold's integral gain to its stiffness; the integral estimates the load.
+        hold_stiffness_1_s: ratio of the hold's stiffness to its damping [1/s], which sets how fast a joint returns.
+        hold_integral_1_s: ratio of the hold's integral gain to its stiffness [1/s]; the integral estimates the load.
         load_average_s: averaging time of the currents from which the initial load of a hold is estimated.
         inertia_kg_m2: rough inertia at each joint, (n,), which separates the load from accelerating current; None is
             zero.
