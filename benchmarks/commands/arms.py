@@ -21,7 +21,8 @@ def arms(
     """Draft random arms from their URDFs, measure gains, simulate, identify; by the documented commands.
 
     Arms have 2 to 7 joints and weigh 0.3 to 6 kg, with the servos that carry them and their gears' friction. Exit code
-    1 if fewer than 95 % are accepted, or if a library's warning reaches the user.
+    1 if fewer than 95 % are accepted, if an accepted model's gravity is off by more than 5 % and twice what it states,
+    or if a library's warning reaches the user.
     """
     from benchmarks.studies.arm_runs import missed, run_arms
 
@@ -30,13 +31,15 @@ def arms(
         if keep is not None:
             keep.mkdir(parents=True)
         runs = run_arms(seeds, Path(work) if keep is None else keep.absolute(), begin)
-    table = Table("seed", "joints", "kg", "servos", "gains", "accepted", "held out", "reason", title_justify="left")
+    columns = ("seed", "joints", "kg", "servos", "gains", "accepted", "held out", "gravity off, stated", "reason")
+    table = Table(*columns, title="./run benchmark arms", title_justify="left")
     for run in runs:
         error = "" if run.held_out is None else f"{run.held_out:.1%}"
         servos = ", ".join(sorted(set(run.servos)))
         accepted = "yes" if run.accepted else "no"
         figures = (f"{run.joints}", f"{run.mass_kg:.2f}", servos, f"{run.measured_gains} of {run.joints}")
-        table.add_row(f"{run.seed}", *figures, accepted, error, run.failed)
+        gravity = "" if run.gravity is None else f"{run.gravity.error:.1%}, {run.gravity.deviation:.1%}"
+        table.add_row(f"{run.seed}", *figures, accepted, error, gravity, run.failed)
     report_figures([run.as_dict() for run in runs], [table], missed(runs), as_json)
 
 

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import yaml
 from benchmarks.studies.arm_runs import WARNING, ArmRun, CommandError, Commands, answer_current_limits, missed
+from benchmarks.studies.gravity_truth import GravityFigures
 from benchmarks.studies.servo_arms import CURRENT_SHARE, LOAD_MARGIN, draw_arm
 
 from dynid.hardware.servos.models import dynamixel_named
 from dynid.model.pinocchio_library import pinocchio
 
 SEEDS = range(40)
-GOOD = ArmRun(0, 4, 1.0, ("XM430-W350",) * 4, True, "", 0.05, 3, ())
+GOOD = ArmRun(0, 4, 1.0, ("XM430-W350",) * 4, True, "", 0.05, GravityFigures(0.02, 0.01), 3, ())
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -58,6 +59,16 @@ def test_refused_arms_and_warnings_are_findings() -> None:
     noisy = "a.py:1: RuntimeWarning: overflow encountered in square"
     assert missed([GOOD, replace(GOOD, seed=7, warnings=(noisy,))]) == [f"seed 7: {noisy}"]
     assert WARNING.findall(f"identifying ...\n{noisy}\n  own = 1.0\n") == [noisy]
+
+
+@pytest.mark.parametrize(
+    ("error", "stated", "misleads"), [(0.06, 0.02, True), (0.06, 0.04, False), (0.04, 0.01, False)]
+)
+def test_accepted_gravity_beyond_what_is_stated_is_a_finding(error: float, stated: float, misleads: bool) -> None:
+    run = replace(GOOD, gravity=GravityFigures(error, stated))
+    assert [run.misleading, replace(run, accepted=False).misleading] == [misleads, False]
+    said = [f"seed 0: gravity is {error:.1%} off, stated are {stated:.1%}"]
+    assert missed([run]) == (said if misleads else [])
 
 
 def test_failing_command_is_named_with_its_last_line(tmp_path: Path) -> None:
