@@ -153,6 +153,7 @@ def test_blocks_of_averages_are_those_of_the_whole(monkeypatch: pytest.MonkeyPat
     whole = source.samples(SETTINGS)
     monkeypatch.setattr(preprocessing, "BLOCK", 800)
     monkeypatch.setattr(preprocessing, "WHOLE", 800)
+    monkeypatch.setattr(preprocessing, "MOST_BLOCKS", 100)
     blocks = source.samples(SETTINGS)
     assert len(blocks.fine) > 2
     kept = np.abs(whole.time - blocks.time[:, None]).argmin(axis=1)
