@@ -94,6 +94,20 @@ def test_gains_overcome_stiction_within_a_few_degrees(tmp_path: Path) -> None:
     assert (stuck_rad < STUCK_RAD).all() and STUCK_RAD < np.deg2rad(5.0)
 
 
+@pytest.mark.parametrize(("cycle_s", "expected_s"), [(0.0005, 0.002), (0.001, 0.003), (0.003, 0.009), (0.01, 0.01)])
+def test_speed_is_estimated_over_several_cycles_within_what_the_loop_stands(
+    tmp_path: Path, cycle_s: float, expected_s: float
+) -> None:
+    """Over one cycle of 2 ms an encoder step is a speed of 0.8 rad/s, to which the gains answer with newton metres."""
+    _, robot = drafted(tmp_path)
+    assert robot.file.bus.cycle_s == 0.002
+    bus = robot.file.bus.model_copy(update={"cycle_s": cycle_s})
+    write_motions(Robot(robot.file.model_copy(update={"bus": bus}), robot.folder), robot.folder)
+    gains = yaml.safe_load((robot.folder / "controller.yaml").read_text())
+    assert gains["pseudo_differentiation_s"] == pytest.approx(expected_s)
+    assert gains["pseudo_differentiation_s"] * max(gains["velocity_gain_1_s"]) <= 0.4
+
+
 def test_the_hold_knows_rough_inertia_and_friction_and_keeps_what_its_owner_wrote(tmp_path: Path) -> None:
     _, robot = drafted(tmp_path)
     write_motions(robot, robot.folder)

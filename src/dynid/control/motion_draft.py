@@ -35,6 +35,9 @@ MARGIN_DEG, MARGIN_M = 4.0, 0.012
 MAIN_SHARE, OTHERS_SHARE = 0.2, 0.05
 MOST_TRIED, LOOKED_AT = 400, 256
 STIFFNESS = 400.0  # proportional gain [1/s^2]
+# Time constant of the pseudo-differentiation: control cycles, and range [s]. Over a single cycle one encoder step is so
+# high a speed that the loop chatters, which changes the friction of the gears; a longer one destabilises the loop.
+DIFFERENTIATION_CYCLES, DIFFERENTIATION_S = 3.0, (0.002, 0.01)
 STUCK_RAD = np.deg2rad(2.0)  # position error at which the gains overcome stiction
 MOST_INERTIA = 4.0  # largest inertia in the gains, as a multiple of the mean: above it the delay destabilises the loop
 NEVER_RAD_S = 1e9  # transition speed of friction that does not fade
@@ -312,7 +315,7 @@ def _gains(robot: Robot, drafter: _Drafter, viscous: list[float]) -> dict[str, A
         "velocity_gain_1_s": [40.0] * robot.size,
         "inertia_kg_m2": _figures(inertia),
         "damping_nm_s_rad": viscous,
-        "pseudo_differentiation_s": 0.002,
+        "pseudo_differentiation_s": float(np.clip(DIFFERENTIATION_CYCLES * robot.file.bus.cycle_s, *DIFFERENTIATION_S)),
     }
 
 
