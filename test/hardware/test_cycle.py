@@ -41,6 +41,10 @@ class Watcher:
             return self.cycles[-1]
 
 
+# Nearly every test ends with a stop; test_hold.py and test_lowering.py have the usual times.
+QUICK = SafetySettings(hold_s=0.3, lower_s=0.2, lower_dwell_s=0.2, lean_s=0.1)
+
+
 @pytest.fixture
 def bus(robot: Robot, plant: IndependentAxesPlant) -> Iterator[EmulatedServoBus]:
     """In real time, but without the wire's timing, so that a busy machine keeps up."""
@@ -56,7 +60,7 @@ def watcher() -> Watcher:
 @pytest.fixture
 def loop(arm: DynamixelArm, robot: Robot, watcher: Watcher) -> Iterator[ControlLoop]:
     # The timeouts here are not what is tested, so a stalled test machine must not trip them.
-    guard = SafetyGuard(robot, SafetySettings(command_timeout_s=1.0, current_ramp_s=0.0))
+    guard = SafetyGuard(robot, QUICK.model_copy(update={"command_timeout_s": 1.0, "current_ramp_s": 0.0}))
     started = ControlLoop(arm, guard, on_cycle=watcher, feedback_timeout_s=1.0)
     started.start()
     watcher.wait(lambda sample, _: sample.complete)
@@ -196,7 +200,7 @@ def test_an_exception_in_a_callback_ends_the_loop_without_torque(
         ended.append(error)
         done.set()
 
-    loop = ControlLoop(arm, SafetyGuard(robot), on_end=on_end, feedback_timeout_s=1.0, **{which: callback})
+    loop = ControlLoop(arm, SafetyGuard(robot, QUICK), on_end=on_end, feedback_timeout_s=1.0, **{which: callback})
     loop.start()
     loop.enable()
     enabled.set()
@@ -265,7 +269,9 @@ def test_torque_that_may_be_on_after_enable_ends_the_loop_and_silences_the_bus(
         raise BusError("torque off was not confirmed")
 
     done = threading.Event()
-    loop = ControlLoop(arm, SafetyGuard(robot), on_cycle=watcher, on_end=lambda _: done.set(), feedback_timeout_s=1.0)
+    loop = ControlLoop(
+        arm, SafetyGuard(robot, QUICK), on_cycle=watcher, on_end=lambda _: done.set(), feedback_timeout_s=1.0
+    )
     loop.start()
     watcher.wait(lambda sample, _: sample.complete)
     monkeypatch.setattr(arm, "disable", fails)
@@ -294,7 +300,9 @@ def test_a_request_that_timed_out_is_not_served_later(
         if len(seen) == 10:
             done.set()
 
-    loop = ControlLoop(arm, SafetyGuard(robot), on_cycle=callback, on_end=lambda _: done.set(), feedback_timeout_s=1.0)
+    loop = ControlLoop(
+        arm, SafetyGuard(robot, QUICK), on_cycle=callback, on_end=lambda _: done.set(), feedback_timeout_s=1.0
+    )
     loop.start()
     assert held.wait(PATIENCE_S)
     with pytest.raises(SafetyError, match="did not enable within"):
@@ -319,7 +327,7 @@ def test_an_impossible_posture_refuses_enable(
 def test_arm_without_commands_is_left_without_torque(
     arm: DynamixelArm, robot: Robot, watcher: Watcher, bus: EmulatedServoBus
 ) -> None:
-    guard = SafetyGuard(robot, SafetySettings(commands_ended_s=0.05))
+    guard = SafetyGuard(robot, QUICK.model_copy(update={"commands_ended_s": 0.05}))
     loop = ControlLoop(arm, guard, on_cycle=watcher, feedback_timeout_s=1.0)
     loop.start()
     loop.enable()
@@ -342,7 +350,7 @@ def test_a_lost_port_ends_the_loop_with_its_error(robot: Robot, plant: Independe
     done = threading.Event()
     arm = DynamixelArm(robot, served.port)
     arm.open()
-    loop = ControlLoop(arm, SafetyGuard(robot), on_end=lambda error: done.set())
+    loop = ControlLoop(arm, SafetyGuard(robot, QUICK), on_end=lambda error: done.set())
     loop.start()
     served.stop()
     thread.join()
@@ -371,7 +379,7 @@ def test_every_cycle_is_counted(loop: ControlLoop, watcher: Watcher) -> None:
 
 def test_every_cycle_is_handed_over_once(arm: DynamixelArm, robot: Robot, watcher: Watcher) -> None:
     waiting = Watcher()
-    loop = ControlLoop(arm, SafetyGuard(robot), on_cycle=watcher, on_waiting=waiting)
+    loop = ControlLoop(arm, SafetyGuard(robot, QUICK), on_cycle=watcher, on_waiting=waiting)
     loop.start()
     watcher.wait(lambda *_: len(watcher.cycles) > 50)
     loop.stop()
@@ -469,7 +477,7 @@ def test_a_process_that_stalls_finds_its_servos_stopped_and_leaves_them_so(
             if loop.guard.state is GuardState.FAULT and not any(bus.chain.summary()["torque_enabled"]):
                 off.set()
 
-    loop = ControlLoop(arm, SafetyGuard(robot), on_cycle=callback, feedback_timeout_s=1.0)
+    loop = ControlLoop(arm, SafetyGuard(robot, QUICK), on_cycle=callback, feedback_timeout_s=1.0)
     loop.start()
     loop.enable()
     hold_up.set()
