@@ -8,7 +8,8 @@ import pytest
 import yaml
 from small_arm import small_arm
 
-from dynid.control.motion_draft import STIFFNESS, STUCK_RAD, write_motions
+from dynid.control.motion_check import MotionCheck
+from dynid.control.motion_draft import MOST_DRAFTS, STIFFNESS, STUCK_RAD, draft_motions, write_motions
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import SafetyError
 from dynid.hardware.safety.settings import load_safety
@@ -92,6 +93,28 @@ def test_gains_overcome_stiction_within_a_few_degrees(tmp_path: Path) -> None:
     at_rest = gear_friction(robot).budget(np.zeros(4))
     stuck_rad = at_rest / (STIFFNESS * np.array(gains["inertia_kg_m2"]))
     assert (stuck_rad < STUCK_RAD).all() and STUCK_RAD < np.deg2rad(5.0)
+
+
+@pytest.mark.parametrize("refused", [1, MOST_DRAFTS])
+def test_another_draft_is_made_if_the_complete_motions_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: int
+) -> None:
+    _, robot = drafted(tmp_path)
+    usual, check, left = draft_motions(robot).excitation, MotionCheck.check, [refused]
+
+    def strict(self: MotionCheck, motions: list[Any]) -> None:
+        if len(motions) > 1 and left[0]:
+            left[0] -= 1
+            raise SafetyError("motion 'in_turn' refused: base and link_2 touch")
+        check(self, motions)
+
+    monkeypatch.setattr(MotionCheck, "check", strict)
+    if refused == MOST_DRAFTS:
+        with pytest.raises(SafetyError, match="base and link_2 touch"):
+            draft_motions(robot)
+    else:
+        assert draft_motions(robot).excitation["trajectories"] != usual["trajectories"]
+    assert left == [0]
 
 
 @pytest.mark.parametrize(("cycle_s", "expected_s"), [(0.0005, 0.002), (0.001, 0.003), (0.003, 0.009), (0.01, 0.01)])

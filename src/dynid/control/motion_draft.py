@@ -5,7 +5,7 @@ a large motion while the others move a little, which separates their parameters.
 joints far. If a limit or a contact forbids such a motion, another posture is drawn.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ MARGIN_DEG, MARGIN_M = 4.0, 0.012
 # joint at rest sticks, so that its torque is unknown within its dry friction.
 MAIN_SHARE, OTHERS_SHARE = 0.2, 0.05
 MOST_TRIED, LOOKED_AT = 400, 256
+MOST_DRAFTS = 5  # largest number of complete drafts
 STIFFNESS = 400.0  # proportional gain [1/s^2]
 # Time constant of the pseudo-differentiation: control cycles, and range [s]. Over a single cycle one encoder step is so
 # high a speed that the loop chatters, which changes the friction of the gears; a longer one destabilises the loop.
@@ -249,6 +250,33 @@ def drafted_friction(robot: Robot) -> FrictionLaw:
     return FrictionLaw.of(robot.size, {"fb": coulomb})
 
 
+def _first_allowed(robot: Robot, check: MotionCheck, draw: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return the first of several random drafts whose complete motions pass the check of all limits.
+
+    Each way between two postures was checked alone when it was drawn. The whole motion passes its postures without a
+    stop, so that it may leave these ways a little, and its values are rounded.
+
+    Args:
+        robot: the robot.
+        check: check of motions.
+        draw: returns the content of a new random excitation.yaml.
+
+    Raises:
+        SafetyError: none of `MOST_DRAFTS` drafts passes; quotes the refusal of the last one. Or the limits leave no
+            room for motion.
+    """
+    for left in reversed(range(MOST_DRAFTS)):
+        content = draw()
+        excitation = Excitation(ExcitationFile.model_validate(content), robot)
+        try:
+            check.check([excitation.trajectory(name) for name in excitation.names])
+            break
+        except SafetyError:
+            if not left:
+                raise
+    return content
+
+
 def draft_motions(robot: Robot) -> MotionDraft:
     """Return drafts of a robot's motions for identification and validation, its controller gains and safety settings.
 
@@ -264,23 +292,24 @@ def draft_motions(robot: Robot) -> MotionDraft:
         rows = np.round(points, 4) if sliding else np.round(np.rad2deg(points), 2)
         return {"speed_factor": factor, "waypoints" if sliding else "waypoints_deg": rows.tolist()}
 
-    content = {
-        "schema_version": 1,
-        "velocity_rad_s": _figures(drafter.velocity),
-        "acceleration_rad_s2": _figures(drafter.acceleration),
-        "profiles": {"limited": {"about": "within the limits of robot.yaml", "margin_deg": 1.0, "margin_m": 0.002}},
-        "trajectories": {
-            "in_turn": motion(3, MIDDLE, in_turn=True),
-            "slow": motion(4, SLOW),
-            "fast": motion(10, FAST),
-            "demo_identification": {"concatenate": ["in_turn", "slow", "fast"]},
-            "demo_validation": motion(8, MIDDLE),
-        },
-    }
-    excitation = Excitation(ExcitationFile.model_validate(content), robot)
-    drafter.check.check([excitation.trajectory(name) for name in excitation.names])
+    def content() -> dict[str, Any]:
+        return {
+            "schema_version": 1,
+            "velocity_rad_s": _figures(drafter.velocity),
+            "acceleration_rad_s2": _figures(drafter.acceleration),
+            "profiles": {"limited": {"about": "within the limits of robot.yaml", "margin_deg": 1.0, "margin_m": 0.002}},
+            "trajectories": {
+                "in_turn": motion(3, MIDDLE, in_turn=True),
+                "slow": motion(4, SLOW),
+                "fast": motion(10, FAST),
+                "demo_identification": {"concatenate": ["in_turn", "slow", "fast"]},
+                "demo_validation": motion(8, MIDDLE),
+            },
+        }
+
+    drafted = _first_allowed(robot, drafter.check, content)
     contact, viscous = drafter.collision is not None and drafter.collision.pairs > 0, _viscous_friction(robot)
-    return MotionDraft(content, _gains(robot, drafter, viscous), _hold(robot, drafter, viscous), contact)
+    return MotionDraft(drafted, _gains(robot, drafter, viscous), _hold(robot, drafter, viscous), contact)
 
 
 def _viscous_friction(robot: Robot) -> list[float]:
