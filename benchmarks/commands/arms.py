@@ -25,11 +25,13 @@ def arms(
     or if a library's warning reaches the user.
     """
     from benchmarks.studies.arm_runs import missed, run_arms
+    from dynid.resources import make_folder, refuse_existing
 
     seeds = range(seed, seed + count)
+    if keep is not None:
+        refuse_existing(keep)
+        make_folder(keep)
     with stages("benchmark", count) as begin, tempfile.TemporaryDirectory() as work:
-        if keep is not None:
-            keep.mkdir(parents=True)
         runs = run_arms(seeds, Path(work) if keep is None else keep.absolute(), begin)
     columns = ("seed", "joints", "kg", "servos", "gains", "accepted", "held out", "gravity off, stated", "reason")
     table = Table(*columns, title="./run benchmark arms", title_justify="left")

@@ -75,6 +75,12 @@ class OptimisedExcitation:
     objective: float
 
 
+def _stacked(regressor: Regressor, motion: Motion, step_s: float = KAPPA_S) -> FloatArray:
+    """Return the regressor over N samples of a motion that are `step_s` [s] apart, stacked as (N n, p)."""
+    W = regressor(*motion.sample_all(np.arange(0.0, motion.duration, step_s)))
+    return W.reshape(-1, W.shape[-1])
+
+
 def condition_number(regressor: Regressor, motion: Motion, step_s: float = KAPPA_S) -> float:
     """Return the 2-norm condition number of the regressor stacked over the samples of a motion.
 
@@ -86,8 +92,7 @@ def condition_number(regressor: Regressor, motion: Motion, step_s: float = KAPPA
     Raises:
         DataError: the regressor refuses the states of the motion.
     """
-    W = regressor(*motion.sample_all(np.arange(0.0, motion.duration, step_s)))
-    return float(np.linalg.cond(W.reshape(-1, W.shape[-1])))
+    return float(np.linalg.cond(_stacked(regressor, motion, step_s)))
 
 
 def log_determinant(regressor: Regressor, motion: Motion) -> float:
@@ -100,9 +105,8 @@ def log_determinant(regressor: Regressor, motion: Motion) -> float:
     Raises:
         DataError: the regressor refuses the states of the motion.
     """
-    W = regressor(*motion.sample_all(np.arange(0.0, motion.duration, KAPPA_S)))
-    flat = W.reshape(-1, W.shape[-1])
-    return d_optimality(flat.T @ flat / len(W))[0]
+    W = _stacked(regressor, motion)
+    return d_optimality(W.T @ W / (len(W) // len(motion.start)))[0]
 
 
 def rank(regressor: Regressor, motion: Motion) -> int:
@@ -114,10 +118,9 @@ def rank(regressor: Regressor, motion: Motion) -> int:
         regressor: function from states q, dq and ddq (N, n) to the regressor (N, n, p).
         motion: the motion.
     """
-    W = regressor(*motion.sample_all(np.arange(0.0, motion.duration, KAPPA_S)))
-    flat = W.reshape(-1, W.shape[-1])
-    lengths = np.linalg.norm(flat, axis=0)
-    return int(np.linalg.matrix_rank(flat[:, lengths > 0.0] / lengths[lengths > 0.0], tol=RANK_TOLERANCE))
+    W = _stacked(regressor, motion)
+    lengths = np.linalg.norm(W, axis=0)
+    return int(np.linalg.matrix_rank(W[:, lengths > 0.0] / lengths[lengths > 0.0], tol=RANK_TOLERANCE))
 
 
 class Clearance(SelfCollision):
