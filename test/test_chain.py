@@ -86,8 +86,12 @@ def test_the_bags_are_complete_and_contain_their_own_settings(usual: Demo, name:
     )
     assert recording.commands is not None and recording.applied is not None and recording.reference is not None
     began_s = 1e-9 * (recording.experiment.phases[0].stamp_ns - recording.stamp0_ns)
-    begins_s = (recording.commands.time[0], recording.applied.time[0], recording.reference.time[0])
-    assert began_s > 0 and max(begins_s) < began_s + 0.005, "the bag lacks the motion's beginning"
+    first_torque_s = recording.applied.time[np.any(recording.applied.tau != 0.0, axis=1)][0]
+    first_command_s = max(recording.commands.time[0], recording.reference.time[0])
+    assert recording.applied.time[0] < began_s, "the bag lacks the states before the motion"
+    assert first_command_s <= first_torque_s, "the driver applied a command that is not in the bag"
+    pause_s = np.diff(recording.commands.time).max()  # of the executor's process on this machine
+    assert first_command_s < began_s + 0.005 + pause_s, "the bag lacks the motion's beginning"
     assert recording.notes == ()
 
 
