@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks.studies.drawn_arms import DrawnArm, Record, draw_arm, record, with_torques
 from dynid.errors import DataError, DynidError, SafetyError
 from dynid.identification.bands import TorqueBands
-from dynid.identification.estimators.gear_rows import predicted_torques
+from dynid.identification.estimators.solved_torques import predicted_torques
 from dynid.identification.estimators.table import estimator
 from dynid.identification.feasibility.consistent import consistent_projection
 from dynid.identification.pipeline import nominal_standard

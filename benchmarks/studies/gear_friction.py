@@ -18,7 +18,7 @@ from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DynidError, SafetyError
 from dynid.identification.data.recordings import load_recording
-from dynid.identification.estimators.gear_rows import predicted_torques
+from dynid.identification.estimators.solved_torques import predicted_torques
 from dynid.identification.estimators.table import estimator
 from dynid.identification.estimators.torque_errors import MOVING_RAD_S
 from dynid.identification.pipeline import Identification, identify

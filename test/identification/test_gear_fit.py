@@ -11,8 +11,10 @@ from scipy.ndimage import maximum_filter1d
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.gear_fit import GearFitter, Point, Structure, conforming, start_law
 from dynid.identification.estimators.gear_ladder import LADDER, excess_of, select_structure, time_blocks
-from dynid.identification.estimators.gear_rows import GearRows, predicted_torques, sliding_states
+from dynid.identification.estimators.gear_rows import GearRows
 from dynid.identification.estimators.regression import Regression
+from dynid.identification.estimators.sliding_rows import sliding_states
+from dynid.identification.estimators.solved_torques import predicted_torques
 from dynid.identification.estimators.triangles import bounded
 from dynid.identification.settings import CoulombSettings
 from dynid.model.drive import KINDS, of_kinds

@@ -8,7 +8,7 @@ from arms import arm
 from recordings import recorded
 
 from dynid.identification.data.slowest import slowest_velocities
-from dynid.identification.estimators.gear_rows import sliding_masks, sliding_states
+from dynid.identification.estimators.sliding_rows import sliding_masks, sliding_states
 from dynid.identification.settings import load_identification
 from dynid.robot import FloatArray, load_robot
 

@@ -22,7 +22,7 @@ from dynid.contact.point_masses import BODY, PointMasses
 from dynid.control.control_model import ControlModel
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import TorqueDeviations
-from dynid.model.regressor import link_columns, link_motions
+from dynid.model.regressor import columns_of_last_link
 from dynid.robot import FloatArray, Robot
 
 FRICTION_CHANGE = 0.1  # deviation of the relative friction change of cold or warm gears
@@ -134,10 +134,8 @@ class Scale:
         The payload is fixed to the last link. The torques hold for the motion filter's present state.
         """
         c, x = self._arm.chain_size, self.motion.x
-        rows = link_motions(
-            self._arm.mdh, x[None, :c], self.motion.velocity[None, :c], self._acceleration[None], self._arm.gravity
-        )
-        return np.asarray(link_columns(rows[-1])[0])
+        states = x[None, :c], self.motion.velocity[None, :c], self._acceleration[None]
+        return columns_of_last_link(self._arm.mdh, *states, self._arm.gravity)[0]
 
     def _solved(self) -> tuple[FloatArray, FloatArray]:
         """Return the estimated payload parameters and friction change, (11,), and their covariance (11, 11).

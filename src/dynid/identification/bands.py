@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from dynid.identification.break_away import beyond_budget
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.estimate import Estimate
-from dynid.identification.estimators.gear_rows import predicted_torques
 from dynid.identification.estimators.regression import Regression
+from dynid.identification.estimators.solved_torques import predicted_torques
 from dynid.identification.prediction import Motion
 from dynid.identification.residual_memory import FEWEST, lasting_variance, passing_shares
 from dynid.identification.settings import CoulombSettings

@@ -20,8 +20,8 @@ from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.closest_standard import closest_standard, with_identified_drives
 from dynid.identification.estimators.essential import essential_parameters, without_friction
 from dynid.identification.estimators.gear_fit import KnownGears
-from dynid.identification.estimators.gear_rows import predicted_torques
 from dynid.identification.estimators.regression import Regression
+from dynid.identification.estimators.solved_torques import predicted_torques
 from dynid.identification.estimators.table import ESTIMATORS, estimator
 from dynid.identification.estimators.torque_errors import TorqueErrors, torque_errors
 from dynid.identification.feasibility.quick_audit import quick_audit

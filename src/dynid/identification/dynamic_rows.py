@@ -11,7 +11,8 @@ import numpy as np
 
 from dynid.identification.data.fine_states import FineStates, grid_step_s
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.estimators.gear_rows import sliding_masks, solved_torques
+from dynid.identification.estimators.sliding_rows import sliding_masks
+from dynid.identification.estimators.solved_torques import solved_torques
 from dynid.identification.estimators.torque_errors import in_motion
 from dynid.model.drive import KINDS, kind_and_number, of_kinds
 from dynid.model.dynamics import ArmModel

@@ -10,7 +10,7 @@ import numpy as np
 from dynid.identification.data.recordings import Kind, Portion
 from dynid.identification.diagnosis.events import find_event
 from dynid.identification.dynamic_errors import VISIBLE, DynamicError, dynamic_errors
-from dynid.identification.estimators.gear_rows import predicted_torques
+from dynid.identification.estimators.solved_torques import predicted_torques
 from dynid.identification.estimators.torque_errors import MOVING_RAD_S, TorqueErrors, torque_errors
 from dynid.robot import FloatArray
 from dynid.runtime.model import Model

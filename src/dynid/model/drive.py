@@ -15,7 +15,7 @@ its own joint, its friction cannot be separated from the joint's, so FVM and FCM
 `dynid.model.friction` defines sign(dq), or its smooth replacement, and the Stribeck factor exp(-(|dq| / v)^e).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -143,34 +143,68 @@ class DriveTerms:
             ddq: joint accelerations, (N, n) [rad/s^2; m/s^2].
             transition_rad_s: v of tanh(dq / v), which replaces sign(dq); 0 keeps the sign.
         """
-        terms = {term.name: term for term in self.springs}
-        W, law = np.zeros((*dq.shape, len(names))), self._shape(transition_rad_s)
+        W = np.zeros((*dq.shape, len(names)))
+        self.fill_columns(W, names, q, dq, ddq, transition_rad_s)
+        return W
+
+    def fill_columns(
+        self,
+        W: FloatArray,
+        names: Sequence[str],
+        q: FloatArray,
+        dq: FloatArray,
+        ddq: FloatArray,
+        transition_rad_s: float = 0.0,
+    ) -> None:
+        """Write the regressor columns of drive-side parameters into W (N, n, len(names)), which is zero on entry.
+
+        The other arguments are those of `columns`.
+        """
+        for column, joint, torque in self._torques(names, q, dq, ddq, transition_rad_s):
+            W[:, joint, column] = torque
+
+    def torque(
+        self, names: Sequence[str], values: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray
+    ) -> FloatArray:
+        """Return the torques of drive-side parameters, (N, n) [N m]: their columns times their values.
+
+        Args:
+            names: names of the parameters, (k,).
+            values: values of the parameters, (k,), SI.
+            q: joint positions, (N, n) [rad; m if prismatic].
+            dq: joint velocities, (N, n) [rad/s; m/s].
+            ddq: joint accelerations, (N, n) [rad/s^2; m/s^2].
+        """
+        there, tau = np.flatnonzero(values), np.zeros(dq.shape)
+        for one, joint, torque in self._torques([names[k] for k in there], q, dq, ddq):
+            tau[:, joint] += values[there[one]] * torque
+        return tau
+
+    def _torques(
+        self, names: Sequence[str], q: FloatArray, dq: FloatArray, ddq: FloatArray, transition_rad_s: float = 0.0
+    ) -> Iterator[tuple[int, int, FloatArray]]:
+        """Yield the torques of joints per unit of drive-side parameters: index in `names`, joint, torque (N,).
+
+        A parameter of a coupled motor has a torque at each joint that this motor moves. The arguments are those of
+        `columns`.
+        """
+        terms, law = {term.name: term for term in self.springs}, self._shape(transition_rad_s)
         dry = not all(is_smooth(kind_and_number(name)[0]) for name in names)
         own, motors = (law.gradient(rates) if dry else np.empty(0) for rates in (dq, dq @ self.coupling.T))
         for column, name in enumerate(names):
             kind, number = kind_and_number(name)
             k = number - 1
             if name in terms:
-                W[:, k, column] = terms[name].torque(q[:, k])
-            elif kind == "IA":
-                self._at_motor(W, column, k, ddq @ self.coupling[k] if k in self.coupled else ddq[:, k])
-            elif kind in ("FVM", "FCM"):
-                self._at_motor(W, column, k, dq @ self.coupling[k] if kind == "FVM" else motors[:, k, FB])
+                yield column, k, terms[name].torque(q[:, k])
+            elif kind in ("IA", "FVM", "FCM"):
+                if kind == "IA":
+                    torque = ddq @ self.coupling[k] if k in self.coupled else ddq[:, k]
+                else:
+                    torque = dq @ self.coupling[k] if kind == "FVM" else motors[:, k, FB]
+                for joint in np.flatnonzero(self.coupling[k]):
+                    yield column, int(joint), self.coupling[k, joint] * torque
             else:
-                W[:, k, column] = dq[:, k] if kind == "FV" else own[:, k, ROWS[kind]]
-        return W
-
-    def _at_motor(self, W: FloatArray, column: int, motor: int, torque: FloatArray) -> None:
-        """Write a torque of one motor, transformed to the joints that it moves, into a column of a regressor.
-
-        Args:
-            W: regressor, (N, n, columns).
-            column: index of the column.
-            motor: index of the motor.
-            torque: torque of the motor per unit of the parameter, (N,) [N m per SI unit].
-        """
-        for joint in np.flatnonzero(self.coupling[motor]):
-            W[:, joint, column] = self.coupling[motor, joint] * torque
+                yield column, k, dq[:, k] if kind == "FV" else own[:, k, ROWS[kind]]
 
     def _shape(self, transition_rad_s: float) -> FrictionLaw:
         """Return a friction law with the Stribeck curve of the structure, and all other parameters zero.

@@ -18,7 +18,7 @@ from dynid.model.chain import SerialChain
 from dynid.model.drive import DriveTerms, DryTerms, is_smooth, kind_and_number
 from dynid.model.mdh import MdhChain, derive_mdh
 from dynid.model.parameters import BaseParameters, StandardParameters, parameter_unit
-from dynid.model.regressor import fill_columns, link_motions, link_torques, standard_regressor
+from dynid.model.regressor import fill_link_columns, link_torques, standard_regressor
 from dynid.model.springs import SpringTerm, spring_terms
 from dynid.robot import FloatArray, PhysicalBounds, Robot, Structure, read_only
 from dynid.robot.link_limits import ArmLimits, Box, arm_limits, robot_shapes
@@ -199,20 +199,18 @@ class ArmModel:
             raise DataError(f"states must be (N, {self.axes}) each, got {', '.join(str(a.shape) for a in out)}")
         return out
 
-    def _link_columns(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, gravity: FloatArray) -> FloatArray:
-        """Return the regressor columns of the link-side base parameters, (N, chain_size, link_count) [N m per SI unit].
+    def _with_link_columns(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, gravity: FloatArray) -> FloatArray:
+        """Return a regressor (N, n, p) that has the columns of the link-side base parameters, and else zeros.
 
         Args:
-            q: positions of the chain joints, (N, chain_size) [rad; m if prismatic].
-            dq: their velocities, (N, chain_size).
-            ddq: their accelerations, (N, chain_size).
+            q: positions of all axes, (N, n) [rad; m if prismatic].
+            dq: their velocities, (N, n).
+            ddq: their accelerations, (N, n).
             gravity: gravity vector in the URDF base link, (3,) [m/s^2].
         """
-        representatives = np.array(self.regrouping.representatives[: self.regrouping.link_count])
-        W = np.zeros((len(q), self.chain_size, len(representatives)))
-        for j, motion in enumerate(link_motions(self.mdh, q, dq, ddq, gravity)):
-            mine = np.flatnonzero(representatives // 10 == j)
-            fill_columns(motion, representatives[mine] % 10, W, mine)
+        c, representatives = self.chain_size, np.array(self.regrouping.representatives[: self.regrouping.link_count])
+        W = np.zeros((len(q), self.axes, len(self.names)))
+        fill_link_columns(self.mdh, q[:, :c], dq[:, :c], ddq[:, :c], gravity, representatives, W)
         return W
 
     def regressor(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
@@ -221,10 +219,8 @@ class ArmModel:
         This is eq. 4 of arXiv:2605.15949.
         """
         q, dq, ddq = self.states(q, dq, ddq)
-        c = self.chain_size
-        W = np.zeros((len(q), self.axes, len(self.names)))
-        W[:, :c, : self.regrouping.link_count] = self._link_columns(q[:, :c], dq[:, :c], ddq[:, :c], self.gravity)
-        W[:, :, self.regrouping.link_count :] = self.drive.columns(self.drive_names, q, dq, ddq)
+        W = self._with_link_columns(q, dq, ddq, self.gravity)
+        self.drive.fill_columns(W[:, :, self.regrouping.link_count :], self.drive_names, q, dq, ddq)
         return W
 
     def standard_regressor(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
@@ -293,18 +289,17 @@ class ArmModel:
     def inertia_regressor(self, q: FloatArray) -> FloatArray:
         """Return the tensor B (N, n, n, p) with the inertia matrix M(q; phi) = B phi, at postures q (N, n) [rad]."""
         (q,) = self.states(q)
-        c, none = self.chain_size, np.zeros(3)
+        none, still = np.zeros(3), np.zeros_like(q)
         B = np.zeros((len(q), self.axes, self.axes, len(self.names)))
-        still = np.zeros((len(q), c))
         rotors = [k for k, name in enumerate(self.drive_names) if kind_and_number(name)[0] == "IA"]
         places = [self.regrouping.link_count + k for k in rotors]
         names = [self.drive_names[k] for k in rotors]
         for column in range(self.axes):
             unit = np.zeros_like(q)
             unit[:, column] = 1.0
-            if column < c:
-                B[:, :c, column, : self.regrouping.link_count] = self._link_columns(q[:, :c], still, unit[:, :c], none)
-            B[:, :, column, places] = self.drive.columns(names, q, np.zeros_like(unit), unit)
+            if column < self.chain_size:
+                B[:, :, column] = self._with_link_columns(q, still, unit, none)
+            B[:, :, column, places] = self.drive.columns(names, q, still, unit)
         return B
 
     def inertia_matrix(self, q: FloatArray, phi: BaseParameters) -> FloatArray:
@@ -318,7 +313,7 @@ class ArmModel:
         """
         q, dq, ddq = self.states(q, dq, ddq)
         c, values = self.chain_size, self.values_of(phi)
-        tau = self.drive.columns(self.drive_names, q, dq, ddq) @ values[self.regrouping.link_count :]
+        tau = self.drive.torque(self.drive_names, values[self.regrouping.link_count :], q, dq, ddq)
         tau[:, :c] += self._link_torques(q[:, :c], dq[:, :c], ddq[:, :c], self.gravity, values)
         return np.asarray(tau)
 

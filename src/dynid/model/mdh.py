@@ -10,11 +10,13 @@ points like x_{j-1} if the two are parallel, and the first x whose sign is free 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from dynid.errors import UnknownNameError
 from dynid.model.chain import SerialChain
+from dynid.model.chain_kernels import Geometry
 from dynid.robot import FloatArray, read_only
 
 PARALLEL_SINE = 1e-9  # sine of the angle below which two axes count as parallel
@@ -74,6 +76,18 @@ class MdhChain:
         zero = np.zeros_like(theta)
         rows = [[ct, -st, zero], [ca * st, ca * ct, zero - sa], [sa * st, sa * ct, zero + ca]]
         return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+
+    @cached_property
+    def geometry(self) -> Geometry:
+        """Placement of the frames, each in the frame before, for the compiled loops of `chain_kernels`."""
+        return Geometry(
+            np.cos(self.alpha),
+            np.sin(self.alpha),
+            np.array(self.offset),
+            np.array(self.prismatic),
+            self.relative_positions(),
+            self.prismatic_axes(),
+        )
 
     def relative_positions(self) -> FloatArray:
         """Return the origins of frames j in frames j-1 at q = 0, (n, 3) [m].

@@ -51,9 +51,9 @@ def six(matrix: FloatArray) -> FloatArray:
 def pseudo_inertia(link: FloatArray) -> FloatArray:
     """Return the pseudo-inertia (4, 4) of a link's ten standard parameters (10,).
 
-    The matrix is `[[tr(J)/2 E - J, m c], [m c', m]]`, with J the inertia about the frame's origin [kg m^2], m c the first
-    moments [kg m], m the mass [kg] and E the identity. A link is physically possible exactly if this matrix is positive
-    definite (Wensing et al. 2018).
+    The matrix is `[[tr(J)/2 E - J, m c], [m c', m]]`, with J the inertia about the frame's origin [kg m^2], m c the
+    first moments [kg m], m the mass [kg] and E the identity. A link is physically possible exactly if this matrix is
+    positive definite (Wensing et al. 2018).
     """
     inertia, moment, mass = tensor(link[:6]), link[6:9], link[9]
     J = np.empty((4, 4))

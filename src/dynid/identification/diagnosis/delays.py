@@ -11,6 +11,7 @@ at the root. The fit is good there, so they are smaller than those of the record
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,8 @@ from numpy.typing import NDArray
 from dynid.identification.data.delayed_torques import with_shifted_torques
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.diagnosis.nuisance_columns import Unknown, unknowns, with_scatter_of_joints
+from dynid.identification.estimators.gear_ladder import KnownStart
+from dynid.identification.estimators.gear_rows import GearRows
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.settings import CoulombSettings, SuspicionLimits
 from dynid.model.dynamics import ArmModel
@@ -84,7 +87,7 @@ class DelaySearch:
     ) -> None:
         self.model, self.samples = model, samples
         joint_friction = regression.joint_friction
-        self.coulomb, self.structure = coulomb, None if joint_friction is None else joint_friction.fit.structure
+        self.coulomb, self.friction = coulomb, None if joint_friction is None else joint_friction.fit.known
         self.given = _left(free, regression)
         self._found: dict[bytes, RemainingDelay] = {}
 
@@ -102,8 +105,14 @@ class DelaySearch:
 
     def _fitted(self, delays_s: FloatArray) -> RemainingDelay:
         later = with_shifted_torques(self.samples, delays_s)
-        regression = Regression.stack(self.model, later, self.coulomb, structure=self.structure)
+        start = None if self.friction is None else KnownStart(self.friction.structure, self.friction.point)
+        regression = Regression.stack(self.model, later, self.coulomb, start, like=self._rows)
         return _left(unknowns(self.model, later, regression, ("delay",)), regression)
+
+    @cached_property
+    def _rows(self) -> GearRows | None:
+        """Rows of the unshifted torques, whose regressors all fits use; None if friction is not fitted."""
+        return None if self.friction is None else GearRows(self.model, self.samples, self.coulomb.slow_rad_s)
 
     def explained(self, found: RemainingDelay) -> float:
         """Return the fraction of the squared torque errors that a shift of the torques removes, averaged over the axes.

@@ -18,7 +18,7 @@ from scipy.linalg import qr, solve_triangular
 
 from dynid.identification.data.delayed_torques import interpolate_later
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.estimators.gear_rows import sliding_states
+from dynid.identification.estimators.sliding_rows import sliding_states
 from dynid.identification.estimators.torque_errors import MOVING_RAD_S
 from dynid.identification.estimators.triangles import bounded
 from dynid.model.drive import kind_and_number

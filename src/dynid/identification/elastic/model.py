@@ -25,7 +25,7 @@ from dynid.errors import DataError
 from dynid.identification.elastic.settings import ElasticFile
 from dynid.model.base_parameters import standard_names
 from dynid.model.dynamics import ArmModel
-from dynid.model.regressor import link_columns, link_motions
+from dynid.model.regressor import link_motions, standard_regressor
 from dynid.model.springs import refuse_springs
 from dynid.model.standard import load_nominal
 from dynid.robot import FloatArray, Robot, read_only
@@ -120,9 +120,8 @@ class ElasticModel:
         if len(shapes) > 1 or states.q.ndim != 2 or states.q.shape[1] != n:
             raise DataError(f"elastic states must be (N, {n}) each, got {sorted(shapes)}")
         W = np.zeros((len(states.q), 2 * n, len(self.names)))
-        motions = link_motions(self.rigid.mdh, states.q, states.dq, states.ddq, self.rigid.gravity)
-        for j, motion in enumerate(motions):
-            W[:, : j + 1, 10 * j : 10 * (j + 1)] = link_columns(motion)
+        links = self.rigid.mdh, states.q, states.dq, states.ddq, self.rigid.gravity
+        motions, W[:, :n, : 10 * n] = link_motions(*links), standard_regressor(*links)
         each, motor = np.arange(n), n + np.arange(n)
         rotors, gears = self.place("IA").start, self.file.gears
         W[:, motor, rotors + each] = states.ddtheta

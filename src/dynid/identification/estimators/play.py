@@ -21,7 +21,8 @@ import numpy as np
 from dynid.identification.data.fine_states import FineStates, grid_step_s
 from dynid.identification.data.preprocessing import Samples, central_differences
 from dynid.identification.estimators.gear_fit import GearFit
-from dynid.identification.estimators.gear_rows import GearRows, solved_torques
+from dynid.identification.estimators.gear_rows import GearRows
+from dynid.identification.estimators.solved_torques import solved_torques
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 

@@ -14,7 +14,7 @@ from scipy.linalg import qr
 
 from dynid.errors import DataError, UndeterminedError
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.estimators.gear_fit import GearFit, GearFitter, KnownGears, Structure
+from dynid.identification.estimators.gear_fit import GearFit, GearFitter, KnownGears
 from dynid.identification.estimators.gear_ladder import (
     LADDER,
     NO_ERROR,
@@ -24,12 +24,13 @@ from dynid.identification.estimators.gear_ladder import (
     fit_until_settled,
     select_structure,
 )
-from dynid.identification.estimators.gear_rows import GearRows, sliding_rows
+from dynid.identification.estimators.gear_rows import GearRows
 from dynid.identification.estimators.joint_friction import JointFriction, LeftOut
 from dynid.identification.estimators.lags import find_lags
 from dynid.identification.estimators.play import FoundPlay, without_play
 from dynid.identification.estimators.prior_rows import prior_rows, prior_unit
 from dynid.identification.estimators.reduced_rows import ReducedRows, merged
+from dynid.identification.estimators.sliding_rows import sliding_rows
 from dynid.identification.estimators.solution import Solution, solve_triangle
 from dynid.identification.estimators.torque_errors import TorqueErrors, torque_errors
 from dynid.identification.estimators.triangles import bounded, triangle
@@ -125,7 +126,7 @@ class Regression:
         samples: Samples,
         coulomb: CoulombSettings | None = None,
         known: KnownGears | None = None,
-        structure: Structure | None = None,
+        like: GearRows | None = None,
     ) -> "Regression":
         """Return the regression of all samples, without a check that they determine all parameters.
 
@@ -138,10 +139,10 @@ class Regression:
                 friction.
             known: fit to other samples of the same arm, whose structure and linearisation point are used. A
                 `KnownStart` is fitted again from there. None fits friction to these samples.
-            structure: structure of friction; None is that of `coulomb`.
+            like: rows of the same states with other torques, whose regressors are used again; None computes them.
         """
         if coulomb is not None and coulomb.treatment == "estimated" and not model.structure.coulomb_friction:
-            found = cls._with_friction(model, samples, coulomb, known, structure)
+            found = cls._with_friction(model, samples, coulomb, known, like)
             return replace(found, prior=samples.prior)
         W = samples.low_passed(model.regressor)
         other = None if samples.other_tau is None else samples.other_tau.ravel()
@@ -189,7 +190,7 @@ class Regression:
         samples: Samples,
         coulomb: CoulombSettings,
         known: KnownGears | None,
-        structure: Structure | None,
+        like: GearRows | None,
     ) -> "Regression":
         """Fit friction in addition to the base parameters, and return the regression, linearised at this fit.
 
@@ -198,10 +199,10 @@ class Regression:
             samples: states and torques.
             coulomb: how friction is treated.
             known: fit of friction to other samples; None fits it to these.
-            structure: structure of friction; None is that of `coulomb`.
+            like: rows of the same states with other torques, whose regressors are used again; None computes them.
         """
         given = known is not None and not isinstance(known, KnownStart)
-        rows = GearRows(model, samples, coulomb.slow_rad_s)
+        rows = GearRows(model, samples, coulomb.slow_rad_s, like)
         slow = rows.sliding_share < coulomb.sliding_share if samples.fine else np.abs(samples.dq) < coulomb.slow_rad_s
         trust = np.where(slow, coulomb.slow_weight, 1.0)
         sliding = int((~slow).sum())
@@ -209,7 +210,7 @@ class Regression:
             raise _too_few(sliding, len(model.names), samples, coulomb)
         lower = physical_lower_bounds(model.names)
         fitter = GearFitter(rows, model.gears, trust, lower, coulomb.transition_rad_s)
-        fit, ladder = _chosen_fit(fitter, coulomb, known, structure)
+        fit, ladder = _chosen_fit(fitter, coulomb, known)
         play, delay = None, None
         if not given and fit.structure.terms and samples.fine:
             play, delay = find_lags(fitter, fit)
@@ -690,7 +691,7 @@ class Regression:
 
 
 def _chosen_fit(
-    fitter: GearFitter, coulomb: CoulombSettings, known: KnownGears | None, structure: Structure | None
+    fitter: GearFitter, coulomb: CoulombSettings, known: KnownGears | None
 ) -> tuple[GearFit, Ladder | None]:
     """Return the fit of friction, and the comparison of friction structures if there was one.
 
@@ -698,16 +699,15 @@ def _chosen_fit(
         fitter: fitter of the rows.
         coulomb: settings, which name the structure, or let the data decide.
         known: fit to other samples. A `KnownStart` is fitted again from its values, any other is kept.
-        structure: structure of friction; None is that of `coulomb`. It is ignored if `known` is given.
     """
     if isinstance(known, KnownStart):
         return fit_until_settled(fitter, fitter.fit(known.structure, known.point)), known.ladder
     if known is not None:
         return fitter.linearised(known), None
-    if structure is None and coulomb.structure == "auto":
+    if coulomb.structure == "auto":
         ladder = select_structure(fitter)
         return ladder.fit, ladder
-    chosen = structure or next(one for one in LADDER if one.name == coulomb.structure)
+    chosen = next(one for one in LADDER if one.name == coulomb.structure)
     return fit_until_settled(fitter, fitter.fit(chosen)), None
 
 

@@ -27,7 +27,7 @@ from dynid.identification.settings import CoulombSettings
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
 from dynid.model.numerical_regrouping import independent_columns
-from dynid.model.regressor import LINK_PARAMETERS, standard_regressor
+from dynid.model.regressor import LINK_PARAMETERS, columns_of_last_link
 from dynid.model.springs import is_spring
 from dynid.model.standard import pseudo_inertia
 from dynid.robot import FloatArray, read_only
@@ -92,7 +92,7 @@ def load_columns(model: ArmModel, samples: Samples) -> tuple[FloatArray, FloatAr
 
     def last(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
         columns = np.zeros((len(q), model.axes, 10))
-        columns[:, :c] = standard_regressor(model.mdh, q[:, :c], dq[:, :c], ddq[:, :c], model.gravity)[..., -10:]
+        columns[:, :c] = columns_of_last_link(model.mdh, q[:, :c], dq[:, :c], ddq[:, :c], model.gravity)
         return columns
 
     return samples.low_passed(last), samples.low_passed(

@@ -1,0 +1,127 @@
+"""Rows of one recording that follow from its states alone, whatever the torques: regressors, weights, low-pass.
+
+Several fits use the same states with other torques, such as torques shifted in time. The regressors, most of the work,
+are then computed once.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+
+from dynid.identification.data.fine_states import FineStates
+from dynid.identification.data.zero_phase import PaddedRows
+from dynid.model.drive import KINDS, RESISTING, kind_and_number
+from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FrictionLaw
+from dynid.robot import FloatArray, read_only
+
+DRIFT_UNIT_S = 60.0
+
+
+class StateRows:
+    """Regressors, weights and low-pass of the states of one recording, on a time grid finer than the samples.
+
+    Args:
+        model: model of the arm.
+        states: the states.
+        step_s: time between states on the fine grid [s].
+        slides: weights of the states, (M, n): 0 near standstill, else 1.
+        space: memory that all recordings share.
+        is_series: whether the states are a time series on a fine grid. If not, they are the samples themselves, and the
+            low-pass has no effect.
+
+    Attributes:
+        dq: velocities, (M, n) [rad/s].
+        slides: weights of the states, (M, n).
+        minutes: time since the middle of the recording, (M,) [min].
+        joints: joint of each column of `W` and `G`, (k,).
+        parameters: base parameter of each of these columns, (k,).
+        rubs: mask (k,) of these columns: the parameter is friction.
+        W: torques per unit of the parameters, (M, k) [N m per SI unit]. Nearly half of the regressor is zero in all
+            states; only pairs of joint and parameter with other values are kept.
+        G: loads of the gears per unit of the parameters, (M, k): like `W`, without acceleration and drive.
+    """
+
+    def __init__(
+        self, model: ArmModel, states: FineStates, step_s: float, slides: FloatArray, space: PaddedRows, is_series: bool
+    ) -> None:
+        self._states, self._space, self._is_series = states, space, is_series
+        self.dq, self.slides = np.ascontiguousarray(states.dq), slides
+        self._step_s = step_s if is_series else None
+        self._known_directions: dict[float, FloatArray] = {}
+        W = model.regressor(states.q, states.dq, states.ddq)
+        G = model.regressor(states.q, states.dq, np.zeros_like(states.ddq))
+        G[:, :, [kind_and_number(name)[0] in KINDS for name in model.names]] = 0.0
+        middle = 0.5 * (states.nodes[0] + states.nodes[-1])
+        self.minutes = ((np.arange(len(states.q)) - middle) * step_s + states.later_s) / DRIFT_UNIT_S
+        self._there = (W != 0.0).any(axis=0)
+        self.joints, self.parameters = np.nonzero(self._there)
+        self.W, self.G = (np.ascontiguousarray(one[:, self._there]) for one in (W, G))
+        rubs = np.array([kind_and_number(name)[0] in RESISTING for name in model.names], dtype=bool)
+        self.rubs = rubs[self.parameters]
+
+    def belong_to(self, states: FineStates, slides: FloatArray) -> bool:
+        """Return whether these rows are those of the given states and weights, so that they need not be computed."""
+        own = self._states
+        pairs = [(getattr(own, name), getattr(states, name)) for name in ("q", "dq", "ddq", "nodes", "sections")]
+        filters = zip((own.kernel, own.wide), (states.kernel, states.wide), strict=True)
+        pairs += [(one, other) for one, other in filters if one is not None or other is not None]
+        return all(np.array_equal(one, other) for one, other in [*pairs, (self.slides, slides)])
+
+    def directions(self, law: FrictionLaw) -> FloatArray:
+        """Return the signs of the velocities, smoothed with the law's transition velocity, -1 to 1, (M, n); cached."""
+        if law.transition_rad_s not in self._known_directions:
+            found = law.directions(self.dq) if self._step_s is None else law.directions_in_time(self.dq, self._step_s)
+            self._known_directions[law.transition_rad_s] = read_only(np.ascontiguousarray(found))
+        return self._known_directions[law.transition_rad_s]
+
+    def low_pass(self, values: FloatArray) -> FloatArray:
+        """Return values at the samples, (N, ...), any unit: values on the fine time grid, (M, ...), after a low-pass.
+
+        The low-pass is the one that the measured torques have passed. If the states are not a time series on a fine
+        grid, the values are returned unchanged.
+        """
+        return self._states.low_pass(values) if self._is_series else values
+
+    def filtered(self, columns: int, fill: Callable[[FloatArray], None], sticking: bool) -> FloatArray:
+        """Return values at the samples, (N, columns), computed on the fine time grid and low-passed like the torques.
+
+        Before the low-pass, the measured torques have passed the filter of the states, which has a higher cut-off
+        frequency. This filter matters only for friction near standstill, which changes very fast. So the values pass it
+        only if `sticking` includes such states.
+
+        Args:
+            columns: number of columns.
+            fill: function that writes the values on the fine grid into an array (M, columns).
+            sticking: whether states near standstill are included.
+        """
+        if self._is_series and not sticking:
+            return self._states.low_pass_filled(columns, fill, self._space)
+        values = np.empty((len(self.dq), columns))
+        fill(values)
+        return self._states.low_pass_sharp(values) if self._is_series else values
+
+    def weights(self, sticking: bool) -> FloatArray:
+        """Return the weights of all states, (M, n): 1, or 0 near standstill unless `sticking` includes these states."""
+        return np.ones_like(self.slides) if sticking else self.slides
+
+    @cached_property
+    def whole_W(self) -> FloatArray:
+        """Regressor W of all states of this recording after the low-pass, (N, n, p)."""
+        return self._unpacked(self.low_pass(self.W))
+
+    @cached_property
+    def sliding_W(self) -> FloatArray:
+        """Regressor W of this recording with states near standstill masked, after the low-pass, (N, n, p)."""
+        return self._unpacked(self.low_pass(self.W * self.slides[:, self.joints]))
+
+    @property
+    def standing_W(self) -> FloatArray:
+        """Regressor W of only the masked states near standstill of this recording, after the low-pass, (N, n, p)."""
+        return self.whole_W - self.sliding_W
+
+    def _unpacked(self, packed: FloatArray) -> FloatArray:
+        whole = np.zeros((len(packed), *self._there.shape))
+        whole[:, self._there] = packed
+        return whole
