@@ -1,5 +1,6 @@
 """Delays of torques are found iteratively, where one linear step falls far short."""
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -25,12 +26,12 @@ class Faint(DelaySearch):
     """Three joints that are late alike, of whose delay a share is left in every fit, 1 ms off at most."""
 
     def __init__(self, share: float, late_s: float) -> None:
-        self.share, self.late_s, self.fits = share, late_s, 0
+        self.share, self.late_s, self.fits = share, late_s, Counter[bool]()
         self.given = self._fitted(np.zeros(3))
-        self._found = {}
+        self._found, self._nearly = {}, {}
 
-    def _fitted(self, delays_s: FloatArray) -> RemainingDelay:
-        self.fits += 1
+    def _fitted(self, delays_s: FloatArray, *, exactly: bool = True) -> RemainingDelay:
+        self.fits[exactly] += 1
         left = self.share * (self.late_s - delays_s)
         each = (Unknown("delay", axis, float(value), 0.001, 0.0) for axis, value in enumerate(left))
         return RemainingDelay((Unknown("delay", -1, float(left.mean()), 0.001, 0.0), *each), np.ones(3))
@@ -119,7 +120,7 @@ def test_barely_visible_delay_is_uncertain(share: float) -> None:
 def test_no_delay_value_is_fitted_twice() -> None:
     search = Faint(1.0, 0.04)
     iterated_delays(search, LIMITS, np.ones(3))
-    assert search.fits == 2
+    assert search.fits == {True: 2, False: 1}  # without a shift, and with that of the root: roughly, then exactly
 
 
 @pytest.mark.slow
@@ -146,9 +147,9 @@ class Stubborn(DelaySearch):
 
     def __init__(self, *, shrinks: bool = True) -> None:
         self.shrinks = shrinks
-        self.given, self._found = self._fitted(np.zeros(6)), {}
+        self.given, self._found, self._nearly = self._fitted(np.zeros(6)), {}, {}
 
-    def _fitted(self, delays_s: FloatArray) -> RemainingDelay:
+    def _fitted(self, delays_s: FloatArray, *, exactly: bool = True) -> RemainingDelay:
         true = np.array([0.06, 0.0, 0.0, 0.0, 0.0, 0.0])
         left = np.array([0.3, 1.0, 1.0, 1.0, 1.0, 0.0]) * (true - delays_s) + np.array([0, 0, 0, 0, 0, 0.006])
         each = (Unknown("delay", axis, float(value), 0.001, 0.0) for axis, value in enumerate(left))

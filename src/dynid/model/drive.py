@@ -176,7 +176,7 @@ class DriveTerms:
             ddq: joint accelerations, (N, n) [rad/s^2; m/s^2].
         """
         there, tau = np.flatnonzero(values), np.zeros(dq.shape)
-        for one, joint, torque in self._torques([names[k] for k in there], q, dq, ddq):
+        for one, joint, torque in self._torques([names[k] for k in there.tolist()], q, dq, ddq):
             tau[:, joint] += values[there[one]] * torque
         return tau
 

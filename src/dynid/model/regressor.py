@@ -172,5 +172,5 @@ def _arguments(
     The arrays are copies, since numba would compile more versions for other layouts and read-only arrays.
     """
     start = np.ascontiguousarray(-mdh.base[:3, :3].T @ gravity)
-    states = (np.array(one, dtype=np.float64, order="C") for one in (q, dq, ddq))
-    return mdh.geometry, start, *states
+    own_q, own_dq, own_ddq = (np.array(one, dtype=np.float64, order="C") for one in (q, dq, ddq))
+    return mdh.geometry, start, own_q, own_dq, own_ddq

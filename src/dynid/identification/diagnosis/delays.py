@@ -11,7 +11,6 @@ at the root. The fit is good there, so they are smaller than those of the record
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +21,7 @@ from dynid.identification.data.preprocessing import Samples
 from dynid.identification.diagnosis.nuisance_columns import Unknown, unknowns, with_scatter_of_joints
 from dynid.identification.estimators.gear_ladder import KnownStart
 from dynid.identification.estimators.gear_rows import GearRows
+from dynid.identification.estimators.play import without_play
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.settings import CoulombSettings, SuspicionLimits
 from dynid.model.dynamics import ArmModel
@@ -66,6 +66,31 @@ class Root(NamedTuple):
     seen: FloatArray
 
 
+class _Fit(NamedTuple):
+    """Fit of friction to torques that were shifted in time.
+
+    Attributes:
+        delays_s: shift of each axis, (n,) [s].
+        play: half the backlash for which the states were corrected, (n,) [rad or m].
+        start: fitted friction, from which fits with other shifts start.
+    """
+
+    delays_s: FloatArray
+    play: FloatArray
+    start: KnownStart | None
+
+    @classmethod
+    def of(cls, delays_s: FloatArray, regression: Regression) -> "_Fit":
+        """Return the fit of a regression with shifts (n,) [s]."""
+        friction = regression.joint_friction
+        play = None if friction is None or friction.play is None else friction.play.taken
+        return cls(delays_s, np.zeros_like(delays_s) if play is None else play, regression.known_start)
+
+    def distance_s(self, delays_s: FloatArray) -> float:
+        """Return the largest difference between this fit's shifts and others, (n,) [s]."""
+        return float(np.abs(self.delays_s - delays_s).max())
+
+
 class DelaySearch:
     """Search for delays of torques relative to positions, by fits of one set of samples with shifted torques.
 
@@ -86,10 +111,11 @@ class DelaySearch:
         free: Sequence[Unknown],
     ) -> None:
         self.model, self.samples = model, samples
-        joint_friction = regression.joint_friction
-        self.coulomb, self.friction = coulomb, None if joint_friction is None else joint_friction.fit.known
-        self.given = _left(free, regression)
+        self.coulomb, self.given = coulomb, _left(free, regression)
         self._found: dict[bytes, RemainingDelay] = {}
+        self._nearly: dict[bytes, RemainingDelay] = {}
+        self._rows: dict[bytes, GearRows] = {}
+        self._fits = [] if regression.joint_friction is None else [_Fit.of(np.zeros(model.axes), regression)]
 
     def remaining(self, delays_s: FloatArray) -> RemainingDelay:
         """Return delays of torques relative to positions that remain after torques were shifted; results are cached.
@@ -103,16 +129,53 @@ class DelaySearch:
             self._found[key] = self._fitted(delays_s)
         return self._found[key]
 
-    def _fitted(self, delays_s: FloatArray) -> RemainingDelay:
-        later = with_shifted_torques(self.samples, delays_s)
-        start = None if self.friction is None else KnownStart(self.friction.structure, self.friction.point)
-        regression = Regression.stack(self.model, later, self.coulomb, start, like=self._rows)
+    def about(self, delays_s: FloatArray) -> RemainingDelay:
+        """Return approximately what `remaining` returns, in half the time.
+
+        The states' correction for backlash is that of the fit with the nearest shift.
+
+        Args:
+            delays_s: shift of each axis, (n,) [s].
+        """
+        key = delays_s.tobytes()
+        if not delays_s.any() or key in self._found:
+            return self.remaining(delays_s)
+        if key not in self._nearly:
+            self._nearly[key] = self._fitted(delays_s, exactly=False)
+        return self._nearly[key]
+
+    def _fitted(self, delays_s: FloatArray, *, exactly: bool = True) -> RemainingDelay:
+        """Return the remaining delays of a fit to shifted torques, which starts at the fit with the nearest shift.
+
+        Args:
+            delays_s: shift of each axis, (n,) [s].
+            exactly: whether backlash is estimated anew. If not, the correction of the nearest fit is kept.
+        """
+        if not self._fits:
+            return self._left_in(with_shifted_torques(self.samples, delays_s))
+        near = min(self._fits, key=lambda one: one.distance_s(delays_s))
+        rows = self._corrected_rows(np.zeros_like(near.play) if exactly else near.play)
+        later = with_shifted_torques(rows.samples, delays_s)
+        regression = Regression.stack(self.model, later, self.coulomb, near.start, rows, effects=exactly)
+        own = _Fit.of(delays_s, regression)
+        self._fits.append(own if exactly else own._replace(play=near.play))
         return _left(unknowns(self.model, later, regression, ("delay",)), regression)
 
-    @cached_property
-    def _rows(self) -> GearRows | None:
-        """Rows of the unshifted torques, whose regressors all fits use; None if friction is not fitted."""
-        return None if self.friction is None else GearRows(self.model, self.samples, self.coulomb.slow_rad_s)
+    def _left_in(self, samples: Samples) -> RemainingDelay:
+        """Return the remaining delays of samples whose friction, if any, is among the base parameters."""
+        regression = Regression.stack(self.model, samples, self.coulomb)
+        return _left(unknowns(self.model, samples, regression, ("delay",)), regression)
+
+    def _corrected_rows(self, play: FloatArray) -> GearRows:
+        """Return rows of the torques as recorded, in states that are corrected for backlash; cached.
+
+        Args:
+            play: half the backlash of each joint, (n,) [rad or m].
+        """
+        if (key := play.tobytes()) not in self._rows:
+            samples = without_play(self.samples, play) if play.any() else self.samples
+            self._rows[key] = GearRows(self.model, samples, self.coulomb.slow_rad_s)
+        return self._rows[key]
 
     def explained(self, found: RemainingDelay) -> float:
         """Return the fraction of the squared torque errors that a shift of the torques removes, averaged over the axes.
@@ -139,7 +202,8 @@ class DelaySearch:
     def root(self, start_s: FloatArray, which: NDArray[np.bool_], *, together: bool) -> Root | None:
         """Return the shifts of the torques in time after which no delay remains; None if the search does not find them.
 
-        If the search fails for some axes, it is repeated without them, and they keep their shift from `start_s`.
+        If the search fails for some axes, it is repeated without them, and they keep their shift from `start_s`. The
+        search uses approximate delays until none remains, and exact ones from then on.
         `Root.seen` is computed from the last step that exceeds the tolerance of the search.
 
         Args:
@@ -148,12 +212,17 @@ class DelaySearch:
             together: search one common shift of all torques.
         """
         at, step, before = start_s, np.zeros_like(start_s), np.zeros_like(start_s)
-        seen, open_ = np.ones_like(start_s), which
+        seen, open_, delays = np.ones_like(start_s), which, self.about
         for _ in range(ROUNDS):
-            value, deviation = self._of_axes(self.remaining(at), together=together)
+            value, deviation = self._of_axes(delays(at), together=together)
             enough = np.maximum(ROOT_S, ROOT_DEVIATIONS * deviation)
             seen = np.where(np.abs(step) > enough, np.clip(-_slope(value, before, step), LEAST_VISIBLE, 1.0), seen)
             open_ = which & (np.abs(value) >= enough)
+            if not open_.any():
+                delays = self.remaining
+                value, deviation = self._of_axes(delays(at), together=together)
+                enough = np.maximum(ROOT_S, ROOT_DEVIATIONS * deviation)
+                open_ = which & (np.abs(value) >= enough)
             if not open_.any():
                 return Root(at, seen)
             step = np.where(open_, secant_step(value, before, step), 0.0)

@@ -259,7 +259,7 @@ class GearRows:
             plain = FineStates(samples.q, samples.dq, samples.ddq, np.zeros((0, 6)), every, samples.tau, ripple)
             parts = (replace(plain, other_raw=samples.other_tau),)
         known = [one.motion for one in like._stretches] if like is not None else []
-        self._stretches = []
+        self._stretches: list[_Stretch] = []
         for states, slides in zip(parts, masks, strict=True):
             motion = next((one for one in known if one.belong_to(states, slides)), None)
             if motion is None:
