@@ -31,7 +31,7 @@ import numpy as np
 from dynid.model.drive import DriveTerms, kind_and_number
 from dynid.model.mdh import MdhChain
 from dynid.model.numerical_regrouping import grouping, independent_columns, is_zero_column
-from dynid.model.regressor import LINK_PARAMETERS, link_motions, standard_regressor
+from dynid.model.regressor import LINK_PARAMETERS, standard_regressor
 from dynid.robot import FloatArray, Structure, read_only
 
 PRODUCTS = ("XY", "XZ", "YZ")
@@ -131,10 +131,13 @@ def _rotor_joins_link(mdh: MdhChain, joint: int) -> bool:
 
     The rotor inertia IA and the link inertia ZZ of this joint then form one base parameter.
     """
-    q, dq, ddq = _random_states(mdh, 20)
+    q, dq, _ = _random_states(mdh, 20)
     dq[:, joint - 1 :] = 0.0
-    spin = link_motions(mdh, q, dq, ddq, np.zeros(3))[joint - 1].w[:, 2]
-    return bool(np.abs(spin).max() < 1e-9)
+    spin, rotations = np.zeros((len(q), 3)), mdh.relative_rotations(q)
+    for j in range(joint):
+        spin = np.einsum("nba,nb->na", rotations[:, j], spin)  # the angular velocity of link j - 1, in frame j
+        spin[:, 2] += 0.0 if mdh.prismatic[j] else dq[:, j]
+    return bool(np.abs(spin[:, 2]).max() < 1e-9)
 
 
 def _base_name(standard_name: str, row: FloatArray) -> str:

@@ -19,35 +19,14 @@ Functions of one sample take rows of these arrays, (n,). Every array is contiguo
 is compiled once.
 """
 
-from typing import NamedTuple
-
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from dynid.model.mdh import Geometry
 from dynid.robot import FloatArray
 
 Vector = FloatArray | tuple[float, float, float]
-
-
-class Geometry(NamedTuple):
-    """Placement of n frames, each in the frame before it.
-
-    Attributes:
-        cosines: cosines of the angles alpha between successive joint axes, (n,).
-        sines: sines of these angles, (n,).
-        offset: angles about the joint axes at position 0, (n,) [rad].
-        slides: whether the joint is prismatic, (n,).
-        origins: origins of the frames at position 0, (n, 3) [m].
-        along: displacement of the origin per unit of a prismatic joint's position, (n, 3); zero for a revolute joint.
-    """
-
-    cosines: FloatArray
-    sines: FloatArray
-    offset: FloatArray
-    slides: NDArray[np.bool_]
-    origins: FloatArray
-    along: FloatArray
 
 
 @numba.njit(cache=True)
@@ -162,7 +141,8 @@ def motions(
 ) -> None:
     """Write the motions of all links at N samples, as in `LinkMotion`.
 
-    w, dw and a are (N, n, 3) each, Jw and Jv (N, n, n, 3) each; joints after a link's own are not written.
+    w [rad/s], dw [rad/s^2] and a [m/s^2] are (N, n, 3) each. Jw and Jv, velocities per unit rate of a joint [SI unit],
+    are (N, n, n, 3) each; joints after a link's own are not written.
     """
     n = q.shape[1]
     R, p = np.empty((n, 3, 3)), np.empty((n, 3))

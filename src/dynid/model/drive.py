@@ -156,9 +156,9 @@ class DriveTerms:
         ddq: FloatArray,
         transition_rad_s: float = 0.0,
     ) -> None:
-        """Write the regressor columns of drive-side parameters into W (N, n, len(names)), which is zero on entry.
+        """Write the regressor columns of drive-side parameters into W, which is zero on entry.
 
-        The other arguments are those of `columns`.
+        W is (N, n, len(names)) [N m per SI unit]. The other arguments are those of `columns`.
         """
         for column, joint, torque in self._torques(names, q, dq, ddq, transition_rad_s):
             W[:, joint, column] = torque

@@ -11,16 +11,37 @@ points like x_{j-1} if the two are parallel, and the first x whose sign is free 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.errors import UnknownNameError
 from dynid.model.chain import SerialChain
-from dynid.model.chain_kernels import Geometry
 from dynid.robot import FloatArray, read_only
 
 PARALLEL_SINE = 1e-9  # sine of the angle below which two axes count as parallel
 ZERO_DISTANCE_M = 1e-9  # distances below this count as zero
+
+
+class Geometry(NamedTuple):
+    """Placement of n frames, each in the frame before it.
+
+    Attributes:
+        cosines: cosines of the angles alpha between successive joint axes, (n,).
+        sines: sines of these angles, (n,).
+        offset: angles about the joint axes at position 0, (n,) [rad].
+        slides: whether the joint is prismatic, (n,).
+        origins: origins of the frames at position 0, (n, 3) [m].
+        along: displacement of the origin per unit of a prismatic joint's position, (n, 3); zero for a revolute joint.
+    """
+
+    cosines: FloatArray
+    sines: FloatArray
+    offset: FloatArray
+    slides: NDArray[np.bool_]
+    origins: FloatArray
+    along: FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""The 1 kHz exchange with all servos: a sync read (or fast sync read) of states, and a sync write of goal currents."""
+"""Exchange with all servos in a cycle: a sync read (or fast sync read) of states, a sync write of goal currents."""
 
 from collections.abc import Callable, Sequence
 from itertools import cycle as endless
