@@ -115,6 +115,16 @@ def test_an_arm_that_waits_for_the_machine_needs_no_trial() -> None:
     assert pace.may_enable() and not pace.lower(unasked=True) and not pace.text.startswith(ON_TRIAL)
 
 
+def test_a_driver_that_takes_most_of_the_processors_gets_a_lower_rate() -> None:
+    """The other nodes idle during the trial, so no cycle may be missing yet."""
+    pace = CyclePace(chosen(), held=False)
+    for _ in range(2):
+        pace._trial.note(Window.between(1000, CycleCounts(0, 0, 0, 0), CycleCounts(10**9, 1000, 0, 0), share=0.6))
+    assert not pace.may_enable() and pace.lower(unasked=False) and pace.rate.rate_hz == 500
+    assert "the driver alone takes 60% of the processors' time" in pace.lowered
+    assert Window(1000, 1000, 0, 0, 0, share=0.34).kept and Window(250, 250, 0, 0, 0, share=0.9).kept
+
+
 GOOD, BAD = Window(1000, 1000, 0, 0, 0), Window(1000, 1000, 60, 0, 90)
 
 

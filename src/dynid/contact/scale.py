@@ -135,7 +135,7 @@ class Scale:
         """
         c, x = self._arm.chain_size, self.motion.x
         states = x[None, :c], self.motion.velocity[None, :c], self._acceleration[None]
-        return columns_of_last_link(self._arm.mdh, *states, self._arm.gravity)[0]
+        return np.asarray(columns_of_last_link(self._arm.mdh, *states, self._arm.gravity)[0])
 
     def _solved(self) -> tuple[FloatArray, FloatArray]:
         """Return the estimated payload parameters and friction change, (11,), and their covariance (11, 11).

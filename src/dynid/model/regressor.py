@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.model import chain_kernels as kernels
-from dynid.model.mdh import MdhChain
+from dynid.model.mdh import Geometry, MdhChain
 from dynid.robot import FloatArray
 
 LINK_PARAMETERS = ("XX", "XY", "XZ", "YY", "YZ", "ZZ", "MX", "MY", "MZ", "M")
@@ -166,7 +166,7 @@ def standard_regressor(
 
 def _arguments(
     mdh: MdhChain, q: FloatArray, dq: FloatArray, ddq: FloatArray, gravity: FloatArray
-) -> tuple[kernels.Geometry, FloatArray, FloatArray, FloatArray, FloatArray]:
+) -> tuple[Geometry, FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return the arguments that all functions of `chain_kernels` have in common.
 
     The arrays are copies, since numba would compile more versions for other layouts and read-only arrays.

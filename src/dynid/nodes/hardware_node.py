@@ -509,8 +509,8 @@ class HardwareNode(ManagedNode):
         loop, pace = self._loop, self._pace
         if loop is not None and pace is not None and loop.running:
             if loop.guard.state is GuardState.DISABLED:
-                pace.evaluate(loop)
                 self._share.note()
+                pace.evaluate(loop, self._share.share / len(os.sched_getaffinity(0)))
                 self._lower_rate(loop, pace)
             else:
                 pace.restart()

@@ -37,16 +37,20 @@ class CyclePace:
         """Start a new time window of the trial, because a loop has just started, or torque is on."""
         self._window_start = None
 
-    def evaluate(self, loop: ControlLoop) -> None:
+    def evaluate(self, loop: ControlLoop, share: float = 0.0) -> None:
         """Judge the cycle rate at the end of each time window of `WINDOW_S` [s].
 
         Must be called often while torque is off; most calls find that the present window is not over, and do nothing.
+
+        Args:
+            loop: running control loop.
+            share: fraction of the usable processors' time that this process took lately; 0 if it was not measured.
         """
         now = loop.counts()
         if self._window_start is None or now.cycles < self._window_start.cycles:
             self._window_start = now if now.cycles else None
         elif now.now_ns - self._window_start.now_ns >= WINDOW_S * 1e9:
-            self._trial.note(Window.between(self.rate.rate_hz, self._window_start, now))
+            self._trial.note(Window.between(self.rate.rate_hz, self._window_start, now, share))
             self._window_start = now
 
     def lower(self, *, unasked: bool) -> bool:

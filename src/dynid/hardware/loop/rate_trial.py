@@ -2,8 +2,8 @@
 
 A measurement of the line shows how fast a cycle can be. The machine's other load appears only in paced, published
 cycles while all nodes run. Each time window of such cycles is judged: the rate is kept if few cycles are missing or
-late. A rate that is not kept is replaced by the next lower one. A simulated arm whose clock pauses waits for the
-machine, so it needs no trial.
+late, and if the driver leaves enough processor time for the nodes that work only once the arm moves. A rate that is not
+kept is replaced by the next lower one. A simulated arm whose clock pauses waits for the machine, so it needs no trial.
 """
 
 from dataclasses import dataclass
@@ -16,6 +16,9 @@ MISSING_SHARE = 0.01  # largest fraction of missing cycles in a window in which 
 # Largest fraction of late cycles in a window in which the rate counts as kept. More would leave no time for the
 # commander and the recorder, which need as much processor time as the driver once the arm moves.
 LATE_SHARE = 0.25
+# Largest share of the usable processors' time that the driver may take. The other nodes of the chain idle during the
+# trial, and need more than the driver once the arm moves: on one processor, 1 kHz then missed 13 to 55 % of the cycles.
+MOST_SHARE = 0.35
 KEPT_WINDOWS = 2  # consecutive kept windows before a rate counts as kept
 SETTLING_WINDOWS = 4  # failed windows before a rate is lowered by itself: programs may still be starting
 DECIDING_WINDOWS = 2  # failed windows before a rate is lowered when torque is requested
@@ -33,6 +36,7 @@ class Window:
         missing: number of cycles without a complete sample, because they did not run or were incomplete.
         incomplete: number of cycles that ran, but lack a servo's reply.
         late: number of cycles that began more than half a period late.
+        share: fraction of the usable processors' time that the driver took; 0 if it was not measured.
     """
 
     rate_hz: int
@@ -40,22 +44,36 @@ class Window:
     missing: int
     incomplete: int
     late: int
+    share: float = 0.0
 
     @classmethod
-    def between(cls, rate_hz: int, first: CycleCounts, last: CycleCounts) -> "Window":
-        """Return the time window between two readings of the loop's counters, `first` and `last`."""
+    def between(cls, rate_hz: int, first: CycleCounts, last: CycleCounts, share: float = 0.0) -> "Window":
+        """Return the time window between two readings of the loop's counters, `first` and `last`.
+
+        Args:
+            rate_hz: cycle rate [Hz].
+            first: counters at the start of the window.
+            last: counters at its end.
+            share: fraction of the usable processors' time that the driver took; 0 if it was not measured.
+        """
         planned = round((last.now_ns - first.now_ns) * 1e-9 * rate_hz)
         incomplete = last.incomplete - first.incomplete
         missing = max(0, planned - (last.cycles - first.cycles)) + incomplete
-        return cls(rate_hz, planned, missing, incomplete, last.late - first.late)
+        return cls(rate_hz, planned, missing, incomplete, last.late - first.late, share)
 
     @property
     def kept(self) -> bool:
-        """Whether the cycle rate was kept in this time window: few cycles were missing or late.
+        """Whether the cycle rate was kept in this time window: few cycles were missing or late, and time is left.
 
         One cycle that is still in progress does not count as missing.
         """
-        return self.missing <= MISSING_SHARE * self.planned + 1 and self.late <= LATE_SHARE * self.planned
+        on_time = self.missing <= MISSING_SHARE * self.planned + 1 and self.late <= LATE_SHARE * self.planned
+        return on_time and not self.crowded
+
+    @property
+    def crowded(self) -> bool:
+        """Whether the driver leaves too little processor time for other nodes; never at the lowest rate."""
+        return self.share > MOST_SHARE and self.rate_hz > RATES_HZ[-1]
 
     @property
     def caused_by_servos(self) -> bool:
@@ -65,7 +83,11 @@ class Window:
     @property
     def cause(self) -> str:
         """Reason why the cycle rate was not kept in this time window."""
-        return "servos do not reply in time" if self.caused_by_servos else "this machine is too busy or too slow"
+        if self.caused_by_servos:
+            return "servos do not reply in time"
+        if self.crowded:
+            return f"the driver alone takes {self.share:.0%} of the processors' time, which other nodes need, too"
+        return "this machine is too busy or too slow"
 
     def describe(self, since: str = "") -> str:
         """Return text with the numbers of missing and late cycles, and their cause if the rate was not kept.
