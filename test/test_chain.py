@@ -90,7 +90,8 @@ def test_the_bags_are_complete_and_contain_their_own_settings(usual: Demo, name:
     first_command_s = max(recording.commands.time[0], recording.reference.time[0])
     assert recording.applied.time[0] < began_s, "the bag lacks the states before the motion"
     assert first_command_s <= first_torque_s, "the driver applied a command that is not in the bag"
-    pause_s = np.diff(recording.commands.time).max()  # of the executor's process on this machine
+    early = recording.commands.time[recording.commands.time < first_command_s + 1.0]
+    pause_s = min(0.1, np.diff(early).max())  # of the executor's process on this machine
     assert first_command_s < began_s + 0.005 + pause_s, "the bag lacks the motion's beginning"
     assert recording.notes == ()
 

@@ -8,6 +8,14 @@ from dynid.errors import DataError
 from dynid.model.chain import SerialChain
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters, StandardParameters
+from dynid.model.regressor import (
+    columns_of_last_link,
+    fill_link_columns,
+    link_columns,
+    link_motions,
+    link_torques,
+    standard_regressor,
+)
 from dynid.model.standard import load_standard, pseudo_inertia, to_link_frame
 from dynid.robot import load_robot
 
@@ -93,3 +101,19 @@ def test_wrong_shapes_and_foreign_parameters_are_refused() -> None:
         model.inertia_matrix(np.zeros((1, 8)), BaseParameters(("A", "B"), np.zeros(2)))
     with pytest.raises(DataError, match="finite"):
         BaseParameters(("A",), np.array([np.nan]))
+
+
+def test_states_of_another_shape_are_refused_before_compiled_code_reads_them() -> None:
+    model = ArmModel.of(load_robot("crane_x7"))
+    narrow, wide = np.zeros((3, 6)), np.zeros((3, 8))
+    for q, dq in ((narrow, narrow), (wide, wide), (np.zeros((3, 7)), np.zeros((2, 7)))):
+        for function in (link_motions, standard_regressor, columns_of_last_link):
+            with pytest.raises(DataError, match=r"must be \(N, 7\)"):
+                function(model.mdh, q, dq, dq, model.gravity)
+    q = np.zeros((3, 7))
+    with pytest.raises(DataError, match=r"link parameters must be \(7, 10\)"):
+        link_torques(model.mdh, q, q, q, model.gravity, np.zeros((6, 10)))
+    with pytest.raises(DataError, match="parameters 0 to 69, got 3 to 70"):
+        link_columns(model.mdh, q, q, q, model.gravity, np.array([3, 70]))
+    with pytest.raises(DataError, match="the regressor must have 3 samples, 7 joints, 1 columns"):
+        fill_link_columns(model.mdh, q, q, q, model.gravity, np.array([3]), np.zeros((3, 6, 1)))

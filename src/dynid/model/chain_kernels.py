@@ -15,8 +15,8 @@ common to these functions:
     dq        joint velocities, (N, n) [rad/s; m/s]
     ddq       joint accelerations, (N, n) [rad/s^2; m/s^2]
 
-Functions of one sample take rows of these arrays, (n,). Every array is contiguous and writeable, so that each function
-is compiled once.
+Functions of one sample take rows of these arrays, (n,). Every array is contiguous and writeable, so that the loops over
+samples are compiled once. They do not check shapes; `regressor` does.
 """
 
 import numba
@@ -90,7 +90,7 @@ def _outward(
     dw: FloatArray,
     a: FloatArray,
 ) -> None:
-    """Write the motion of all links at one sample: angular velocities w, accelerations dw and a, (n, 3) each.
+    """Write the motion of all links at one sample: w [rad/s], dw [rad/s^2] and a [m/s^2], (n, 3) each.
 
     R and p are rotations (n, 3, 3) and origins (n, 3) of the frames, each in the frame before.
     """
@@ -112,10 +112,10 @@ def _outward(
 
 @numba.njit(cache=True)
 def _jacobians(geometry: Geometry, R: FloatArray, p: FloatArray, Jw: FloatArray, Jv: FloatArray) -> None:
-    """Write the velocities of all links per unit rate of each joint up to theirs, at one sample, (n, n, 3) each.
+    """Write each link's velocity per unit rate of each joint from the first to its own, at one sample, (n, n, 3) each.
 
-    Jw are the angular velocities, Jv the velocities of the frames' origins. R and p are rotations (n, 3, 3) and origins
-    (n, 3) of the frames, each in the frame before.
+    Jw are the angular velocities, Jv the velocities of the frames' origins [SI unit per unit rate]. R and p are
+    rotations (n, 3, 3) and origins (n, 3) of the frames, each in the frame before.
     """
     slides = geometry[3]
     for j in range(len(p)):
@@ -198,13 +198,13 @@ def columns(
     all others are 0.
 
     Args:
-        geometry: see the module.
-        start: see the module.
-        q: see the module.
-        dq: see the module.
-        ddq: see the module.
+        geometry: placement of the frames; this and the next four are described at the top of the file.
+        start: acceleration of the base minus gravity.
+        q: joint positions.
+        dq: joint velocities.
+        ddq: joint accelerations.
         which: indices of the parameters, ten per link, (p,).
-        W: regressor of at least n joints and p parameters [N m per SI unit].
+        W: regressor (N, at least n, at least p) [N m per SI unit].
     """
     n = q.shape[1]
     R, p, w, dw, a = np.empty((n, 3, 3)), np.empty((n, 3)), np.empty((n, 3)), np.empty((n, 3)), np.empty((n, 3))
@@ -263,11 +263,11 @@ def torques(
     along its axis (Luh, Walker and Paul 1980).
 
     Args:
-        geometry: see the module.
-        start: see the module.
-        q: see the module.
-        dq: see the module.
-        ddq: see the module.
+        geometry: placement of the frames; this and the next four are described at the top of the file.
+        start: acceleration of the base minus gravity.
+        q: joint positions.
+        dq: joint velocities.
+        ddq: joint accelerations.
         parameters: standard parameters of the links, (n, 10), SI.
         tau: the torques, (N, n) [N m; N if prismatic].
     """

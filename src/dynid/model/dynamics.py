@@ -200,7 +200,7 @@ class ArmModel:
         return out
 
     def _with_link_columns(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, gravity: FloatArray) -> FloatArray:
-        """Return a regressor (N, n, p) that has the columns of the link-side base parameters, and else zeros.
+        """Return the regressor (N, n, p) with the columns of the link-side base parameters; all others are zero.
 
         Args:
             q: positions of all axes, (N, n) [rad; m if prismatic].

@@ -100,7 +100,7 @@ class MdhChain:
 
     @cached_property
     def geometry(self) -> Geometry:
-        """Placement of the frames, each in the frame before, for the compiled loops of `chain_kernels`."""
+        """Placement of the frames, each in the frame before, for `chain_kernels`, whose arrays must be writeable."""
         return Geometry(
             np.cos(self.alpha),
             np.sin(self.alpha),

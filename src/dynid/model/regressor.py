@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dynid.errors import DataError
 from dynid.model import chain_kernels as kernels
 from dynid.model.mdh import Geometry, MdhChain
 from dynid.robot import FloatArray
@@ -105,9 +106,17 @@ def fill_link_columns(
         ddq: accelerations, (N, n) [rad/s^2; m/s^2].
         gravity: gravity vector in the URDF base, (3,) [m/s^2].
         which: indices of the parameters, (p,), as in `link_columns`.
-        W: regressor of at least n joints and p parameters, zero on entry [N m per SI unit].
+        W: contiguous regressor of at least n joints and p parameters, zero on entry [N m per SI unit].
+
+    Raises:
+        DataError: a shape or an index does not fit the chain; compiled code does not check.
     """
-    kernels.columns(*_arguments(mdh, q, dq, ddq, gravity), np.array(which, dtype=np.int64), W)
+    states, which = _arguments(mdh, q, dq, ddq, gravity), np.array(which, dtype=np.int64)
+    if W.shape[0] != len(q) or W.shape[1] < mdh.size or W.shape[2] < len(which):
+        raise DataError(f"the regressor must have {len(q)} samples, {mdh.size} joints, {len(which)} columns: {W.shape}")
+    if which.size and not 0 <= which.min() <= which.max() < 10 * mdh.size:
+        raise DataError(f"the chain has parameters 0 to {10 * mdh.size - 1}, got {which.min()} to {which.max()}")
+    kernels.columns(*states, which, W)
 
 
 def columns_of_last_link(
@@ -141,9 +150,14 @@ def link_torques(
         ddq: accelerations, (N, n) [rad/s^2; m/s^2].
         gravity: gravity vector in the URDF base, (3,) [m/s^2].
         parameters: standard parameters of the links in the order of `LINK_PARAMETERS`, (n, 10), SI.
+
+    Raises:
+        DataError: states or parameters have another shape; compiled code does not check.
     """
     tau = np.empty(np.shape(q))
-    kernels.torques(*_arguments(mdh, q, dq, ddq, gravity), np.array(parameters, order="C"), tau)
+    if np.shape(parameters) != (mdh.size, 10):
+        raise DataError(f"link parameters must be ({mdh.size}, 10), got {np.shape(parameters)}")
+    kernels.torques(*_arguments(mdh, q, dq, ddq, gravity), np.array(parameters, dtype=np.float64, order="C"), tau)
     return tau
 
 
@@ -170,7 +184,12 @@ def _arguments(
     """Return the arguments that all functions of `chain_kernels` have in common.
 
     The arrays are copies, since numba would compile more versions for other layouts and read-only arrays.
+
+    Raises:
+        DataError: the states have another shape than (N, n) with n joints of the chain; compiled code does not check.
     """
-    start = np.ascontiguousarray(-mdh.base[:3, :3].T @ gravity)
-    own_q, own_dq, own_ddq = (np.array(one, dtype=np.float64, order="C") for one in (q, dq, ddq))
-    return mdh.geometry, start, own_q, own_dq, own_ddq
+    states = [np.array(one, dtype=np.float64, order="C") for one in (q, dq, ddq)]
+    if any(one.shape != (len(states[0]), mdh.size) for one in states):
+        shapes = ", ".join(str(one.shape) for one in states)
+        raise DataError(f"states of the chain must be (N, {mdh.size}) each, got {shapes}")
+    return mdh.geometry, np.ascontiguousarray(-mdh.base[:3, :3].T @ gravity), states[0], states[1], states[2]

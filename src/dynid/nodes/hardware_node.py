@@ -8,7 +8,6 @@ and a second publisher of `joint_commands` also stop the arm. `~/clear_fault` le
 `~/reboot` restarts servos that report an error, and `~/reopen` opens the port again after the cable was unplugged.
 """
 
-import os
 import time
 from pathlib import Path
 
@@ -59,6 +58,7 @@ from dynid.nodes.common import (
 )
 from dynid.nodes.deferred import Answer, DeferredSetBool
 from dynid.nodes.emergency_stop import EmergencyStop
+from dynid.parallel import cores
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, JointStateEncoder, encode_diagnostics
 from dynid.rehearsal.arm import rehearse_arm, rehearse_messages
 from dynid.robot import FloatArray, Robot, load_robot
@@ -274,6 +274,7 @@ class HardwareNode(ManagedNode):
         self._loop.start()
         assert self._pace is not None, "the arm is configured"
         self._pace.restart()
+        self._share = ShareMeter()  # the share of the former rate says nothing about this one
         if self._emergency.pressed:
             self._loop.fault(self._emergency.text)
 
@@ -446,7 +447,7 @@ class HardwareNode(ManagedNode):
 
     def _room_warning(self, loop: ControlLoop) -> str:
         """Return a warning if the driver leaves too little time for other real-time programs, else ""."""
-        return room_warning(self._share.share, len(os.sched_getaffinity(0)), read_limit()) if loop.fifo else ""
+        return room_warning(self._share.share, cores(), read_limit()) if loop.fifo else ""
 
     def _lower_rate(self, loop: ControlLoop, pace: CyclePace) -> None:
         """Restart the control loop at a lower cycle rate if the machine does not keep the present rate.
@@ -510,7 +511,7 @@ class HardwareNode(ManagedNode):
         if loop is not None and pace is not None and loop.running:
             if loop.guard.state is GuardState.DISABLED:
                 self._share.note()
-                pace.evaluate(loop, self._share.share / len(os.sched_getaffinity(0)))
+                pace.evaluate(loop, self._share.share / cores())
                 self._lower_rate(loop, pace)
             else:
                 pace.restart()

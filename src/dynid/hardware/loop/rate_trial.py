@@ -63,12 +63,16 @@ class Window:
 
     @property
     def kept(self) -> bool:
-        """Whether the cycle rate was kept in this time window: few cycles were missing or late, and time is left.
+        """Whether the cycle rate was kept in this time window.
 
-        One cycle that is still in progress does not count as missing.
+        That is so if few cycles were missing or late, and if the driver left enough processor time.
         """
-        on_time = self.missing <= MISSING_SHARE * self.planned + 1 and self.late <= LATE_SHARE * self.planned
-        return on_time and not self.crowded
+        return self._on_time and not self.crowded
+
+    @property
+    def _on_time(self) -> bool:
+        """Whether few cycles were missing or late; one that is still in progress does not count as missing."""
+        return self.missing <= MISSING_SHARE * self.planned + 1 and self.late <= LATE_SHARE * self.planned
 
     @property
     def crowded(self) -> bool:
@@ -83,9 +87,9 @@ class Window:
     @property
     def cause(self) -> str:
         """Reason why the cycle rate was not kept in this time window."""
-        if self.caused_by_servos:
+        if not self._on_time and self.caused_by_servos:
             return "servos do not reply in time"
-        if self.crowded:
+        if self._on_time:
             return f"the driver alone takes {self.share:.0%} of the processors' time, which other nodes need, too"
         return "this machine is too busy or too slow"
 

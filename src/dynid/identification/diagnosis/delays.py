@@ -5,7 +5,9 @@ friction fitted to late torques absorb most of the delay. A slow motion with a d
 ms. So torques are shifted: the torque at time t is replaced by the one recorded at t + shift. Then everything is fitted
 again, and the delay that remains is estimated. A secant search finds the shift at which the remaining delay is zero
 (the root). It first searches a common shift of all torques and then, starting there, shifts of joints whose delay
-differs. The delay of a joint is its shift at the root plus the small remaining estimate. Standard deviations are those
+differs. Each fit starts from the one with the nearest shift. Until a root seems near, fits also keep that one's
+correction of the states for backlash, which saves half of the time; a root is always that of complete fits. The delay
+of a joint is its shift at the root plus the small remaining estimate. Standard deviations are those
 at the root. The fit is good there, so they are smaller than those of the recorded data.
 """
 
@@ -77,14 +79,15 @@ class _Fit(NamedTuple):
 
     delays_s: FloatArray
     play: FloatArray
-    start: KnownStart | None
+    start: KnownStart
 
     @classmethod
     def of(cls, delays_s: FloatArray, regression: Regression) -> "_Fit":
-        """Return the fit of a regression with shifts (n,) [s]."""
-        friction = regression.joint_friction
-        play = None if friction is None or friction.play is None else friction.play.taken
-        return cls(delays_s, np.zeros_like(delays_s) if play is None else play, regression.known_start)
+        """Return the fit of a regression, which fits friction, with shifts (n,) [s]."""
+        friction, start = regression.joint_friction, regression.known_start
+        assert friction is not None and start is not None
+        play = None if friction.play is None else friction.play.taken
+        return cls(delays_s, np.zeros_like(delays_s) if play is None else play, start)
 
     def distance_s(self, delays_s: FloatArray) -> float:
         """Return the largest difference between this fit's shifts and others, (n,) [s]."""
@@ -93,6 +96,8 @@ class _Fit(NamedTuple):
 
 class DelaySearch:
     """Search for delays of torques relative to positions, by fits of one set of samples with shifted torques.
+
+    A fit depends slightly on the fits before it, since it starts from the nearest of them.
 
     Args:
         model: the arm.
@@ -115,7 +120,10 @@ class DelaySearch:
         self._found: dict[bytes, RemainingDelay] = {}
         self._nearly: dict[bytes, RemainingDelay] = {}
         self._rows: dict[bytes, GearRows] = {}
-        self._fits = [] if regression.joint_friction is None else [_Fit.of(np.zeros(model.axes), regression)]
+        friction = regression.joint_friction
+        self._fits = [] if friction is None else [_Fit.of(np.zeros(model.axes), regression)]
+        # without friction or a series of states no backlash is estimated, so an approximate fit would save nothing
+        self._approximates = friction is not None and bool(friction.fit.structure.terms and samples.fine)
 
     def remaining(self, delays_s: FloatArray) -> RemainingDelay:
         """Return delays of torques relative to positions that remain after torques were shifted; results are cached.
@@ -130,15 +138,16 @@ class DelaySearch:
         return self._found[key]
 
     def about(self, delays_s: FloatArray) -> RemainingDelay:
-        """Return approximately what `remaining` returns, in half the time.
+        """Return approximately what `remaining` returns, in half the time; results are cached.
 
-        The states' correction for backlash is that of the fit with the nearest shift.
+        The states' correction for backlash is that of the fit with the nearest shift. What `remaining` has found
+        already is returned instead.
 
         Args:
             delays_s: shift of each axis, (n,) [s].
         """
         key = delays_s.tobytes()
-        if not delays_s.any() or key in self._found:
+        if not delays_s.any() or key in self._found or not self._approximates:
             return self.remaining(delays_s)
         if key not in self._nearly:
             self._nearly[key] = self._fitted(delays_s, exactly=False)
@@ -156,7 +165,8 @@ class DelaySearch:
         near = min(self._fits, key=lambda one: one.distance_s(delays_s))
         rows = self._corrected_rows(np.zeros_like(near.play) if exactly else near.play)
         later = with_shifted_torques(rows.samples, delays_s)
-        regression = Regression.stack(self.model, later, self.coulomb, near.start, rows, effects=exactly)
+        given = self.model, later, self.coulomb, near.start, rows
+        regression = Regression.stack(*given, backlash=exactly, widened=False)
         own = _Fit.of(delays_s, regression)
         self._fits.append(own if exactly else own._replace(play=near.play))
         return _left(unknowns(self.model, later, regression, ("delay",)), regression)
@@ -173,6 +183,8 @@ class DelaySearch:
             play: half the backlash of each joint, (n,) [rad or m].
         """
         if (key := play.tobytes()) not in self._rows:
+            if play.any():  # of corrected rows, only the latest are kept: they take much memory
+                self._rows = {kept: rows for kept, rows in self._rows.items() if not np.frombuffer(kept).any()}
             samples = without_play(self.samples, play) if play.any() else self.samples
             self._rows[key] = GearRows(self.model, samples, self.coulomb.slow_rad_s)
         return self._rows[key]
@@ -204,6 +216,7 @@ class DelaySearch:
 
         If the search fails for some axes, it is repeated without them, and they keep their shift from `start_s`. The
         search uses approximate delays until none remains, and exact ones from then on.
+
         `Root.seen` is computed from the last step that exceeds the tolerance of the search.
 
         Args:
@@ -212,19 +225,17 @@ class DelaySearch:
             together: search one common shift of all torques.
         """
         at, step, before = start_s, np.zeros_like(start_s), np.zeros_like(start_s)
-        seen, open_, delays = np.ones_like(start_s), which, self.about
-        for _ in range(ROUNDS):
-            value, deviation = self._of_axes(delays(at), together=together)
+        seen, open_, exactly, rounds = np.ones_like(start_s), which, False, 0
+        while (rounds := rounds + 1) <= ROUNDS:
+            value, deviation = self._of_axes(self.remaining(at) if exactly else self.about(at), together=together)
             enough = np.maximum(ROOT_S, ROOT_DEVIATIONS * deviation)
             seen = np.where(np.abs(step) > enough, np.clip(-_slope(value, before, step), LEAST_VISIBLE, 1.0), seen)
             open_ = which & (np.abs(value) >= enough)
-            if not open_.any():
-                delays = self.remaining
-                value, deviation = self._of_axes(delays(at), together=together)
-                enough = np.maximum(ROOT_S, ROOT_DEVIATIONS * deviation)
-                open_ = which & (np.abs(value) >= enough)
-            if not open_.any():
+            if not open_.any() and exactly:
                 return Root(at, seen)
+            if not open_.any():  # the same shift once more, and as many rounds as before
+                exactly, rounds = True, 0
+                continue
             step = np.where(open_, secant_step(value, before, step), 0.0)
             at, before = at + step, value
             if (np.abs(at) > MOST_S).any():

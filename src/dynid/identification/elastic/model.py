@@ -21,7 +21,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dynid.errors import DataError
+from dynid.errors import ConfigurationError, DataError
 from dynid.identification.elastic.settings import ElasticFile
 from dynid.model.base_parameters import standard_names
 from dynid.model.dynamics import ArmModel
@@ -70,12 +70,17 @@ class ElasticModel:
         mount: name of the arm's mount; None is the default.
 
     Raises:
-        ConfigurationError: robot.yaml declares springs.
+        ConfigurationError: robot.yaml declares springs, or an axis that is not a joint of the chain.
     """
 
     def __init__(self, robot: Robot, file: ElasticFile, mount: str | None = None) -> None:
         refuse_springs(robot, "the model with elastic joints")
         self.rigid, self.file, self.robot = ArmModel.of(robot, mount=mount), file, robot
+        if self.rigid.axes != self.rigid.chain_size:
+            raise ConfigurationError(
+                f"{robot.name} has {self.rigid.axes} axes, of which {self.rigid.chain_size} move the chain of links: "
+                "the model with elastic joints is for arms without further axes, such as a gripper's"
+            )
 
     @property
     def size(self) -> int:

@@ -261,7 +261,7 @@ class GearRows:
         known = [one.motion for one in like._stretches] if like is not None else []
         self._stretches: list[_Stretch] = []
         for states, slides in zip(parts, masks, strict=True):
-            motion = next((one for one in known if one.belong_to(states, slides)), None)
+            motion = next((one for one in known if one.are_of(model, states, step, slides)), None)
             if motion is None:
                 motion = StateRows(model, states, step, slides, space, bool(samples.fine))
             self._stretches.append(_Stretch(states, motion))

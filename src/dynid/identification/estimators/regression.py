@@ -128,7 +128,8 @@ class Regression:
         known: KnownGears | None = None,
         like: GearRows | None = None,
         *,
-        effects: bool = True,
+        backlash: bool = True,
+        widened: bool = True,
     ) -> "Regression":
         """Return the regression of all samples, without a check that they determine all parameters.
 
@@ -142,11 +143,13 @@ class Regression:
             known: fit to other samples of the same arm, whose structure and linearisation point are used. A
                 `KnownStart` is fitted again from there. None fits friction to these samples.
             like: rows of the same states with other torques, whose regressors are used again; None computes them.
-            effects: whether to estimate backlash, delay and friction outside the law, to correct the states for
-                backlash, and to widen the covariance by what remains of them. If not, a fit takes half the time.
+            backlash: whether to estimate backlash and delay, and to correct the states for backlash.
+            widened: whether to widen the covariance by friction outside the law.
+
+        `like`, `backlash` and `widened` have no effect unless friction is fitted in addition to the base parameters.
         """
         if coulomb is not None and coulomb.treatment == "estimated" and not model.structure.coulomb_friction:
-            found = cls._with_friction(model, samples, coulomb, known, like, effects)
+            found = cls._with_friction(model, samples, coulomb, known, like, backlash, widened)
             return replace(found, prior=samples.prior)
         W = samples.low_passed(model.regressor)
         other = None if samples.other_tau is None else samples.other_tau.ravel()
@@ -195,7 +198,8 @@ class Regression:
         coulomb: CoulombSettings,
         known: KnownGears | None,
         like: GearRows | None,
-        effects: bool,
+        backlash: bool,
+        widened: bool,
     ) -> "Regression":
         """Fit friction in addition to the base parameters, and return the regression, linearised at this fit.
 
@@ -205,7 +209,8 @@ class Regression:
             coulomb: how friction is treated.
             known: fit of friction to other samples; None fits it to these.
             like: rows of the same states with other torques, whose regressors are used again; None computes them.
-            effects: whether to estimate backlash, delay and friction outside the law.
+            backlash: whether to estimate backlash and delay, and to correct the states for backlash.
+            widened: whether to widen the covariance by friction outside the law.
         """
         given = known is not None and not isinstance(known, KnownStart)
         rows = GearRows(model, samples, coulomb.slow_rad_s, like)
@@ -218,16 +223,16 @@ class Regression:
         fitter = GearFitter(rows, model.gears, trust, lower, coulomb.transition_rad_s)
         fit, ladder = _chosen_fit(fitter, coulomb, known)
         play, delay = None, None
-        effects = effects and not given and bool(fit.structure.terms)
-        if effects and samples.fine:
+        rubs = not given and bool(fit.structure.terms)
+        if backlash and rubs and samples.fine:
             play, delay = find_lags(fitter, fit)
             fitter, fit, play = _without_play(fitter, fit, play, coulomb)
             rows = fitter.rows
-        left_out = LeftOut.of(fitter, fit) if "km" in fit.structure.terms else None
+        left_out = LeftOut.of(fitter, fit) if widened and "km" in fit.structure.terms else None
         joint_friction = JointFriction(
             fit, fitter.with_all_states(fit), ladder, play, delay, given=given, left_out=left_out
         )
-        if effects:
+        if widened and rubs:
             joint_friction = joint_friction.with_discrepancy(fitter)
         W, tau, weight = [fit.columns[..., : len(lower)]], [joint_friction.target], [trust]
         more = [rows.by_other_current[0]]

@@ -1,4 +1,4 @@
-"""Rows of one recording that follow from its states alone, whatever the torques: regressors, weights, low-pass.
+"""Rows of one recording that do not depend on its torques: regressors, weights of the states, low-pass.
 
 Several fits use the same states with other torques, such as torques shifted in time. The regressors, most of the work,
 are then computed once.
@@ -16,7 +16,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.robot import FloatArray, read_only
 
-DRIFT_UNIT_S = 60.0
+DRIFT_UNIT_S = 60.0  # the drift of friction is its relative change per minute
 
 
 class StateRows:
@@ -46,9 +46,9 @@ class StateRows:
     def __init__(
         self, model: ArmModel, states: FineStates, step_s: float, slides: FloatArray, space: PaddedRows, is_series: bool
     ) -> None:
-        self._states, self._space, self._is_series = states, space, is_series
+        self._model, self._states, self._space, self._is_series = model, states, space, is_series
         self.dq, self.slides = np.ascontiguousarray(states.dq), slides
-        self._step_s = step_s if is_series else None
+        self._given_step_s, self._step_s = step_s, step_s if is_series else None
         self._known_directions: dict[float, FloatArray] = {}
         W = model.regressor(states.q, states.dq, states.ddq)
         G = model.regressor(states.q, states.dq, np.zeros_like(states.ddq))
@@ -61,9 +61,11 @@ class StateRows:
         rubs = np.array([kind_and_number(name)[0] in RESISTING for name in model.names], dtype=bool)
         self.rubs = rubs[self.parameters]
 
-    def belong_to(self, states: FineStates, slides: FloatArray) -> bool:
-        """Return whether these rows are those of the given states and weights, so that they need not be computed."""
+    def are_of(self, model: ArmModel, states: FineStates, step_s: float, slides: FloatArray) -> bool:
+        """Return whether these rows are those of the given model, states and weights, and need not be computed."""
         own = self._states
+        if model is not self._model or states.later_s != own.later_s or step_s != self._given_step_s:
+            return False
         pairs = [(getattr(own, name), getattr(states, name)) for name in ("q", "dq", "ddq", "nodes", "sections")]
         filters = zip((own.kernel, own.wide), (states.kernel, states.wide), strict=True)
         pairs += [(one, other) for one, other in filters if one is not None or other is not None]

@@ -295,7 +295,7 @@ class FaultInjector:
         if chance is not None and now_s >= chance.at_s and self._random.random() < chance.probability:
             kind = chance.kinds[int(self._random.integers(len(chance.kinds)))]
             self._count(kind)
-            return with_fault(kind, frames, None, self._random, chance.delay_s, self.chain.replies_chained)
+            return with_fault(kind, frames, None, self._random, chance.delay_s)
         return list(frames)
 
     def _now_s(self) -> float | None:
