@@ -15,6 +15,7 @@ import numba
 import numpy as np
 
 from dynid.hardware.safety.settings import SafetySettings
+from dynid.model.vectors import dot, plus, scaled, vector
 from dynid.robot import FloatArray
 
 MOVING_RAD_S = 0.04  # velocity above which a joint slides; a sticking joint hides external torques
@@ -92,16 +93,19 @@ def pull_of(
         Upward force of a possible load [N], negative for a load that hangs at the tool; 0 if there is none.
     """
     smooth += dt / (FILTER_S + dt) * (external - smooth)
-    rise = up @ jacobian
+    rise, velocity, above = np.empty(len(dq)), (0.0, 0.0, 0.0), vector(up)
+    for j in range(len(dq)):
+        column = jacobian[0, j], jacobian[1, j], jacobian[2, j]
+        rise[j] = dot(above, column)
+        velocity = plus(velocity, scaled(column, dq[j]))
     force, left = force_along(smooth, rise, dq, MOVING_RAD_S)
-    velocity = jacobian @ dq
-    pulls = least_n <= abs(force) <= HEAVIEST_N and left <= UNEXPLAINED and force * (up @ velocity) > 0.0
+    pulls = least_n <= abs(force) <= HEAVIEST_N and left <= UNEXPLAINED and force * dot(above, velocity) > 0.0
     if not pulls or force * state[FORCE] < 0.0:
         state[LOST_S] += dt
         if state[LOST_S] > INTERRUPTION_S:
             state[:] = 0.0
         return 0.0
-    squared = velocity @ velocity
+    squared = dot(velocity, velocity)
     step = dt * np.sqrt(squared)
     state[LOST_S] = 0.0
     state[PATH] += step

@@ -24,44 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.model.mdh import Geometry
+from dynid.model.vectors import Vector, cross, plus, put, scaled, turned, turned_back, vector
 from dynid.robot import FloatArray
-
-Vector = FloatArray | tuple[float, float, float]
-
-
-@numba.njit(cache=True)
-def _cross(a: Vector, b: Vector) -> Vector:
-    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
-
-
-@numba.njit(cache=True)
-def _plus(a: Vector, b: Vector) -> Vector:
-    return a[0] + b[0], a[1] + b[1], a[2] + b[2]
-
-
-@numba.njit(cache=True)
-def _turned(R: FloatArray, v: Vector) -> Vector:
-    """Return R v of a rotation R (3, 3) and a vector v (3,)."""
-    return (
-        R[0, 0] * v[0] + R[0, 1] * v[1] + R[0, 2] * v[2],
-        R[1, 0] * v[0] + R[1, 1] * v[1] + R[1, 2] * v[2],
-        R[2, 0] * v[0] + R[2, 1] * v[1] + R[2, 2] * v[2],
-    )
-
-
-@numba.njit(cache=True)
-def _turned_back(R: FloatArray, v: Vector) -> Vector:
-    """Return R' v of a rotation R (3, 3) and a vector v (3,)."""
-    return (
-        R[0, 0] * v[0] + R[1, 0] * v[1] + R[2, 0] * v[2],
-        R[0, 1] * v[0] + R[1, 1] * v[1] + R[2, 1] * v[2],
-        R[0, 2] * v[0] + R[1, 2] * v[1] + R[2, 2] * v[2],
-    )
-
-
-@numba.njit(cache=True)
-def _set(out: FloatArray, v: Vector) -> None:
-    out[0], out[1], out[2] = v[0], v[1], v[2]
 
 
 @numba.njit(cache=True)
@@ -71,9 +35,9 @@ def _place(geometry: Geometry, q: FloatArray, R: FloatArray, p: FloatArray) -> N
     for j in range(len(q)):
         theta = offset[j] if slides[j] else offset[j] + q[j]
         c, s, ca, sa = np.cos(theta), np.sin(theta), cosines[j], sines[j]
-        _set(R[j, 0], (c, -s, 0.0))
-        _set(R[j, 1], (ca * s, ca * c, -sa))
-        _set(R[j, 2], (sa * s, sa * c, ca))
+        put(R[j, 0], (c, -s, 0.0))
+        put(R[j, 1], (ca * s, ca * c, -sa))
+        put(R[j, 2], (sa * s, sa * c, ca))
         for b in range(3):
             p[j, b] = origins[j, b] + q[j] * along[j, b]
 
@@ -97,17 +61,18 @@ def _outward(
     slides = geometry[3]
     spin, turn, push = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (start[0], start[1], start[2])
     for j in range(len(dq)):
-        push = _plus(push, _plus(_cross(turn, p[j]), _cross(spin, _cross(spin, p[j]))))
-        push, spin, turn = _turned_back(R[j], push), _turned_back(R[j], spin), _turned_back(R[j], turn)
+        arm = vector(p[j])
+        push = plus(push, plus(cross(turn, arm), cross(spin, cross(spin, arm))))
+        push, spin, turn = turned_back(R[j], push), turned_back(R[j], spin), turned_back(R[j], turn)
         across = spin[1] * dq[j], -spin[0] * dq[j], 0.0  # w x dq z
         if slides[j]:
-            push = _plus(push, (2.0 * across[0], 2.0 * across[1], ddq[j]))
+            push = plus(push, (2.0 * across[0], 2.0 * across[1], ddq[j]))
         else:
-            turn = _plus(turn, (across[0], across[1], ddq[j]))
+            turn = plus(turn, (across[0], across[1], ddq[j]))
             spin = spin[0], spin[1], spin[2] + dq[j]
-        _set(w[j], spin)
-        _set(dw[j], turn)
-        _set(a[j], push)
+        put(w[j], spin)
+        put(dw[j], turn)
+        put(a[j], push)
 
 
 @numba.njit(cache=True)
@@ -119,11 +84,13 @@ def _jacobians(geometry: Geometry, R: FloatArray, p: FloatArray, Jw: FloatArray,
     """
     slides = geometry[3]
     for j in range(len(p)):
+        arm = vector(p[j])
         for i in range(j):
-            _set(Jv[j, i], _turned_back(R[j], _plus(Jv[j - 1, i], _cross(Jw[j - 1, i], p[j]))))
-            _set(Jw[j, i], _turned_back(R[j], Jw[j - 1, i]))
-        _set(Jv[j, j], (0.0, 0.0, 1.0 if slides[j] else 0.0))
-        _set(Jw[j, j], (0.0, 0.0, 0.0 if slides[j] else 1.0))
+            turn = vector(Jw[j - 1, i])
+            put(Jv[j, i], turned_back(R[j], plus(vector(Jv[j - 1, i]), cross(turn, arm))))
+            put(Jw[j, i], turned_back(R[j], turn))
+        put(Jv[j, j], (0.0, 0.0, 1.0 if slides[j] else 0.0))
+        put(Jw[j, j], (0.0, 0.0, 0.0 if slides[j] else 1.0))
 
 
 @numba.njit(cache=True)
@@ -167,19 +134,19 @@ def _wrenches(w: FloatArray, dw: FloatArray, a: FloatArray, moments: FloatArray,
         forces: the forces, (10, 3) [N per SI unit].
     """
     x, y, z = w[0], w[1], w[2]
-    _set(moments[0], _plus((dw[0], 0.0, 0.0), (0.0, z * x, -y * x)))
-    _set(moments[1], _plus((dw[1], dw[0], 0.0), (-z * x, z * y, x * x - y * y)))
-    _set(moments[2], _plus((dw[2], 0.0, dw[0]), (y * x, z * z - x * x, -y * z)))
-    _set(moments[3], _plus((0.0, dw[1], 0.0), (-z * y, 0.0, x * y)))
-    _set(moments[4], _plus((0.0, dw[2], dw[1]), (y * y - z * z, -x * y, x * z)))
-    _set(moments[5], _plus((0.0, 0.0, dw[2]), (y * z, -x * z, 0.0)))
-    _set(moments[6], (0.0, -a[2], a[1]))
-    _set(moments[7], (a[2], 0.0, -a[0]))
-    _set(moments[8], (-a[1], a[0], 0.0))
-    _set(forces[6], (-y * y - z * z, dw[2] + x * y, -dw[1] + x * z))
-    _set(forces[7], (-dw[2] + x * y, -x * x - z * z, dw[0] + y * z))
-    _set(forces[8], (dw[1] + x * z, -dw[0] + y * z, -x * x - y * y))
-    _set(forces[9], a)
+    put(moments[0], plus((dw[0], 0.0, 0.0), (0.0, z * x, -y * x)))
+    put(moments[1], plus((dw[1], dw[0], 0.0), (-z * x, z * y, x * x - y * y)))
+    put(moments[2], plus((dw[2], 0.0, dw[0]), (y * x, z * z - x * x, -y * z)))
+    put(moments[3], plus((0.0, dw[1], 0.0), (-z * y, 0.0, x * y)))
+    put(moments[4], plus((0.0, dw[2], dw[1]), (y * y - z * z, -x * y, x * z)))
+    put(moments[5], plus((0.0, 0.0, dw[2]), (y * z, -x * z, 0.0)))
+    put(moments[6], (0.0, -a[2], a[1]))
+    put(moments[7], (a[2], 0.0, -a[0]))
+    put(moments[8], (-a[1], a[0], 0.0))
+    put(forces[6], (-y * y - z * z, dw[2] + x * y, -dw[1] + x * z))
+    put(forces[7], (-dw[2] + x * y, -x * x - z * z, dw[0] + y * z))
+    put(forces[8], (dw[1] + x * z, -dw[0] + y * z, -x * x - y * y))
+    put(forces[9], vector(a))
 
 
 @numba.njit(cache=True)
@@ -237,13 +204,13 @@ def _required(own: FloatArray, w: FloatArray, dw: FloatArray, a: FloatArray) -> 
         a: acceleration of its frame's origin minus gravity, (3,) [m/s^2].
     """
     xx, xy, xz, yy, yz, zz, mx, my, mz, mass = own
-    lever = mx, my, mz
-    x, y, z = w[0], w[1], w[2]
+    lever, rate, turn, push = (mx, my, mz), vector(w), vector(dw), vector(a)
+    x, y, z = rate
     spin = xx * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z
-    x, y, z = dw[0], dw[1], dw[2]
+    x, y, z = turn
     change = xx * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z
-    moment = _plus(_plus(change, _cross(w, spin)), _cross(lever, a))
-    force = _plus((mass * a[0], mass * a[1], mass * a[2]), _plus(_cross(dw, lever), _cross(w, _cross(w, lever))))
+    moment = plus(plus(change, cross(rate, spin)), cross(lever, push))
+    force = plus(scaled(push, mass), plus(cross(turn, lever), cross(rate, cross(rate, lever))))
     return moment, force
 
 
@@ -279,7 +246,7 @@ def torques(
         moment, force = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
         for j in range(n - 1, -1, -1):
             own_moment, own_force = _required(parameters[j], w[j], dw[j], a[j])
-            moment, force = _plus(moment, own_moment), _plus(force, own_force)
+            moment, force = plus(moment, own_moment), plus(force, own_force)
             tau[k, j] = force[2] if slides[j] else moment[2]
-            force = _turned(R[j], force)
-            moment = _plus(_turned(R[j], moment), _cross(p[j], force))
+            force = turned(R[j], force)
+            moment = plus(turned(R[j], moment), cross(vector(p[j]), force))

@@ -9,6 +9,7 @@ import numba
 import numpy as np
 
 from dynid.model.chain import SerialChain
+from dynid.model.vectors import Vector, cross, dot, plus, put, scaled, turned, turned_back, vector
 from dynid.robot import FloatArray, Robot
 
 UNREACHABLE_M = 1e9  # larger than any distance [m]
@@ -41,24 +42,28 @@ def place_chain(
         ends: output, far ends of the links, (n, 3) [m].
     """
     n = q.shape[0]
-    rotation, position = np.eye(3), np.zeros(3)
+    rotation, position = np.zeros((3, 3)), (0.0, 0.0, 0.0)
+    for b in range(3):
+        rotation[b, b] = 1.0
     for j in range(n):
-        position = position + rotation @ steps[j]
-        rotation = rotation @ turns[j]
-        axis = rotation @ local_axes[j]
-        axes[j], origins[j] = axis, position
-        if j > 0:
-            ends[j - 1] = position
+        position = plus(position, turned(rotation, vector(steps[j])))
+        for b in range(3):
+            put(rotation[b], turned_back(turns[j], vector(rotation[b])))
+        own = vector(local_axes[j])
+        axis = turned(rotation, own)
+        put(axes[j], axis)
+        put(origins[j], position)
         if slides[j] > 0.0:
-            position = position + axis * q[j]
-            if j > 0:
-                ends[j - 1] = position
+            position = plus(position, scaled(axis, q[j]))
         else:
-            x, y, z = local_axes[j]
-            cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-            turn = np.eye(3) + np.sin(q[j]) * cross + (1.0 - np.cos(q[j])) * (cross @ cross)
-            rotation = rotation @ turn
-    ends[n - 1] = position + rotation @ tool
+            sine, rest = np.sin(q[j]), 1.0 - np.cos(q[j])
+            for b in range(3):  # Rodrigues' formula, applied to the rows of the rotation
+                row = vector(rotation[b])
+                once = cross(own, row)
+                put(rotation[b], plus(row, plus(scaled(once, -sine), scaled(cross(own, once), rest))))
+        if j > 0:
+            put(ends[j - 1], position)
+    put(ends[n - 1], plus(position, turned(rotation, vector(tool))))
 
 
 @numba.njit(cache=True)
@@ -86,16 +91,42 @@ def balance_of(
         height: output, mean height of the links above the joint's axis, (n,) [m]; 0 for a prismatic joint.
         slope: output, change of the mean height per joint motion, (n,) [m/rad].
     """
-    n = axes.shape[0]
+    n, above = axes.shape[0], vector(up)
     for j in range(n):
         height[j] = slope[j] = 0.0
+        axis, origin = vector(axes[j]), vector(origins[j])
         if slides[j] > 0.0:
-            slope[j] = axes[j] @ up
+            slope[j] = dot(axis, above)
             continue
         for k in range(j, n):
-            arm = 0.5 * (origins[k] + ends[k]) - origins[j]
-            height[j] += (arm - axes[j] * (axes[j] @ arm)) @ up / (n - j)
-            slope[j] += np.cross(axes[j], arm) @ up / (n - j)
+            middle = scaled(plus(vector(origins[k]), vector(ends[k])), 0.5)
+            arm = plus(middle, scaled(origin, -1.0))
+            across = plus(arm, scaled(axis, -dot(axis, arm)))
+            height[j] += dot(across, above) / (n - j)
+            slope[j] += dot(cross(axis, arm), above) / (n - j)
+
+
+@numba.njit(cache=True)
+def _velocity_of(
+    k: int, rates: FloatArray, axes: FloatArray, origins: FloatArray, ends: FloatArray, slides: FloatArray
+) -> Vector:
+    """Return the velocity of the far end of link k, (3,) [m/s].
+
+    Args:
+        k: index of the link, from 0.
+        rates: joint velocities, (n,) [rad/s].
+        axes: unit vectors of the joint axes in the base frame, (n, 3).
+        origins: origins of the joints in the base frame, (n, 3) [m].
+        ends: far ends of the links in the base frame, (n, 3) [m].
+        slides: 1 for a prismatic joint, else 0, (n,).
+    """
+    velocity, end = (0.0, 0.0, 0.0), vector(ends[k])
+    for j in range(k + 1):
+        way = vector(axes[j])
+        if slides[j] == 0.0:
+            way = cross(way, plus(end, scaled(vector(origins[j]), -1.0)))
+        velocity = plus(velocity, scaled(way, rates[j]))
+    return velocity
 
 
 @numba.njit(cache=True)
@@ -127,15 +158,10 @@ def pace_of(
     """
     factor = 1.0
     for k in range(ends.shape[0]):
-        velocity = np.zeros(3)
-        for j in range(k + 1):
-            if slides[j] > 0.0:
-                velocity += rates[j] * axes[j]
-            else:
-                velocity += rates[j] * np.cross(axes[j], ends[k] - origins[j])
-        speed, allowed = float(np.sqrt(velocity @ velocity)), fastest
-        above = ends[k] @ up - table
-        if velocity @ up < 0.0 and above > -TABLE_ABSENT_M and above < near:  # false without a table (NaN)
+        velocity = _velocity_of(k, rates, axes, origins, ends, slides)
+        speed, allowed = np.sqrt(dot(velocity, velocity)), fastest
+        above, against = dot(vector(ends[k]), vector(up)) - table, dot(velocity, vector(up))
+        if against < 0.0 and above > -TABLE_ABSENT_M and above < near:  # false without a table (NaN)
             allowed = slow + (fastest - slow) * max(0.0, above) / near
         if speed * factor > allowed:
             factor = allowed / speed
@@ -155,13 +181,8 @@ def speed_of(rates: FloatArray, axes: FloatArray, origins: FloatArray, ends: Flo
     """
     fastest = 0.0
     for k in range(ends.shape[0]):
-        velocity = np.zeros(3)
-        for j in range(k + 1):
-            if slides[j] > 0.0:
-                velocity += rates[j] * axes[j]
-            else:
-                velocity += rates[j] * np.cross(axes[j], ends[k] - origins[j])
-        fastest = max(fastest, float(np.sqrt(velocity @ velocity)))
+        velocity = _velocity_of(k, rates, axes, origins, ends, slides)
+        fastest = max(fastest, np.sqrt(dot(velocity, velocity)))
     return fastest
 
 
@@ -179,8 +200,12 @@ def tool_jacobian(
         jacobian: output, velocity of the tool per joint velocity, (3, n) [m/rad].
     """
     n = axes.shape[0]
+    tool = vector(ends[n - 1])
     for j in range(n):
-        jacobian[:, j] = axes[j] if slides[j] > 0.0 else np.cross(axes[j], ends[n - 1] - origins[j])
+        way = vector(axes[j])
+        if slides[j] == 0.0:
+            way = cross(way, plus(tool, scaled(vector(origins[j]), -1.0)))
+        jacobian[0, j], jacobian[1, j], jacobian[2, j] = way
 
 
 class Posture:
