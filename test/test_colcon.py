@@ -1,5 +1,6 @@
 """The package in a colcon workspace: recognised as ament_python, built, installed where ROS searches, and tested."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -38,6 +39,8 @@ def test_ros_finds_the_installed_package(workspace: Path) -> None:
 
 
 def test_colcon_test_passes(workspace: Path, tmp_path: Path) -> None:
-    logs = ("--log-base", str(tmp_path))
-    tested = colcon(workspace, *logs, "test", "--event-handlers", "console_direct+", "--return-code-on-test-failure")
+    # colcon writes beside what it built, and the workspace of all tests is read-only
+    copied = shutil.copytree(workspace / "build", tmp_path / "build", copy_function=shutil.copyfile, symlinks=True)
+    words = ("--event-handlers", "console_direct+", "--return-code-on-test-failure", "--build-base", str(copied))
+    tested = colcon(workspace, "--log-base", str(tmp_path / "log"), "test", *words)
     assert tested.returncode == 0 and " passed" in tested.stdout, tested.stdout + tested.stderr

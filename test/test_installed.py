@@ -119,7 +119,7 @@ def test_the_methods_run_to_their_end(installed: Installed) -> None:
     identify = ("identify", bag, "--validate", held_out, *common)
     commands = [("simulate", *MOTIONS, *common, "--friction", "viscous", "--out", "bags")]
     commands += [(*identify, "--method", method, "--out", f"model_{method}") for method in METHODS]
-    np.savetxt(installed.folder / "states.csv", np.full((2, 3 * 4), 0.1), delimiter=",")
+    np.savetxt(installed.folder / "states.csv", np.full((2, 3 * 5), 0.1), delimiter=",")
     commands += [
         ("validate", "model_regression", held_out, *common),
         ("campaign", bag, "--validate", held_out, *common, "--out", "campaign", "--processes", 1),

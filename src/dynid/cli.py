@@ -106,6 +106,7 @@ def run(app: typer.Typer, name: str | None = None) -> None:
             stream.reconfigure(errors="replace")
     try:
         code = app(args=flags_first(sys.argv[1:]) or NO_ARGUMENTS, prog_name=name, standalone_mode=False)
+        sys.stdout.flush()  # an output that the system refuses is an error here, not a traceback when Python exits
     except DynidError as error:
         print(f"error: {one_line(str(error))}", file=sys.stderr)  # a message may quote a file, which holds anything
         sys.exit(1)
