@@ -59,7 +59,7 @@ def _outward(
     R and p are rotations (n, 3, 3) and origins (n, 3) of the frames, each in the frame before.
     """
     slides = geometry[3]
-    spin, turn, push = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (start[0], start[1], start[2])
+    spin, turn, push = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), vector(start)
     for j in range(len(dq)):
         arm = vector(p[j])
         push = plus(push, plus(cross(turn, arm), cross(spin, cross(spin, arm))))

@@ -30,6 +30,12 @@ def plus(a: Vector, b: Vector) -> Vector:
 
 
 @numba.njit(cache=True)
+def minus(a: Vector, b: Vector) -> Vector:
+    """Return the difference a - b of two vectors."""
+    return a[0] - b[0], a[1] - b[1], a[2] - b[2]
+
+
+@numba.njit(cache=True)
 def scaled(a: Vector, factor: float) -> Vector:
     """Return a vector times a number."""
     return factor * a[0], factor * a[1], factor * a[2]

@@ -17,8 +17,8 @@ MISSING_SHARE = 0.01  # largest fraction of missing cycles in a window in which 
 # commander and the recorder, which need as much processor time as the driver once the arm moves.
 LATE_SHARE = 0.25
 # Largest share of the usable processors' time that the driver may take. The other nodes of the chain idle during the
-# trial, and need twice the driver's time once the arm moves: on one processor, of which the driver took 29 to 35 % at
-# 1 kHz, up to 60 % of the cycles were then missed; none at 500 Hz, where it took 22 to 25 %.
+# trial, and need processor time once the arm moves: on one processor, of which the driver took 29 to 35 % at 1 kHz, up
+# to 60 % of the cycles were then missed; none at 500 Hz, where it took 22 to 25 %.
 MOST_SHARE = 0.28
 KEPT_WINDOWS = 2  # consecutive kept windows before a rate counts as kept
 SETTLING_WINDOWS = 4  # failed windows before a rate is lowered by itself: programs may still be starting
@@ -88,11 +88,9 @@ class Window:
     @property
     def cause(self) -> str:
         """Reason why the cycle rate was not kept in this time window."""
-        if not self._on_time and self.caused_by_servos:
-            return "servos do not reply in time"
         if self._on_time:
             return f"the driver alone takes {self.share:.0%} of the processors' time, which other nodes need, too"
-        return "this machine is too busy or too slow"
+        return "servos do not reply in time" if self.caused_by_servos else "this machine is too busy or too slow"
 
     def describe(self, since: str = "") -> str:
         """Return text with the numbers of missing and late cycles, and their cause if the rate was not kept.

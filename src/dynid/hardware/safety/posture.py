@@ -9,7 +9,7 @@ import numba
 import numpy as np
 
 from dynid.model.chain import SerialChain
-from dynid.model.vectors import Vector, cross, dot, plus, put, scaled, turned, turned_back, vector
+from dynid.model.vectors import Vector, cross, dot, minus, plus, put, scaled, turned, turned_back, vector
 from dynid.robot import FloatArray, Robot
 
 UNREACHABLE_M = 1e9  # larger than any distance [m]
@@ -100,10 +100,27 @@ def balance_of(
             continue
         for k in range(j, n):
             middle = scaled(plus(vector(origins[k]), vector(ends[k])), 0.5)
-            arm = plus(middle, scaled(origin, -1.0))
-            across = plus(arm, scaled(axis, -dot(axis, arm)))
+            arm = minus(middle, origin)
+            across = minus(arm, scaled(axis, dot(axis, arm)))
             height[j] += dot(across, above) / (n - j)
             slope[j] += dot(cross(axis, arm), above) / (n - j)
+
+
+@numba.njit(cache=True)
+def _per_rate(j: int, point: Vector, axes: FloatArray, origins: FloatArray, slides: FloatArray) -> Vector:
+    """Return the velocity of a point beyond joint j per unit rate of this joint, (3,) [m/rad, or 1 if prismatic].
+
+    Args:
+        j: index of the joint, from 0.
+        point: the point in the base frame, (3,) [m].
+        axes: unit vectors of the joint axes in the base frame, (n, 3).
+        origins: origins of the joints in the base frame, (n, 3) [m].
+        slides: 1 for a prismatic joint, else 0, (n,).
+    """
+    velocity: Vector = vector(axes[j])
+    if slides[j] == 0.0:
+        velocity = cross(velocity, minus(point, vector(origins[j])))
+    return velocity
 
 
 @numba.njit(cache=True)
@@ -122,10 +139,7 @@ def _velocity_of(
     """
     velocity, end = (0.0, 0.0, 0.0), vector(ends[k])
     for j in range(k + 1):
-        way = vector(axes[j])
-        if slides[j] == 0.0:
-            way = cross(way, plus(end, scaled(vector(origins[j]), -1.0)))
-        velocity = plus(velocity, scaled(way, rates[j]))
+        velocity = plus(velocity, scaled(_per_rate(j, end, axes, origins, slides), rates[j]))
     return velocity
 
 
@@ -202,10 +216,7 @@ def tool_jacobian(
     n = axes.shape[0]
     tool = vector(ends[n - 1])
     for j in range(n):
-        way = vector(axes[j])
-        if slides[j] == 0.0:
-            way = cross(way, plus(tool, scaled(vector(origins[j]), -1.0)))
-        jacobian[0, j], jacobian[1, j], jacobian[2, j] = way
+        jacobian[0, j], jacobian[1, j], jacobian[2, j] = _per_rate(j, tool, axes, origins, slides)
 
 
 class Posture:

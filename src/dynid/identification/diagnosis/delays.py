@@ -7,8 +7,8 @@ again, and the delay that remains is estimated. A secant search finds the shift 
 (the root). It first searches a common shift of all torques and then, starting there, shifts of joints whose delay
 differs. Each fit starts from the one with the nearest shift. Until a root seems near, fits also keep that one's
 correction of the states for backlash, which saves half of the time; a root is always that of complete fits. The delay
-of a joint is its shift at the root plus the small remaining estimate. Standard deviations are those
-at the root. The fit is good there, so they are smaller than those of the recorded data.
+of a joint is its shift at the root plus the small remaining estimate. Standard deviations are those at the root. The
+fit is good there, so they are smaller than those of the recorded data.
 """
 
 from collections.abc import Sequence

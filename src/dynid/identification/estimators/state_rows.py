@@ -48,7 +48,7 @@ class StateRows:
     ) -> None:
         self._model, self._states, self._space, self._is_series = model, states, space, is_series
         self.dq, self.slides = np.ascontiguousarray(states.dq), slides
-        self._given_step_s, self._step_s = step_s, step_s if is_series else None
+        self._step_s = step_s
         self._known_directions: dict[float, FloatArray] = {}
         W = model.regressor(states.q, states.dq, states.ddq)
         G = model.regressor(states.q, states.dq, np.zeros_like(states.ddq))
@@ -64,7 +64,7 @@ class StateRows:
     def are_of(self, model: ArmModel, states: FineStates, step_s: float, slides: FloatArray) -> bool:
         """Return whether these rows are those of the given model, states and weights, and need not be computed."""
         own = self._states
-        if model is not self._model or states.later_s != own.later_s or step_s != self._given_step_s:
+        if model is not self._model or states.later_s != own.later_s or step_s != self._step_s:
             return False
         pairs = [(getattr(own, name), getattr(states, name)) for name in ("q", "dq", "ddq", "nodes", "sections")]
         filters = zip((own.kernel, own.wide), (states.kernel, states.wide), strict=True)
@@ -74,7 +74,7 @@ class StateRows:
     def directions(self, law: FrictionLaw) -> FloatArray:
         """Return the signs of the velocities, smoothed with the law's transition velocity, -1 to 1, (M, n); cached."""
         if law.transition_rad_s not in self._known_directions:
-            found = law.directions(self.dq) if self._step_s is None else law.directions_in_time(self.dq, self._step_s)
+            found = law.directions_in_time(self.dq, self._step_s) if self._is_series else law.directions(self.dq)
             self._known_directions[law.transition_rad_s] = read_only(np.ascontiguousarray(found))
         return self._known_directions[law.transition_rad_s]
 
