@@ -27,6 +27,7 @@ BENCHMARKS = (
     "feel",
     "friction",
     "goals",
+    "gravity",
     "interrupts",
     "logs",
     "memory",

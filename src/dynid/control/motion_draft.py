@@ -41,6 +41,9 @@ STIFFNESS = 400.0  # proportional gain [1/s^2]
 DIFFERENTIATION_CYCLES, DIFFERENTIATION_S = 3.0, (0.002, 0.01)
 STUCK_RAD = np.deg2rad(2.0)  # position error at which the gains overcome stiction
 MOST_INERTIA = 4.0  # largest inertia in the gains, as a multiple of the mean: above it the delay destabilises the loop
+# Time constant of a braked joint, in control cycles: the hold damps inertia / (cycles * cycle time). With twice as many
+# a heavy arm sags noticeably before the hold has learnt its load; with few, damping and delay of the loop oscillate.
+BRAKING_CYCLES = 12.0
 NEVER_RAD_S = 1e9  # transition speed of friction that does not fade
 STILL_RAD_S = 1e-3  # a slower reference counts as rest, which has no direction
 USABLE = 0.85  # share of the torque limit for motions if gear friction is known; the rest is for feedback
@@ -60,7 +63,8 @@ GAINS = """\
 HOLD = """\
 # Settings of the safety guard that differ from its defaults; src/dynid/hardware/safety/settings.py documents them all.
 # Drafted by 'dynid robot motions' from {standard} and robot.yaml: rough values with which the
-# driver's hold separates the load from acceleration and friction. Measure the table, if there is one: table_height_m.
+# driver's hold separates the load from acceleration and friction, and damping that brakes each joint's inertia.
+# Measure the table, if there is one: table_height_m.
 """
 
 
@@ -319,16 +323,18 @@ def _viscous_friction(robot: Robot) -> list[float]:
 
 
 def _hold(robot: Robot, drafter: _Drafter, viscous: list[float]) -> dict[str, Any]:
-    """Return the content of safety.yaml: rough values of inertia and friction of the joints.
+    """Return the content of safety.yaml: rough values of inertia and friction of the joints, and the hold's damping.
 
-    When the driver brakes and holds a moving arm, it uses them to estimate the load, see
-    `dynid.hardware.safety.hold.DriveEstimate`.
+    When the driver brakes and holds a moving arm, it estimates the load with the rough values, see
+    `dynid.hardware.safety.hold.DriveEstimate`. The damping slows each joint with a time constant of `BRAKING_CYCLES`.
     """
+    inertia = drafter.inertia.mean(axis=0)
     nuisances = robot.file.simulation.nuisances
     coulomb = {} if nuisances is None else {"coulomb_friction_nm": list(nuisances.coulomb_friction_nm)}
     return {
         "schema_version": 1,
-        "inertia_kg_m2": _figures(drafter.inertia.mean(axis=0)),
+        "hold_damping_nm_s_rad": _figures(inertia / (BRAKING_CYCLES * robot.file.bus.cycle_s)),
+        "inertia_kg_m2": _figures(inertia),
         "viscous_friction_nm_s_rad": viscous,
         **coulomb,
     }
