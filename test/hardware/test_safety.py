@@ -305,6 +305,21 @@ def test_the_current_limit_falls_with_the_age_of_slow_data(
     assert guard.current_limits[2] == pytest.approx(0.65 * full[2])
 
 
+def test_a_stop_has_the_full_current_of_a_hot_servo(guard: SafetyGuard, robot: Robot) -> None:
+    """An arm that a hot servo can no longer hold would fall; the stop lasts only seconds."""
+    full = guard.current_limits.copy()
+    guard.set_temperatures(np.full(8, 95.0))
+    guard.set_slow_ages(np.full(8, 99.0))
+    assert (guard.current_limits < 0.5 * full).all()
+    guard.fault("a servo is hot")
+    assert (guard.current_limits == full).all()
+    guard.set_temperatures(np.full(8, 96.0))  # read again during the stop
+    assert (guard.current_limits == full).all()
+    guard.abandon_stop()
+    guard.handle(GuardEvent.CLEAR)
+    assert (guard.current_limits < 0.5 * full).all()
+
+
 def test_a_guard_that_begins_loaded_limits_the_current_at_once(robot: Robot) -> None:
     settings = SafetySettings(overload_limits=True)
     fresh, loaded = SafetyGuard(robot, settings), SafetyGuard(robot, settings)

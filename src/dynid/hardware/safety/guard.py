@@ -126,8 +126,8 @@ class SafetyGuard:
     def current_limits(self) -> FloatArray:
         """Present limits of the joint currents, (n,) [A].
 
-        They are lowered for servos that are warm or near overload, and for servos whose slow values (temperature,
-        errors, settings) are old.
+        They are lowered for servos that are near overload and, except during a stop, for warm servos and for those whose
+        slow values (temperature, errors, settings) are old.
         """
         return self._caps
 
@@ -162,7 +162,9 @@ class SafetyGuard:
             self._share, self._holding = 0.0, False
             self._decay_exponents[:], self._unseen = 0.0, False
             self._commanded, self._idle_s, self.stop_text = False, 0.0, ""
-        self.state = following
+        changed, self.state = following is not self.state, following
+        if changed:
+            self._lower_caps()
         return following
 
     def fault(self, text: str, hold_s: float | None = None) -> None:
@@ -226,8 +228,14 @@ class SafetyGuard:
                 self._lower_caps()
 
     def _lower_caps(self) -> None:
+        """Adapt the current limits to warmth, age of slow values, and overload.
+
+        A stop keeps the full limits of warm servos: with less current than gravity takes the arm would fall, while a
+        stop lasts only seconds. Overload still counts, because the servo would switch itself off.
+        """
         limits = self._overload if self.settings.overload_limits else None
-        warm = np.minimum(self._warm, self._unread) * self._full_caps
+        stopping = self.state in (GuardState.STOPPING, GuardState.FAULT)
+        warm = self._full_caps if stopping else np.minimum(self._warm, self._unread) * self._full_caps
         caps = warm if limits is None else limits.cap(self.load, warm)
         self._derated = bool((caps < self._full_caps).any())
         self._caps = caps if self._derated else self._full_caps
