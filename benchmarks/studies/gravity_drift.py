@@ -126,7 +126,7 @@ class ReleasedArm:
         return np.asarray(plant.friction.budget(np.zeros(plant.robot.size), -plant.load, plant.load))
 
     def wait(self, seconds: float, push: FloatArray | None = None) -> FloatArray:
-        """Let time pass under an external push (n,) [N m]; return the largest displacement of each joint, (n,) [rad]."""
+        """Let time pass under a push (n,) [N m]; return the largest displacement of each joint, (n,) [rad]."""
         begin, farthest = self.arm.plant.q.copy(), np.zeros(self.arm.robot.size)
         for _ in range(round(seconds / self._cycle)):
             self.arm.follow(self._motion, push)

@@ -9,7 +9,7 @@ import yaml
 from small_arm import small_arm
 
 from dynid.control.motion_check import MotionCheck
-from dynid.control.motion_draft import MOST_DRAFTS, STIFFNESS, STUCK_RAD, draft_motions, write_motions
+from dynid.control.motion_draft import BRAKING_CYCLES, MOST_DRAFTS, STIFFNESS, STUCK_RAD, draft_motions, write_motions
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import SafetyError
 from dynid.hardware.safety.settings import load_safety
@@ -140,6 +140,9 @@ def test_the_hold_knows_rough_inertia_and_friction_and_keeps_what_its_owner_wrot
     assert (0.0 < np.array(settings.inertia_kg_m2)).all() and (
         np.array(settings.inertia_kg_m2) < gains["inertia_kg_m2"]
     ).all()
+    assert settings.hold_damping_nm_s_rad is not None
+    braking_s = np.array(settings.inertia_kg_m2) / settings.hold_damping_nm_s_rad
+    assert braking_s == pytest.approx(BRAKING_CYCLES * robot.file.bus.cycle_s, rel=0.02)
     assert robot.file.simulation.nuisances is not None
     assert settings.coulomb_friction_nm == robot.file.simulation.nuisances.coulomb_friction_nm
     for name in ("excitation.yaml", "controller.yaml"):

@@ -126,8 +126,8 @@ class SafetyGuard:
     def current_limits(self) -> FloatArray:
         """Present limits of the joint currents, (n,) [A].
 
-        They are lowered for servos that are near overload and, except during a stop, for warm servos and for those whose
-        slow values (temperature, errors, settings) are old.
+        They are lowered for servos near overload. Except during a stop, they are also lowered for warm servos and for
+        those whose slow values (temperature, errors, settings) are old.
         """
         return self._caps
 
