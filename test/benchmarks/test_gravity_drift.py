@@ -12,7 +12,7 @@ from dynid.demo.bench import Bench, make_bench
 from dynid.model.parameters import BaseParameters
 from dynid.robot import Robot
 
-GOOD = Rest((0.0, 10.0), 0.2, "joint_1", 5.0, "joint_2", 0.4, "")
+GOOD = Rest((0.0, 10.0), 0.2, "joint_1", 0.5, "joint_2", 0.4, "")
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_postures_are_free_of_contact_and_leave_room_to_push(bench: Bench) -> No
     [
         ({"drift_deg": 1.0}, "arm: joint_1 drifts by 1.00 deg at (0.0, 10.0)"),
         ({"drift_deg": np.nan}, "arm: joint_1 drifts by nan deg at (0.0, 10.0)"),
-        ({"pushed_deg": 0.5}, "arm: 0.40 N m move joint_2 by 0.50 deg only, at (0.0, 10.0)"),
+        ({"push_s": np.inf}, "arm: 0.400 N m do not move joint_2 at (0.0, 10.0)"),
     ],
 )
 def test_what_counts_as_a_miss(changes: dict[str, float], said: str) -> None:
