@@ -15,19 +15,20 @@ from dynid.model.link_shapes import LinkShapes
 from dynid.robot import load_robot
 from dynid.robot.check import check_robot
 from dynid.robot.draft import draft_robot, write_draft
+from dynid.trajectory.polynomial import rest_to_rest
 
 BOX = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], dtype=float)
 FACES = [(0, 1, 3), (0, 3, 2), (4, 6, 7), (4, 7, 5), (0, 4, 5), (0, 5, 1), (2, 3, 7), (2, 7, 6), (0, 2, 6), (0, 6, 4)]
 FACES += [(1, 5, 7), (1, 7, 3)]
 
 
-def box(path: Path, half: tuple[float, float, float], middle: tuple[float, float, float]) -> None:
-    """A closed box as a binary STL."""
-    corners = BOX * half + middle
-    triangles = np.zeros(len(FACES), dtype=[("normal", "<f4", 3), ("points", "<f4", (3, 3)), ("more", "<u2")])
-    triangles["points"] = corners[np.array(FACES)]
+def box(path: Path, half: tuple[float, float, float], *middles: tuple[float, float, float]) -> None:
+    """Closed boxes as one binary STL."""
+    corners = np.concatenate([(BOX * half + middle)[np.array(FACES)] for middle in middles])
+    triangles = np.zeros(len(corners), dtype=[("normal", "<f4", 3), ("points", "<f4", (3, 3)), ("more", "<u2")])
+    triangles["points"] = corners
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(bytes(80) + np.uint32(len(FACES)).tobytes() + triangles.tobytes())
+    path.write_bytes(bytes(80) + np.uint32(len(corners)).tobytes() + triangles.tobytes())
 
 
 def package(folder: Path, name: str = "package://arm_description/meshes/{}.stl") -> Path:
@@ -104,6 +105,31 @@ def test_contact_of_meshes_is_as_pinocchio_finds_it(tmp_path: Path) -> None:
         assert set(shapes.touching(q)) == known & pairs
         touched += len(known & pairs)
     assert touched > 10
+
+
+def test_contact_along_a_motion_is_that_of_the_meshes_and_not_of_their_hulls(tmp_path: Path) -> None:
+    """The upper arm is a fork: what moves between its prongs is within its convex hull, and may touch nothing."""
+    urdf = package(tmp_path / "arm_description")
+    box(tmp_path / "arm_description/meshes/upper.stl", (0.02, 0.02, 0.13), (0.0, 0.045, 0.15), (0.0, -0.03, -0.05))
+    drafted(urdf, tmp_path / "arm")
+    robot = load_robot(tmp_path / "arm")
+    collision, rng, seen = SelfCollision(robot), np.random.default_rng(2), {True: 0, False: 0}
+    hulls, model = collision.convex_hulls(), collision.shapes[1]
+    within = 0
+    for end in rng.uniform((-1.0, 1.5, 1.5), (1.0, 2.8, 2.8), (40, 3)):
+        motion = rest_to_rest("fold", robot.joint_names, np.array([0.0, 0.3, 0.3]), end, 3.0)
+        times = np.arange(0.0, 3.0, 0.01)
+        postures = motion.sample_all(times)[0]
+        touched = np.array([collision.contact_at(q) is not None for q in postures])
+        contact = collision.first_contact_along(motion.pieces())
+        assert (contact is not None) == touched.any()
+        if contact is not None:
+            assert contact.time_s == pytest.approx(times[np.argmax(touched)], abs=0.1)
+        else:
+            data, results = model.createData(), hulls.createData()
+            within += any(pinocchio.computeCollisions(model, data, hulls, results, q, True) for q in postures)
+        seen[contact is not None] += 1
+    assert min(seen.values()) >= 5 and within >= 3, (seen, within)
 
 
 def test_missing_mesh_prevents_driving_and_names_its_place(tmp_path: Path) -> None:

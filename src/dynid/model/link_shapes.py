@@ -95,6 +95,16 @@ class LinkShapes:
         """Number of checked pairs of shapes; 0 if the URDF has no collision shapes."""
         return len(self._shapes.collisionPairs)
 
+    def convex_hulls(self) -> pinocchio.GeometryModel:
+        """Return a copy of the shapes with the convex hull of each mesh in its place, for quick bounds of distances."""
+        hulls = self._shapes.copy()
+        for shape in hulls.geometryObjects:
+            if isinstance(shape.geometry, coal.BVHModelOBBRSS):
+                tree = shape.geometry
+                tree.buildConvexHull(True, "Qt")
+                shape.geometry = tree.convex
+        return hulls
+
     def _add_pairs(self) -> None:
         shapes, parents = self._shapes.geometryObjects, self._model.parents
         for second in range(len(shapes)):
