@@ -20,6 +20,7 @@ STATES_TIMEOUT_S = 30.0
 RATE_TIMEOUT_S = 45.0
 START_TIMEOUT_S = 10.0
 DISCOVERY_TIMEOUT_S = 20.0
+CHECK_TIMEOUT_S = 120.0  # an answer comes after the motion is checked: meshes and a busy host take long
 LEAST_DATA_AGE_S = 0.1
 LOG_HINT = "; see the executor's log"
 SILENT_DRIVER = "the hardware node does not report: is it active?"
@@ -131,7 +132,7 @@ def execute(call: Supervisor, name: str, report: Report = silent) -> float:
     """
     before = _counters(call)
     call.experiment = None  # discard the latched report of the motion before
-    call.trigger("executor/execute")
+    call.trigger("executor/execute", CHECK_TIMEOUT_S)
     call.wait(
         lambda: call.experiment is not None or bool(call.doubt_reason), START_TIMEOUT_S, "the start of the motion"
     )
