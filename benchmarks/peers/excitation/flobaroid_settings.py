@@ -8,8 +8,10 @@ from typing import Any
 from benchmarks.peers.excitation.exchange import Given
 
 RATE_HZ, CHECK_STEP = 20.0, 2  # rate of its optimisation and of its file; samples between checks for contact
-SECONDS_PER_HARMONIC = 2.6  # as in dynid's own motions
-TRIALS, GENERATIONS, ITERATIONS = 10, 10, 150
+PULSE_RAD_S = 0.5  # about which its sample of a KUKA LWR 4 starts; the period is a whole part of the duration
+ROUNDED = 1.0 - 1e-9  # it rounds the number of samples of a period down
+FEWEST, MOST = 3, 6  # harmonics of the first and of the last joint, as in that sample
+TRIALS, GENERATIONS, ITERATIONS = 10, 20, 100
 HOLLOW = 3  # number of shapes from which a link has brackets, between which other links move: its hull is too large
 
 
@@ -18,15 +20,21 @@ def settings(given: Given) -> dict[str, Any]:
     return SEARCH | motion(given) | collision(given) | IDENTIFICATION | OUTPUT
 
 
+def periods(given: Given) -> int:
+    """Return how often the motion is repeated within the duration of the task."""
+    return max(1, round(given.task.duration_s * PULSE_RAD_S / (2.0 * math.pi)))
+
+
 def motion(given: Given) -> dict[str, Any]:
-    """Return the settings of the motion: one period of the task's duration, the same harmonics for all joints."""
-    task = given.task
-    pulse, harmonics = 2.0 * math.pi / task.duration_s, max(3, round(task.duration_s / SECONDS_PER_HARMONIC))
+    """Return the settings of the motion: its period, and more harmonics for joints further out."""
+    joints = given.task.joints
+    pulse = periods(given) * 2.0 * math.pi / given.task.duration_s * ROUNDED
+    step = (MOST - FEWEST) / max(1, len(joints) - 1)
     return {
         "trajectoryPulseInit": pulse,
         "trajectoryPulseMin": pulse,
         "trajectoryPulseMax": pulse,
-        "trajectoryNf": dict.fromkeys(task.joints, harmonics),
+        "trajectoryNf": {name: round(FEWEST + step * place) for place, name in enumerate(joints)},
         "excitationFrequency": RATE_HZ,
     }
 
@@ -67,8 +75,8 @@ SEARCH: dict[str, Any] = {
     "trajectoryPriorMeasurements": [],
     "trajectoryBounded": 1,
     "trajectoryCoeffInit": 0.01,
-    "trajectoryCoeffMin": -0.5,
-    "trajectoryCoeffMax": 0.5,
+    "trajectoryCoeffMin": -0.3,
+    "trajectoryCoeffMax": 0.3,
     "trajectoryTargetVelocity": 0.5,
     "trajectoryCenterFreedom": 25.0,
     "trajectoryOscillationCenters": {},

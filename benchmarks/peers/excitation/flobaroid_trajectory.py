@@ -15,7 +15,7 @@ import numpy as np
 import yaml
 
 from benchmarks.peers.excitation.exchange import Designed, Given
-from benchmarks.peers.excitation.flobaroid_settings import settings
+from benchmarks.peers.excitation.flobaroid_settings import periods, settings
 from benchmarks.peers.excitation.meshes import with_meshes
 from benchmarks.peers.group_time import group_seconds
 
@@ -26,7 +26,7 @@ DOWNWARDS, GRAVITY_TOLERANCE = (0.0, 0.0, -9.81), 0.01  # gravity is fixed in it
 
 
 def design(given: Given) -> Designed:
-    """Return FloBaRoID's motion, one period without its ramps from and to zero.
+    """Return FloBaRoID's motion, its period repeated, without its ramps from and to zero.
 
     Raises:
         ModuleNotFoundError: no checkout or no Python is named, or they do not exist.
@@ -57,7 +57,15 @@ def design(given: Given) -> Designed:
         )
     with np.load(result, allow_pickle=False) as arrays:
         time_s, q, dq, ddq = (np.array(arrays[key]) for key in ("times", "positions", "velocities", "accelerations"))
-    return Designed(time_s, q, dq, ddq, "interrupted after its time" if interrupted else "")
+    return repeated(Designed(time_s, q, dq, ddq, "interrupted after its time" if interrupted else ""), periods(given))
+
+
+def repeated(period: Designed, times: int) -> Designed:
+    """Return a period of a motion several times in succession; its last sample comes a step before its end."""
+    step_s = period.time[1] - period.time[0]
+    stamps = period.time[0] + step_s * np.arange(times * len(period.time))
+    q, dq, ddq = (np.tile(one, (times, 1)) for one in (period.q, period.dq, period.ddq))
+    return Designed(stamps, q, dq, ddq, period.note)
 
 
 def found_program(given: Given) -> tuple[Path, str]:

@@ -42,10 +42,10 @@ DESIGNERS = (
     Designer(
         "FloBaRoID",
         "flobaroid_trajectory.design",
-        f"bounded trajectory of one period, a harmonic for {flobaroid.SECONDS_PER_HARMONIC:g} s as dynid has, "
+        f"bounded trajectory, {flobaroid.FEWEST} to {flobaroid.MOST} harmonics of about {flobaroid.PULSE_RAD_S:g} rad/s, "
         f"{flobaroid.TRIALS * flobaroid.GENERATIONS} trials of Optuna with amplitude repair, at most "
         f"{flobaroid.ITERATIONS} iterations of IPOPT with analytical gradients, friction columns, "
         f"{flobaroid.RATE_HZ:g} Hz, convex hulls",
-        "FloBaRoID: excitation/README.md, configs/walkman_left_arm.yaml and walkman_full.yaml",
+        "FloBaRoID: excitation/README.md, configs/kuka_lwr4.yaml and walkman_left_arm.yaml",
     ),
 )
