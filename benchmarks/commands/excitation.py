@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from benchmarks.commands.figures import report_figures
+from benchmarks.commands.programs import FlobaroidOption, FlobaroidPythonOption, named_programs
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
 from dynid.commands.terminal import stages
 
@@ -34,8 +35,8 @@ def excitation(
     python: Annotated[
         Path | None, typer.Option(help="Interpreter that has the peers: pip install -e '.[peers]' cyipopt in it.")
     ] = None,
-    flobaroid: Annotated[Path | None, typer.Option(help="Checkout of FloBaRoID.")] = None,
-    flobaroid_python: Annotated[Path | None, typer.Option(help="Interpreter that has what FloBaRoID needs.")] = None,
+    flobaroid: FlobaroidOption = None,
+    flobaroid_python: FlobaroidPythonOption = None,
     seconds: Annotated[float, typer.Option(min=1.0, help="Processor time for each program [s].")] = 600.0,
     keep: Annotated[Path | None, typer.Option(help="New folder that keeps all motions.")] = None,
     as_json: JsonOption = False,
@@ -59,9 +60,7 @@ def excitation(
     loaded = load_robot(robot)
     if keep is not None:
         refuse_existing(keep)
-    places = {"flobaroid": flobaroid, "flobaroid_python": flobaroid_python}
-    programs = {key: str(place.absolute()) for key, place in places.items() if place is not None}
-    task = task_of(loaded, robot, profile, duration, programs)
+    task = task_of(loaded, robot, profile, duration, named_programs(flobaroid, flobaroid_python))
     with tempfile.TemporaryDirectory() as temporary, stages("benchmark", len(names) or len(DESIGNERS)) as begin:
         work = (keep or Path(temporary)).absolute()
         work.mkdir(exist_ok=True, parents=True)

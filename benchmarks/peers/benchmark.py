@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers.exchange import load_found, write_given
+from benchmarks.peers.exchange import load_found, write_given, write_programs
 from benchmarks.peers.judge import Candidate, candidate_of, judge_candidate, own_candidate, true_candidate
 from benchmarks.peers.processes import run_process
 from benchmarks.peers.table import OWN, PEERS, TRUTH, Peer
@@ -172,6 +172,7 @@ def benchmark_peers(
     seconds: float,
     poses: int,
     progress: Progress,
+    programs: dict[str, str],
 ) -> list[dict[str, Any]]:
     """Return a row for every peer and case.
 
@@ -183,6 +184,7 @@ def benchmark_peers(
         seconds: processor time for each.
         poses: number of poses at which M is evaluated.
         progress: called with each step's name.
+        programs: places of programs that no Python can import, by name.
     """
     rows = []
     for case in cases:
@@ -190,6 +192,7 @@ def benchmark_peers(
             rows.append(true_row(case, poses))
         folder = work / "given" / case.name.replace(" ", "_")
         hand_over(case, folder)
+        write_programs(folder, programs)
         for peer in (one for one in PEERS if not names or one.name in names):
             progress(f"{peer.name}, {case.name}")
             rows.append(judge_peer(peer, case, folder, python, seconds, poses))

@@ -12,14 +12,14 @@ import yaml
 
 from benchmarks.peers.exchange import Array, Found, Given
 from benchmarks.peers.excitation.flobaroid_settings import IDENTIFICATION, OUTPUT
-from benchmarks.peers.excitation.flobaroid_trajectory import START, environment
+from benchmarks.peers.excitation.flobaroid_trajectory import START, environment, found_program
 from benchmarks.peers.rows import filtered
 
 ROWS_HZ, EDGE_S = 100.0, 0.5
 FIT: dict[str, Any] = {
     "exciteMethod": None,
     "useDeg": 0,
-    "frictionRegularization": 0,  # as the next but two: they pull friction to the URDF's, which has none
+    "frictionRegularization": 0,  # this and frictionFvRegularizationRelative would pull friction to the URDF's: zero
     "postIdentifyFriction": 1,
     "frictionVelocityDeadZone": 0.05,
     "frictionFvRegularizationRelative": 0.0,
@@ -46,12 +46,10 @@ def identify(given: Given) -> Found:
     """Return the parameters of the URDF that FloBaRoID writes, with the offsets that it prints.
 
     Raises:
-        ModuleNotFoundError: no checkout is named.
+        ModuleNotFoundError: no checkout is named, or it does not exist.
         RuntimeError: it wrote no URDF; quotes its last line.
     """
-    if "flobaroid" not in given.programs:
-        raise ModuleNotFoundError("no checkout: give its folder with --flobaroid")
-    program, folder = Path(given.programs["flobaroid"]) / "identifier.py", given.folder / "flobaroid"
+    (program, python), folder = found_program(given.programs, "identifier.py"), given.folder / "flobaroid"
     folder.mkdir()
     urdf, result = folder / "arm.urdf", folder / "identified.urdf"
     urdf.write_text(completed(given.urdf), encoding="utf-8")
@@ -59,7 +57,7 @@ def identify(given: Given) -> Found:
     (folder / "config.yaml").write_text(yaml.safe_dump(settings(given)), encoding="utf-8")
     files = {"config": "config.yaml", "model": "arm.urdf", "measurements": "measurements.npz"}
     options = [word for key, file in files.items() for word in (f"--{key}", str(folder / file))]
-    command = [given.programs["flobaroid_python"], str(START), str(program), *options, "--output", str(result)]
+    command = [python, str(START), str(program), *options, "--output", str(result)]
     ended = subprocess.run(
         command,
         cwd=program.parent,
@@ -120,7 +118,7 @@ def measurements(given: Given) -> dict[str, Array]:
     hop, edge = round(1.0 / (ROWS_HZ * given.step_s)), round(EDGE_S / given.step_s)
     columns = {"positions": q, "velocities": dq, "accelerations": ddq, "torques": tau, "times": given.time}
     kept = {key: np.asarray(values[edge:-edge:hop]) for key, values in columns.items()}
-    return kept | {"frequency": np.float64(ROWS_HZ)}
+    return kept | {"frequency": np.array(ROWS_HZ)}
 
 
 def offsets(output: str, n: int) -> Array:

@@ -23,6 +23,7 @@ from benchmarks.peers.excitation.exchange import (
     write_task,
 )
 from benchmarks.peers.excitation.flobaroid_start import zeroed
+from benchmarks.peers.excitation.flobaroid_trajectory import repeated
 from benchmarks.peers.excitation.judge import Judge, independent_columns, information, judge_of, pieces_of
 from benchmarks.peers.excitation.meshes import with_meshes
 from benchmarks.peers.excitation.table import DESIGNERS, OWN, Designer
@@ -171,8 +172,9 @@ def test_adapters_state_the_task_in_their_programs_terms(tmp_path: Path) -> None
     write_task(tmp_path, wanted, bounded_urdf(CRANE, wanted))
     given = read_task(tmp_path, 10.0, "own")
     settings = flobaroid_settings.settings(given)
-    assert settings["trajectoryPulseMin"] == settings["trajectoryPulseMax"] == pytest.approx(2.0 * np.pi / 24.0)
-    assert set(settings["trajectoryNf"]) == set(wanted.joints) and set(settings["trajectoryNf"].values()) == {9}
+    assert settings["trajectoryPulseMin"] == settings["trajectoryPulseMax"] == pytest.approx(2.0 * np.pi / 12.0)
+    assert [settings["trajectoryNf"][name] for name in wanted.joints] == [3, 4, 4, 4, 5, 6, 6]
+    assert flobaroid_settings.periods(given) == 2
     ignored = {frozenset(pair) for pair in settings["ignoreLinkPairsForCollision"]}
     assert not ignored & {frozenset(pair) for pair in wanted.apart}
     assert frozenset(("base_link", "crane_x7_shoulder_fixed_part_link")) in ignored
@@ -250,6 +252,15 @@ def test_flobaroid_is_run_in_its_checkout_with_its_python(planar: Judge, tmp_pat
     assert row["error"] == "" and row["kept"]
     made = load_designed(again / "flobaroid_trajectory.design.npz")
     np.testing.assert_array_equal(made.q, waves(PLANAR.chain_size).q)
+
+
+def test_periods_are_joined_without_a_gap() -> None:
+    whole = waves(3, seconds=DURATION_S)
+    half = Designed(*(one[:200] for one in (whole.time, whole.q, whole.dq, whole.ddq)), note="said")
+    twice = repeated(half, 2)
+    np.testing.assert_allclose(np.diff(twice.time), whole.time[1])
+    np.testing.assert_array_equal(twice.q[200:], half.q)
+    assert len(twice.dq) == 400 and twice.note == "said"
 
 
 def test_only_vectors_without_values_are_zeroed() -> None:

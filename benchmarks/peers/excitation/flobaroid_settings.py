@@ -11,8 +11,8 @@ RATE_HZ, CHECK_STEP = 20.0, 2  # rate of its optimisation and of its file; sampl
 PULSE_RAD_S = 0.5  # about which its sample of a KUKA LWR 4 starts; the period is a whole part of the duration
 ROUNDED = 1.0 - 1e-9  # it rounds the number of samples of a period down
 FEWEST, MOST = 3, 6  # harmonics of the first and of the last joint, as in that sample
-TRIALS, GENERATIONS, ITERATIONS = 10, 20, 100
-HOLLOW = 3  # number of shapes from which a link has brackets, between which other links move: its hull is too large
+ITERATIONS = 150
+CAPSULES = 0.8  # factor of the capsules' radii, as in its samples of the WALK-MAN
 
 
 def settings(given: Given) -> dict[str, Any]:
@@ -40,15 +40,16 @@ def motion(given: Given) -> dict[str, Any]:
 
 
 def collision(given: Given) -> dict[str, Any]:
-    """Return the settings of its collision check: hulls of links, and the pairs that the task keeps apart."""
-    root = ElementTree.parse(given.urdf).getroot()
-    links = [str(one.get("name")) for one in root.findall("link")]
-    hollow = [str(one.get("name")) for one in root.findall("link") if len(one.findall("collision")) >= HOLLOW]
+    """Return the settings of its collision check: capsules, and the pairs of links that the task keeps apart.
+
+    Convex hulls and meshes gave no distance of links that overlap, and without one its optimiser did not part them.
+    """
+    links = [str(one.get("name")) for one in ElementTree.parse(given.urdf).getroot().findall("link")]
     apart = {frozenset(pair) for pair in given.task.apart}
     ignored = [list(pair) for pair in itertools.combinations(links, 2) if frozenset(pair) not in apart]
     return {
-        "collisionMode": "convex",
-        "fullMeshLinks": hollow,
+        "collisionMode": "capsule",
+        "scaleCapsuleRadius": CAPSULES,
         "collisionCheckStep": CHECK_STEP,
         "worldCollisionMargin": 0.0,
         "ignoreLinksForCollision": [],
@@ -59,10 +60,7 @@ def collision(given: Given) -> dict[str, Any]:
 
 SEARCH: dict[str, Any] = {
     "optimizeTrajectory": 1,
-    "useGlobalOptimization": 1,
-    "globalOptIterations": GENERATIONS,
-    "globalOptSize": TRIALS,
-    "globalOptJobs": 1,
+    "useGlobalOptimization": 0,
     "optunaSampler": "TPE",
     "useLocalOptimization": 1,
     "localOptIterations": ITERATIONS,
@@ -70,13 +68,12 @@ SEARCH: dict[str, Any] = {
     "analyticalGradientEpsilon": 1.0e-7,
     "analyticalGradientJobs": 1,
     "minTolConstr": 0.01,
-    "globalOptAmplitudeRepair": 1,
     "trajectorySeedSolutions": [],
     "trajectoryPriorMeasurements": [],
     "trajectoryBounded": 1,
     "trajectoryCoeffInit": 0.01,
-    "trajectoryCoeffMin": -0.3,
-    "trajectoryCoeffMax": 0.3,
+    "trajectoryCoeffMin": -0.5,
+    "trajectoryCoeffMax": 0.5,
     "trajectoryTargetVelocity": 0.5,
     "trajectoryCenterFreedom": 25.0,
     "trajectoryOscillationCenters": {},

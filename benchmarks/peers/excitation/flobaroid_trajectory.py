@@ -33,7 +33,7 @@ def design(given: Given) -> Designed:
         ValueError: the arm's gravity is not FloBaRoID's.
         RuntimeError: it found no motion; quotes its last line.
     """
-    program, python = found_program(given)
+    program, python = found_program(given.task.programs, "trajectory.py")
     if np.abs(np.subtract(given.task.gravity, DOWNWARDS)).max() > GRAVITY_TOLERANCE:
         raise ValueError(f"its gravity is {DOWNWARDS}, the arm's {tuple(given.task.gravity)}")
     folder = given.folder
@@ -68,12 +68,15 @@ def repeated(period: Designed, times: int) -> Designed:
     return Designed(stamps, q, dq, ddq, period.note)
 
 
-def found_program(given: Given) -> tuple[Path, str]:
-    """Return FloBaRoID's program, and the Python that runs it."""
-    programs = given.task.programs
+def found_program(programs: dict[str, str], name: str) -> tuple[Path, str]:
+    """Return a program of the checkout that `programs` names, and the Python that runs it.
+
+    Raises:
+        ModuleNotFoundError: no checkout is named, or it has no such program.
+    """
     if "flobaroid" not in programs:
         raise ModuleNotFoundError("no checkout: give its folder with --flobaroid")
-    program = Path(programs["flobaroid"]) / "trajectory.py"
+    program = Path(programs["flobaroid"]) / name
     if not program.exists():
         raise ModuleNotFoundError(f"no {program}")
     return program, programs.get("flobaroid_python", sys.executable)

@@ -42,10 +42,10 @@ DESIGNERS = (
     Designer(
         "FloBaRoID",
         "flobaroid_trajectory.design",
-        f"bounded trajectory, {flobaroid.FEWEST} to {flobaroid.MOST} harmonics of about {flobaroid.PULSE_RAD_S:g} rad/s, "
-        f"{flobaroid.TRIALS * flobaroid.GENERATIONS} trials of Optuna with amplitude repair, at most "
-        f"{flobaroid.ITERATIONS} iterations of IPOPT with analytical gradients, friction columns, "
-        f"{flobaroid.RATE_HZ:g} Hz, convex hulls",
-        "FloBaRoID: excitation/README.md, configs/kuka_lwr4.yaml and walkman_left_arm.yaml",
+        f"bounded trajectory, {flobaroid.FEWEST} to {flobaroid.MOST} harmonics of {flobaroid.PULSE_RAD_S:g} rad/s, "
+        f"at most {flobaroid.ITERATIONS} iterations of IPOPT with analytical gradients, friction columns, "
+        f"{flobaroid.RATE_HZ:g} Hz, capsules of {flobaroid.CAPSULES:g} of their radius; without the search by Optuna, "
+        "which found worse motions in the same time",
+        "FloBaRoID: excitation/README.md, configs/walkman_left_arm.yaml, harmonics of kuka_lwr4.yaml",
     ),
 )
