@@ -12,7 +12,7 @@ from benchmarks.peers.excitation.exchange import Designed, Given
 
 SEGMENT_S, STEP_S = 12.0, 2.0  # six intervals of 2 s, as in the example of the UR10
 RATE_HZ, FINE_HZ = 10.0, 100.0  # rate of its optimisation; rate of the motion that is handed back
-SOFT_LIMIT, ITERATIONS, ATTEMPTS = 0.02, 20, 3
+SOFT_LIMIT, ITERATIONS, ATTEMPTS = 0.02, 30, 3
 # Its default clearance of 1 cm is more than some links of CRANE-X7 ever have. Below the screen, distances are exact.
 MARGIN_M, SCREEN_M = 0.001, 0.02
 
