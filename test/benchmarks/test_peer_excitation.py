@@ -102,9 +102,9 @@ def test_motion_that_determines_nothing_has_no_determinant() -> None:
 @pytest.mark.parametrize(
     ("motion", "phrase"),
     [
-        ({"size": 2.1}, "1.05 of the limit of position at joint"),
-        ({"size": 0.5, "faster": 3.1}, "of the limit of velocity at joint 3"),
-        ({"size": 0.2, "faster": 7.0 / 2.0 * 1.3}, "of the limit of acceleration at joint 3"),
+        ({"size": 2.1}, "5 % beyond the limit of position at joint"),
+        ({"size": 0.5, "faster": 3.1}, "% beyond the limit of velocity at joint 3"),
+        ({"size": 0.2, "faster": 7.0 / 2.0 * 1.3}, "% beyond the limit of acceleration at joint 3"),
         ({"seconds": 6.0}, "lasts 6 s, expected 8 s"),
     ],
 )
@@ -118,7 +118,7 @@ def test_torques_beyond_their_limit_are_flagged(planar: Judge) -> None:
     limits = planar.task.limits
     weak = replace(limits, torque=[0.9 * used * one for one in limits.torque])
     figures = replace(planar, task=replace(planar.task, limits=weak)).figures(waves(PLANAR.chain_size))
-    assert figures["torque"] == pytest.approx(1.0 / 0.9) and "1.11 of the limit of torque" in figures["outside"]
+    assert figures["torque"] == pytest.approx(1.0 / 0.9) and "11 % beyond the limit of torque" in figures["outside"]
 
 
 def test_motions_whose_arrays_do_not_fit_are_refused(planar: Judge) -> None:
@@ -282,7 +282,7 @@ def test_motions_of_dynid_that_a_peer_surpasses_are_named() -> None:
     assert missed(rows) == []
     assert missed([*rows, row("FloBaRoID", 9.0, 95.0)]) == [f"{OWN[0]}: kappa 10, FloBaRoID has 9"]
     assert missed([*rows, row("FloBaRoID", 15.0, 101.0)]) == [f"{OWN[1]}: log_det 100, FloBaRoID has 101"]
-    assert missed([*rows, row("FloBaRoID", 9.0, 101.0, "1.2 of the limit of velocity at joint 1")]) == []
+    assert missed([*rows, row("FloBaRoID", 9.0, 101.0, "20 % beyond the limit of velocity at joint 1")]) == []
     assert "leaves limits" in missed([row(OWN[0], 10.0, 90.0, "lasts 2 s, expected 8 s")])[0]
 
 

@@ -67,7 +67,7 @@ SEARCH: dict[str, Any] = {
     "useAnalyticalGradients": 1,
     "analyticalGradientEpsilon": 1.0e-7,
     "analyticalGradientJobs": 1,
-    "minTolConstr": 0.01,
+    "minTolConstr": 0.0,  # its samples tolerate 0.01 rad/s and N m
     "trajectorySeedSolutions": [],
     "trajectoryPriorMeasurements": [],
     "trajectoryBounded": 1,

@@ -96,7 +96,7 @@ class Judge:
         for key, values in shares.items():
             joint = int(np.argmax(values))
             if not values[joint] <= 1.0 + TOLERANCE:
-                found.append(f"{values[joint]:.3g} of the limit of {key} at joint {joint + 1}")
+                found.append(f"{100.0 * (values[joint] - 1.0):.2g} % beyond the limit of {key} at joint {joint + 1}")
         duration_s = float(designed.time[-1] - designed.time[0])
         if abs(duration_s / self.task.duration_s - 1.0) > DURATION_TOLERANCE:
             found.append(f"lasts {duration_s:.4g} s, expected {self.task.duration_s:.4g} s")
