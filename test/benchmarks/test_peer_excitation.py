@@ -23,7 +23,7 @@ from benchmarks.peers.excitation.exchange import (
     write_task,
 )
 from benchmarks.peers.excitation.flobaroid_start import zeroed
-from benchmarks.peers.excitation.flobaroid_trajectory import repeated
+from benchmarks.peers.excitation.flobaroid_trajectory import repeated, slower
 from benchmarks.peers.excitation.judge import Judge, independent_columns, information, judge_of, pieces_of
 from benchmarks.peers.excitation.meshes import with_meshes
 from benchmarks.peers.excitation.table import DESIGNERS, OWN, Designer
@@ -178,6 +178,8 @@ def test_adapters_state_the_task_in_their_programs_terms(tmp_path: Path) -> None
     ignored = {frozenset(pair) for pair in settings["ignoreLinkPairsForCollision"]}
     assert not ignored & {frozenset(pair) for pair in wanted.apart}
     assert frozenset(("base_link", "crane_x7_shoulder_fixed_part_link")) in ignored
+    joints = ElementTree.fromstring(slower(given.urdf.read_text(encoding="utf-8"))).findall("joint/limit")
+    assert [float(one.get("velocity", "")) for one in joints] == pytest.approx([2.592 - settings["minTolConstr"]] * 7)
     design = figaroh_trajectory.configuration(given)["tasks"]["optimal_trajectory"]
     assert design["trajectory"] == {"waypoints": 7, "frequency": 10.0, "segment_duration": 2.0}
     figaroh_trajectory.write_srdf(given)

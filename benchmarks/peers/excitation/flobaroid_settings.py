@@ -12,6 +12,9 @@ PULSE_RAD_S = 0.5  # about which its sample of a KUKA LWR 4 starts; the period i
 ROUNDED = 1.0 - 1e-9  # it rounds the number of samples of a period down
 FEWEST, MOST = 3, 6  # harmonics of the first and of the last joint, as in that sample
 ITERATIONS = 150
+TOLERANCE = (
+    0.01  # excess of speeds [rad/s] that it tolerates, as in its samples; the limits it gets are lower by as much
+)
 CAPSULES = 0.8  # factor of the capsules' radii, as in its samples of the WALK-MAN
 
 
@@ -67,7 +70,7 @@ SEARCH: dict[str, Any] = {
     "useAnalyticalGradients": 1,
     "analyticalGradientEpsilon": 1.0e-7,
     "analyticalGradientJobs": 1,
-    "minTolConstr": 0.0,  # its samples tolerate 0.01 rad/s and N m
+    "minTolConstr": TOLERANCE,
     "trajectorySeedSolutions": [],
     "trajectoryPriorMeasurements": [],
     "trajectoryBounded": 1,

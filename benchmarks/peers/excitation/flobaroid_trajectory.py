@@ -9,13 +9,14 @@ import signal
 import subprocess
 import sys
 import time
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import numpy as np
 import yaml
 
 from benchmarks.peers.excitation.exchange import Designed, Given
-from benchmarks.peers.excitation.flobaroid_settings import periods, settings
+from benchmarks.peers.excitation.flobaroid_settings import TOLERANCE, periods, settings
 from benchmarks.peers.excitation.meshes import with_meshes
 from benchmarks.peers.group_time import group_seconds
 
@@ -38,7 +39,7 @@ def design(given: Given) -> Designed:
         raise ValueError(f"its gravity is {DOWNWARDS}, the arm's {tuple(given.task.gravity)}")
     folder = given.folder
     urdf, config, result = folder / "arm.urdf", folder / "config.yaml", folder / "trajectory.npz"
-    urdf.write_text(with_meshes(given.urdf, folder), encoding="utf-8")
+    urdf.write_text(slower(with_meshes(given.urdf, folder)), encoding="utf-8")
     config.write_text(yaml.safe_dump(settings(given)), encoding="utf-8")
     files = {"config": config, "model": urdf, "filename": result}
     command = [
@@ -58,6 +59,14 @@ def design(given: Given) -> Designed:
     with np.load(result, allow_pickle=False) as arrays:
         time_s, q, dq, ddq = (np.array(arrays[key]) for key in ("times", "positions", "velocities", "accelerations"))
     return repeated(Designed(time_s, q, dq, ddq, "interrupted after its time" if interrupted else ""), periods(given))
+
+
+def slower(urdf: str) -> str:
+    """Return the text of a URDF whose speed limits are lower by what FloBaRoID tolerates beyond them."""
+    root = ElementTree.fromstring(urdf)
+    for limit in root.findall("joint/limit"):
+        limit.set("velocity", repr(float(limit.get("velocity", "inf")) - TOLERANCE))
+    return ElementTree.tostring(root, encoding="unicode")
 
 
 def repeated(period: Designed, times: int) -> Designed:
