@@ -23,6 +23,7 @@ BENCHMARKS = (
     "control",
     "cost",
     "coverage",
+    "excitation",
     "faults",
     "feel",
     "friction",

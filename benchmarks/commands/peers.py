@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from benchmarks.commands.figures import report_figures
+from benchmarks.commands.programs import FlobaroidOption, FlobaroidPythonOption, named_programs
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MappingOption, RobotOption
 from dynid.commands.terminal import stages
 
@@ -39,6 +40,8 @@ def peers(
     python: Annotated[
         Path | None, typer.Option(help="Interpreter that has the peers: pip install -e '.[peers]' in it.")
     ] = None,
+    flobaroid: FlobaroidOption = None,
+    flobaroid_python: FlobaroidPythonOption = None,
     seconds: Annotated[float, typer.Option(min=1.0, help="Processor time for each peer [s].")] = 600.0,
     poses: Annotated[int, typer.Option(min=1, help="Random poses at which M is looked at.")] = 100_000,
     keep: Annotated[Path | None, typer.Option(help="New folder that keeps recordings and what peers wrote.")] = None,
@@ -70,7 +73,8 @@ def peers(
             if data is None
             else [recorded_case(loaded, robot, data.resolve(), None if mapping is None else mapping.resolve())]
         )
-        rows = benchmark_peers(cases, names, work, python or Path(sys.executable), seconds, poses, begin)
+        programs, own = named_programs(flobaroid, flobaroid_python), python or Path(sys.executable)
+        rows = benchmark_peers(cases, names, work, own, seconds, poses, begin, programs)
     report_figures({"rows": rows}, [table_of(rows)], missed(rows), as_json)
 
 

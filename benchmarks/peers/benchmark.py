@@ -1,10 +1,5 @@
 """Benchmark `./run benchmark peers`: every peer identifies in its own process; the same rows compare all."""
 
-import contextlib
-import json
-import os
-import signal
-import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Sequence
@@ -14,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.children import child_environment
-from benchmarks.peers.exchange import load_found, write_given
-from benchmarks.peers.group_time import Late, group_seconds, output_within
+from benchmarks.peers.exchange import load_found, write_given, write_programs
 from benchmarks.peers.judge import Candidate, candidate_of, judge_candidate, own_candidate, true_candidate
+from benchmarks.peers.processes import run_process
 from benchmarks.peers.table import OWN, PEERS, TRUTH, Peer
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
@@ -26,6 +20,7 @@ from dynid.identification.data.recordings import Recording, load_recording
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.robot import Robot
+from dynid.robot.meshes import tree_with_meshes
 from dynid.robot.urdf_text import read_urdf_text
 from dynid.runtime.model import load_model
 from dynid.simulation.lockstep.run import simulate
@@ -81,9 +76,15 @@ def recorded_case(robot: Robot, name: str, folder: Path, mapping: Path | None) -
     return Case(folder.name, robot, name, paths[0], judges, None, mapping)
 
 
-def chain_urdf(robot: Robot) -> str:
-    """Return the robot's URDF with all joints but the chain's fixed, without shapes."""
-    root = ElementTree.fromstring(read_urdf_text(robot.urdf_path))
+def chain_urdf(robot: Robot, shapes: bool = False) -> str:
+    """Return the robot's URDF with all joints but the chain's fixed.
+
+    Args:
+        robot: the robot.
+        shapes: whether links keep their collision shapes; they lose all that is only drawn in either case.
+    """
+    path = robot.urdf_path
+    root = tree_with_meshes(path).element if shapes else ElementTree.fromstring(read_urdf_text(path))
     chain = robot.joint_names[: robot.chain_size]
     for joint in root.findall("joint"):
         if joint.get("name") not in chain:
@@ -92,7 +93,7 @@ def chain_urdf(robot: Robot) -> str:
                 for one in joint.findall(extra):
                     joint.remove(one)
     for link in root.findall("link"):
-        for shape in [*link.findall("visual"), *link.findall("collision")]:
+        for shape in [*link.findall("visual"), *([] if shapes else link.findall("collision"))]:
             link.remove(shape)
     for other in [*root.findall("transmission"), *root.findall("gazebo"), *root.findall("material")]:
         root.remove(other)
@@ -129,34 +130,7 @@ def run_peer(peer: Peer, folder: Path, python: Path, seconds: float) -> dict[str
     if not peer.module:
         return {"processor_s": None, "memory_mb": None, "error": peer.settings}
     own = sys.executable if peer.name == OWN else str(python)
-    command = [own, "-m", "benchmarks.peers.child", peer.module, str(folder), str(seconds)]
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    child = subprocess.Popen(
-        command,
-        env={**_environment(), **threads},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        output, errors = output_within(child, seconds)
-    except Late as late:
-        return {"processor_s": group_seconds(child.pid), "memory_mb": None, "error": str(late)}
-    finally:
-        with contextlib.suppress(ProcessLookupError):  # also end workers that a peer left running
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
-    lines = output.strip().splitlines()
-    if child.returncode or not lines:
-        last = (errors.strip().splitlines() or ["no message"])[-1]
-        return {"processor_s": None, "memory_mb": None, "error": f"ended with {child.returncode}: {last}"}
-    figures: dict[str, Any] = json.loads(lines[-1])
-    return figures
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, **child_environment()}
+    return run_process([own, "-m", "benchmarks.peers.child", peer.module, str(folder), str(seconds)], seconds)
 
 
 def found_candidate(peer: Peer, case: Case, folder: Path) -> tuple[Candidate, str]:
@@ -198,6 +172,7 @@ def benchmark_peers(
     seconds: float,
     poses: int,
     progress: Progress,
+    programs: dict[str, str],
 ) -> list[dict[str, Any]]:
     """Return a row for every peer and case.
 
@@ -209,6 +184,7 @@ def benchmark_peers(
         seconds: processor time for each.
         poses: number of poses at which M is evaluated.
         progress: called with each step's name.
+        programs: places of programs that no Python can import, by name.
     """
     rows = []
     for case in cases:
@@ -216,6 +192,7 @@ def benchmark_peers(
             rows.append(true_row(case, poses))
         folder = work / "given" / case.name.replace(" ", "_")
         hand_over(case, folder)
+        write_programs(folder, programs)
         for peer in (one for one in PEERS if not names or one.name in names):
             progress(f"{peer.name}, {case.name}")
             rows.append(judge_peer(peer, case, folder, python, seconds, poses))

@@ -7,6 +7,7 @@ import importlib
 import json
 import resource
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.peers.exchange import Found, read_given, save_found
@@ -16,11 +17,20 @@ from benchmarks.resident import peak_mib, peak_of_children_mib
 def main() -> None:
     """Run the peer that the command line names."""
     module, folder, seconds = sys.argv[1], Path(sys.argv[2]), float(sys.argv[3])
-    error = ""
-    try:
+
+    def identify() -> None:
         found = importlib.import_module(f"benchmarks.peers.{module}").identify(read_given(folder, seconds))
         if isinstance(found, Found):
             save_found(folder / f"{module}.npz", found)
+
+    report(identify)
+
+
+def report(work: Callable[[], None]) -> None:
+    """Call a function, and print its cost and its error as the last line."""
+    error = ""
+    try:
+        work()
     except ImportError as missing:
         error = f"not installed: {missing}"
     except Exception as failed:  # a peer's failure is a row of the table, whatever it is

@@ -4,13 +4,14 @@ Nothing here imports dynid, since a peer's Python need not have it.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+PROGRAMS = "programs.json"
 PER_LINK = 10  # mass, first moments, then xx, xy, yy, xz, yz, zz about the joint frame's origin: pinocchio's order
 
 
@@ -27,6 +28,7 @@ class Given:
         limits: torque limits (n,) [N m].
         seconds: time that is allowed.
         folder: for files of the peer's own.
+        programs: places of programs that no Python can import, by name.
     """
 
     urdf: Path
@@ -39,6 +41,7 @@ class Given:
     limits: Array
     seconds: float
     folder: Path
+    programs: dict[str, str] = field(default_factory=dict)
 
     @property
     def step_s(self) -> float:
@@ -68,13 +71,20 @@ def write_given(
     np.savez(folder / "identification.npz", **columns)  # type: ignore[arg-type]
 
 
+def write_programs(folder: Path, programs: dict[str, str]) -> None:
+    """Write the places of programs that no Python can import into the folder of the input data."""
+    (folder / PROGRAMS).write_text(json.dumps(programs), encoding="utf-8")
+
+
 def read_given(folder: Path, seconds: float) -> Given:
-    """Return the input data that `write_given` wrote."""
+    """Return the input data that `write_given` wrote, with the programs if `write_programs` wrote some."""
     named = json.loads((folder / "arm.json").read_text(encoding="utf-8"))
     with np.load(folder / "identification.npz") as columns:
         time, q, dq, tau = (np.array(columns[key]) for key in ("time", "q", "dq", "tau"))
     joints, gravity, limits = tuple(named["joints"]), np.array(named["gravity"]), np.array(named["limits"])
-    return Given(folder / "arm.urdf", joints, gravity, time, q, dq, tau, limits, seconds, folder)
+    place = folder / PROGRAMS
+    programs = json.loads(place.read_text(encoding="utf-8")) if place.exists() else {}
+    return Given(folder / "arm.urdf", joints, gravity, time, q, dq, tau, limits, seconds, folder, programs)
 
 
 def save_found(path: Path, found: Found) -> None:

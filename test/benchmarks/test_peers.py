@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks.cli import app
-from benchmarks.peers import pinocchio_least_squares, pinocchio_sdp
+from benchmarks.peers import flobaroid_fit, pinocchio_least_squares, pinocchio_sdp
 from benchmarks.peers.benchmark import chain_urdf, missed, run_peer
 from benchmarks.peers.exchange import Found, read_given, write_given
 from benchmarks.peers.group_time import Late, output_within
@@ -77,6 +78,40 @@ def test_scripts_recover_an_arm_without_noise(script: Any, tmp_path: Path) -> No
     q, dq, ddq = np.random.default_rng(1).uniform(-1.0, 1.0, (3, 50, ROBOT.size))
     error = own.torques(q, dq, ddq) - expected.torques(q, dq, ddq)
     assert np.linalg.norm(error) < 0.05 * np.linalg.norm(expected.torques(q, dq, ddq))
+
+
+def test_flobaroid_gets_a_complete_arm_and_its_result_is_read(tmp_path: Path) -> None:
+    given(tmp_path, 10.0)
+    handed = read_given(tmp_path, 1.0)
+    urdf = tmp_path / "completed.urdf"
+    urdf.write_text(flobaroid_fit.completed(handed.urdf), encoding="utf-8")
+    root = ElementTree.parse(urdf).getroot()
+    for place, joint in enumerate(one for one in root.findall("joint") if one.get("type") != "fixed"):
+        (friction,) = joint.findall("dynamics")
+        friction.set("friction", str(0.1 * place))
+        friction.set("damping", str(0.2 * place))
+    ElementTree.ElementTree(root).write(urdf)
+    found = flobaroid_fit.found_in(urdf, handed, np.ones(N))
+    np.testing.assert_allclose(found.links, prior(handed).reshape(N, 10))
+    np.testing.assert_allclose(found.coulomb, 0.1 * np.arange(N))
+    np.testing.assert_allclose(found.viscous, 0.2 * np.arange(N))
+    assert not found.armature.any()
+    still = flobaroid_fit.settings(handed)["dontChangeLinks"]
+    assert "base_link" in still and "crane_x7_gripper_base_link" not in still
+    written = flobaroid_fit.measurements(handed)
+    assert len(written["times"]) == len(written["torques"]) == 900 and written["frequency"] == 100.0
+    np.testing.assert_allclose(
+        np.gradient(written["positions"], 0.01, axis=0)[5:-5], written["velocities"][5:-5], atol=1e-3
+    )
+
+
+def test_offsets_of_flobaroid_are_read_from_its_table() -> None:
+    printed = (
+        "|   0.00000000|   0.34361716| 0.3436|      -|        |#100: Fc_1 - Coulomb friction of joint one\n"
+        "|   0.00000000|  -0.75833732|-0.7583|      -|        |#115: off_1 - Torque offset of joint one\n"
+        "|   0.00000000|   4.0e-05| 0.0000|      -|        |#116: off_2 - Torque offset of joint two\n"
+    )
+    assert flobaroid_fit.offsets(printed, 3).tolist() == [0.0, -0.75833732, 4.0e-05]
 
 
 def test_links_of_peers_come_into_the_frames_of_dynid() -> None:

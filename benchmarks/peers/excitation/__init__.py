@@ -1,0 +1,1 @@
+"""Comparison of dynid's excitation motions with those of other software, within the same limits."""
