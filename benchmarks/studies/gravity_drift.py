@@ -74,12 +74,7 @@ class ArmAtRest:
     def as_dict(self) -> dict[str, Any]:
         """Return all figures as plain values; the time of a push that moves nothing is None."""
         rows = [asdict(one) | {"push_s": _finite(one.push_s)} for one in self.rests]
-        return {
-            "robot": self.robot,
-            "drift_deg": self.drift_deg,
-            "push_s": _finite(self.push_s),
-            "postures": rows,
-        }
+        return {"robot": self.robot, "drift_deg": self.drift_deg, "push_s": _finite(self.push_s), "postures": rows}
 
 
 def _finite(value: float) -> float | None:
