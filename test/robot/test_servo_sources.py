@@ -133,7 +133,9 @@ def test_robotis_urdf_gives_a_drivable_robot(tmp_path: Path) -> None:
     urdf, folder = with_block(tmp_path, robotis()), tmp_path / "arm"
     draft = draft_robot("arm", urdf, servo_models={"": "XM430-W350"})
     assert "4.1 N m over 2.3 A at 12 V" in draft.questions["servos.XM430-W350.torque_constant_nm_per_a"]
-    assert not any(key.endswith("servo_id") or key.endswith("torque_limit_nm") for key in draft.questions)
+    physical = {"mounts_gravity_m_s2", "rest_posture", "physical_bounds", "physical_bounds.total_mass_kg"}
+    others = {key for key in draft.questions if not key.endswith("current_limit_a")} - physical
+    assert others == {"servos.XM430-W350.torque_constant_nm_per_a"}
     write_draft(draft, urdf, folder)
     answered(folder)
     robot = load_robot(folder)
@@ -149,6 +151,7 @@ def test_an_interbotix_file_gives_shadows_and_servos_that_move_no_joint(tmp_path
     motors.write_text(INTERBOTIX)
     draft = draft_robot("arm", ARM, servos=motors, servo_models={"": "XM540-W270", "joint_3": "XM430-W350"})
     assert "they stay without torque" in draft.questions["bus.other_ids"]
+    assert not {"structure", "joints", "joints.gear_ratio"} & draft.questions.keys()
     write_draft(draft, ARM, folder)
     answered(folder)
     robot = load_robot(folder)
@@ -163,6 +166,7 @@ def test_unnamed_models_are_asked_for(tmp_path: Path) -> None:
     draft = draft_robot("arm", with_block(tmp_path, robotis()))
     assert "servo 11: which is it?" in draft.questions["joints.joint_1.servo_model"]
     assert "servo_model" not in draft.content["joints"][0] and "servos" not in draft.content
+    assert "structure" in draft.questions  # their gears are unknown
 
 
 @pytest.mark.parametrize("model", ["XL430-W250", "HS-311"])

@@ -321,6 +321,20 @@ def draft_robot(
         return draft
 
 
+def _answered(rows: list[dict[str, Any]], geared: bool, whole: bool) -> list[str]:
+    """Return the questions that a source of servos answers.
+
+    Args:
+        rows: the joints' entries of robot.yaml.
+        geared: whether the friction of all gears is known.
+        whole: whether every movable joint of the URDF has an entry.
+    """
+    if not all("servo_id" in row for row in rows):
+        return []
+    # a servo measures at its horn, and the source gives the ratio of further gears
+    return ["joints.gear_ratio", *(["structure"] if geared else []), *(["joints"] if whole else [])]
+
+
 def _draft(
     name: str,
     urdf: Path,
@@ -372,6 +386,8 @@ def _draft(
             drives[place], coulomb[place] = drive
     gears.ask_for_current(rows, np.abs(loads).max(axis=0), brisk_torques(rows, M, drives), questions)
     geared = bool(driven) and gears.knows(rows)
+    for answered in _answered(rows, geared, not left_out):
+        questions.pop(answered)
     if source is not None and all(row["name"] in source.rest and "lower_deg" in row for row in rows):
         resting = {"rest_posture_deg": [_within(row, np.rad2deg(source.rest[row["name"]])) for row in rows]}
         how = f"where {source.name} lets the arm sleep"
