@@ -72,8 +72,8 @@ def faults(
     real_runs = min(process_runs, QUICK_RUNS) if quick else process_runs
     outcomes: list[Outcome] = []
     began = time.monotonic()
-    if lockstep and lockstep_runs:
-        outcomes += _in_lockstep(robot, lockstep_runs, lockstep, seed, cores)
+    if lockstep and lockstep_runs:  # without names each robot has its own faults: only some have joints of two servos
+        outcomes += _in_lockstep(robot, lockstep_runs, lockstep if others else (), seed, cores)
     if processes and real_runs:
         outcomes += _against_processes(robot, real_runs, processes, seed)
     drawn = {name: _drawn(name, robot, range(first, first + count), seed, cores) for name, count in wanted.items()}
