@@ -321,18 +321,22 @@ def draft_robot(
         return draft
 
 
-def _answered(rows: list[dict[str, Any]], geared: bool, whole: bool) -> list[str]:
-    """Return the questions that a source of servos answers.
+def _drop_answered(questions: dict[str, str], rows: list[dict[str, Any]], geared: bool, whole: bool) -> None:
+    """Remove the questions that a source of servos answers, in place.
 
     Args:
+        questions: questions that a person must answer, by field.
         rows: the joints' entries of robot.yaml.
         geared: whether the friction of all gears is known.
         whole: whether every movable joint of the URDF has an entry.
     """
     if not all("servo_id" in row for row in rows):
-        return []
-    # a servo measures at its horn, and the source gives the ratio of further gears
-    return ["joints.gear_ratio", *(["structure"] if geared else []), *(["joints"] if whole else [])]
+        return
+    del questions["joints.gear_ratio"]  # a servo measures at its horn, and the source gives the ratio of further gears
+    if geared:
+        del questions["structure"]
+    if whole:
+        del questions["joints"]
 
 
 def _draft(
@@ -373,8 +377,7 @@ def _draft(
     poses, loads = gravity_loads(serial, rows)
     M = inertia_matrices(serial, poses)
     need, drives = proposed_drives(rows, loads, M)
-    light = any(inertia.mass <= TOKEN_MASS_KG for inertia in list(serial.model.inertias)[1:])
-    if not light:
+    if all(inertia.mass > TOKEN_MASS_KG for inertia in list(serial.model.inertias)[1:]):
         propose_limits(rows, need, questions)
     # friction grows with the drive's size, even if the drive is much stronger than the joint requires
     size = np.maximum(need, [DRIVE_SHARE * row.get("torque_limit_nm", 0.0) for row in rows])
@@ -386,8 +389,7 @@ def _draft(
             drives[place], coulomb[place] = drive
     gears.ask_for_current(rows, np.abs(loads).max(axis=0), brisk_torques(rows, M, drives), questions)
     geared = bool(driven) and gears.knows(rows)
-    for answered in _answered(rows, geared, not left_out):
-        questions.pop(answered)
+    _drop_answered(questions, rows, geared, not left_out)
     if source is not None and all(row["name"] in source.rest and "lower_deg" in row for row in rows):
         resting = {"rest_posture_deg": [_within(row, np.rad2deg(source.rest[row["name"]])) for row in rows]}
         how = f"where {source.name} lets the arm sleep"
