@@ -132,6 +132,17 @@ def test_contact_along_a_motion_is_that_of_the_meshes_and_not_of_their_hulls(tmp
     assert min(seen.values()) >= 5 and within >= 3, (seen, within)
 
 
+def test_a_flat_mesh_has_no_hull_and_is_checked_itself(tmp_path: Path) -> None:
+    urdf = package(tmp_path / "arm_description")
+    box(tmp_path / "arm_description/meshes/hand.stl", (0.02, 0.0, 0.13), (0.0, 0.0, 0.15))
+    drafted(urdf, tmp_path / "arm")
+    robot = load_robot(tmp_path / "arm")
+    collision = SelfCollision(robot)
+    motion = rest_to_rest("fold", robot.joint_names, np.array([0.0, 0.3, 0.3]), np.array([0.0, 2.0, 2.6]), 3.0)
+    contact = collision.first_contact_along(motion.pieces())
+    assert contact is not None and set(contact.links) == {"upper", "hand"}
+
+
 def test_missing_mesh_prevents_driving_and_names_its_place(tmp_path: Path) -> None:
     urdf = package(tmp_path / "arm_description")
     folder = tmp_path / "elsewhere" / "arm"

@@ -4,6 +4,9 @@ import xml.etree.ElementTree as ElementTree  # DOCTYPEs, the way to external ent
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from scipy.spatial import ConvexHull, QhullError
+
 from dynid.errors import ConfigurationError
 from dynid.model.pinocchio_library import pinocchio
 from dynid.robot import FloatArray
@@ -57,6 +60,22 @@ def _bounding_tree(urdf: Path, mesh: Mesh) -> Any:
     return made
 
 
+def _convex_hull(vertices: FloatArray) -> Any:
+    """Return coal's convex shape around points (k, 3), or None if they lie in a plane.
+
+    coal's own function for this ends the process if the points lie in a plane.
+    """
+    try:
+        hull = ConvexHull(vertices)
+    except QhullError:
+        return None
+    corners, faces = coal.StdVec_Vec3s(), coal.StdVec_Triangle()
+    corners.extend(list(vertices[hull.vertices]))
+    for face in np.searchsorted(hull.vertices, hull.simplices).tolist():
+        faces.append(coal.Triangle(*face))
+    return coal.Convex(corners, faces)
+
+
 class LinkShapes:
     """Collision shapes of a URDF's links, which are tested for contact with each other.
 
@@ -73,7 +92,7 @@ class LinkShapes:
 
     def __init__(self, urdf: Path, joint_names: tuple[str, ...]) -> None:
         tree = tree_with_meshes(urdf)
-        meshes = _without_meshes(tree)
+        self._meshes = _without_meshes(tree)
         text = with_limited_turns(tree)
         try:
             self._model = pinocchio.buildModelFromXML(text)
@@ -84,7 +103,7 @@ class LinkShapes:
         if missing:
             raise ConfigurationError(f"{urdf} has no joint {', '.join(missing)}")
         self._places = [self._model.joints[self._model.getJointId(name)].idx_q for name in joint_names]
-        for name, mesh in meshes.items():
+        for name, mesh in self._meshes.items():
             self._shapes.geometryObjects[self._shapes.getGeometryId(name)].geometry = _bounding_tree(urdf, mesh)
         self._data = self._model.createData()
         self._neutral = pinocchio.neutral(self._model)
@@ -96,13 +115,15 @@ class LinkShapes:
         return len(self._shapes.collisionPairs)
 
     def convex_hulls(self) -> pinocchio.GeometryModel:
-        """Return a copy of the shapes with the convex hull of each mesh in its place, for quick bounds of distances."""
+        """Return a copy of the shapes with the convex hull of each mesh in its place, for quick bounds of distances.
+
+        A flat mesh stays as it is.
+        """
         hulls = self._shapes.copy()
-        for shape in hulls.geometryObjects:
-            if isinstance(shape.geometry, coal.BVHModelOBBRSS):
-                tree = shape.geometry
-                tree.buildConvexHull(True, "Qt")
-                shape.geometry = tree.convex
+        for name, mesh in self._meshes.items():
+            hull = _convex_hull(mesh.vertices)
+            if hull is not None:
+                hulls.geometryObjects[hulls.getGeometryId(name)].geometry = hull
         return hulls
 
     def _add_pairs(self) -> None:
