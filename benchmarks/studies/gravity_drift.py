@@ -4,6 +4,7 @@ The simulated arm makes its identification motion, a model is identified from th
 under gravity compensation with this model at random postures. A push of twice a joint's stiction must move that joint.
 """
 
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -146,7 +147,7 @@ class ReleasedArm:
         begin, joint = self.arm.plant.q.copy(), int(np.abs(torque).argmax())
         for cycle in range(round(LONGEST_PUSH_S / self._cycle)):
             self.arm.follow(self._motion, torque)
-            if abs(self.arm.plant.q[joint] - begin[joint]) >= MOVED_RAD:
+            if np.sign(torque[joint]) * (self.arm.plant.q[joint] - begin[joint]) >= MOVED_RAD:
                 return (cycle + 1) * self._cycle
         return np.inf
 
@@ -163,11 +164,11 @@ def rest_at(bench: Bench, model: ControlModel, posture: FloatArray, number: int,
     """
     robot = bench.robot
     released = ReleasedArm(bench, model, posture, number)
-    drift = np.rad2deg(released.wait(seconds))
+    drift, held = np.rad2deg(released.wait(seconds)), released.held
     took_s, pushes = np.array([push_at(bench, model, posture, number, joint) for joint in range(robot.size)]).T
     names, most, last = robot.joint_names, int(drift.argmax()), int(took_s.argmax())
     moved = float(drift[most]), names[most], float(took_s[last]), names[last], float(pushes[last])
-    return Rest(tuple(np.rad2deg(posture).round(1).tolist()), *moved, released.held)
+    return Rest(tuple(np.rad2deg(posture).round(1).tolist()), *moved, held)
 
 
 def push_at(bench: Bench, model: ControlModel, posture: FloatArray, number: int, joint: int) -> tuple[float, float]:
@@ -211,8 +212,7 @@ def all_at_rest(
     """Yield the results of several robots; `begin` is called with the name of each."""
     for robot in robots:
         begin(robot.name)
-        folder = work / robot.name
-        folder.mkdir()
+        folder = Path(tempfile.mkdtemp(dir=work))
         yield at_rest(robot, folder, count, seconds, seed)
 
 
@@ -223,6 +223,8 @@ def missed(found: Sequence[ArmAtRest]) -> list[str]:
         for one in arm.rests:
             if not one.drift_deg < MOST_DRIFT_DEG:
                 sentences.append(f"{arm.robot}: {one.drifting} drifts by {one.drift_deg:.2f} deg at {one.posture_deg}")
+            if one.held:
+                sentences.append(f"{arm.robot}: the arm was held at {one.posture_deg}: {one.held}")
             if not one.push_s <= LONGEST_PUSH_S:
                 sentences.append(f"{arm.robot}: {one.push_nm:.3f} N m do not move {one.slowest} at {one.posture_deg}")
     return sentences

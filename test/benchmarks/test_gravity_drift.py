@@ -48,6 +48,7 @@ def test_postures_are_free_of_contact_and_leave_room_to_push(bench: Bench) -> No
     [
         ({"drift_deg": 1.0}, "arm: joint_1 drifts by 1.00 deg at (0.0, 10.0)"),
         ({"drift_deg": np.nan}, "arm: joint_1 drifts by nan deg at (0.0, 10.0)"),
+        ({"held": "too fast"}, "arm: the arm was held at (0.0, 10.0): too fast"),
         ({"push_s": np.inf}, "arm: 0.400 N m do not move joint_2 at (0.0, 10.0)"),
     ],
 )

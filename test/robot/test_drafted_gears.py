@@ -8,13 +8,23 @@ import pytest
 import yaml
 from small_arm import small_arm
 
-from dynid.control.motion_check import MotionCheck
-from dynid.control.motion_draft import BRAKING_CYCLES, MOST_DRAFTS, STIFFNESS, STUCK_RAD, draft_motions, write_motions
+from dynid.control.motion_check import MotionCheck, model_torques, nominal_parameters
+from dynid.control.motion_draft import (
+    BRAKING_CYCLES,
+    LEAST_BRAKING_CYCLES,
+    MOST_DRAFTS,
+    STIFFNESS,
+    STUCK_RAD,
+    draft_motions,
+    write_motions,
+)
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import SafetyError
 from dynid.hardware.safety.settings import load_safety
 from dynid.model.chain import SerialChain
 from dynid.model.drivable import beyond_urdf
+from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FrictionLaw
 from dynid.model.gear_presets import at_joint, gear_friction, known_models, load_gears
 from dynid.model.pinocchio_library import pinocchio
 from dynid.robot import Robot, load_robot
@@ -141,8 +151,16 @@ def test_the_hold_knows_rough_inertia_and_friction_and_keeps_what_its_owner_wrot
         np.array(settings.inertia_kg_m2) < gains["inertia_kg_m2"]
     ).all()
     assert settings.hold_damping_nm_s_rad is not None
-    braking_s = np.array(settings.inertia_kg_m2) / settings.hold_damping_nm_s_rad
-    assert braking_s == pytest.approx(BRAKING_CYCLES * robot.file.bus.cycle_s, rel=0.02)
+    cycles = np.array(settings.inertia_kg_m2) / settings.hold_damping_nm_s_rad / robot.file.bus.cycle_s
+    assert (cycles > 0.98 * BRAKING_CYCLES).all() and cycles.min() == pytest.approx(BRAKING_CYCLES, rel=0.02)
+    torques = model_torques(
+        ArmModel.of(robot), nominal_parameters(robot, ArmModel.of(robot)), FrictionLaw.of(robot.size, {})
+    )
+    for q in np.random.default_rng(3).uniform(robot.lower, robot.upper, (50, robot.size)):
+        rows = np.tile(q, (robot.size, 1))
+        moved = torques(rows, 0.0 * rows, np.eye(robot.size)) - torques(rows, 0.0 * rows, 0.0 * rows)
+        braked = np.diag(moved) / settings.hold_damping_nm_s_rad / robot.file.bus.cycle_s
+        assert (braked > 0.9 * LEAST_BRAKING_CYCLES).all()
     assert robot.file.simulation.nuisances is not None
     assert settings.coulomb_friction_nm == robot.file.simulation.nuisances.coulomb_friction_nm
     for name in ("excitation.yaml", "controller.yaml"):

@@ -24,7 +24,11 @@ FACES += [(1, 5, 7), (1, 7, 3)]
 
 def box(path: Path, half: tuple[float, float, float], *middles: tuple[float, float, float]) -> None:
     """Closed boxes as one binary STL."""
-    corners = np.concatenate([(BOX * half + middle)[np.array(FACES)] for middle in middles])
+    stl(path, np.concatenate([(BOX * half + middle)[np.array(FACES)] for middle in middles]))
+
+
+def stl(path: Path, corners: np.ndarray) -> None:
+    """Triangles (k, 3, 3) as a binary STL."""
     triangles = np.zeros(len(corners), dtype=[("normal", "<f4", 3), ("points", "<f4", (3, 3)), ("more", "<u2")])
     triangles["points"] = corners
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -140,6 +144,25 @@ def test_a_flat_mesh_has_no_hull_and_is_checked_itself(tmp_path: Path) -> None:
     collision = SelfCollision(robot)
     motion = rest_to_rest("fold", robot.joint_names, np.array([0.0, 0.3, 0.3]), np.array([0.0, 2.0, 2.6]), 3.0)
     contact = collision.first_contact_along(motion.pieces())
+    assert contact is not None and set(contact.links) == {"upper", "hand"}
+
+
+def test_a_finely_meshed_cylinder_is_bounded_by_its_box(tmp_path: Path) -> None:
+    """Its caps are fans, whose centre has more neighbours than coal's convex shapes allow."""
+    urdf, sides = package(tmp_path / "arm_description"), 360
+    angles = np.linspace(0.0, 2.0 * np.pi, sides, endpoint=False)
+    ring = 0.02 * np.column_stack([np.cos(angles), np.sin(angles)])
+    low, high = (np.column_stack([ring, np.full(sides, z)]) for z in (0.02, 0.28))
+    faces = [(low[k], low[k - 1], high[k]) for k in range(sides)] + [
+        (high[k], low[k - 1], high[k - 1]) for k in range(sides)
+    ]
+    faces += [(low[0], low[k], low[k + 1]) for k in range(1, sides - 1)]
+    faces += [(high[0], high[k + 1], high[k]) for k in range(1, sides - 1)]
+    stl(tmp_path / "arm_description/meshes/hand.stl", np.array(faces))
+    drafted(urdf, tmp_path / "arm")
+    robot = load_robot(tmp_path / "arm")
+    motion = rest_to_rest("fold", robot.joint_names, np.array([0.0, 0.3, 0.3]), np.array([0.0, 2.0, 2.6]), 3.0)
+    contact = SelfCollision(robot).first_contact_along(motion.pieces())
     assert contact is not None and set(contact.links) == {"upper", "hand"}
 
 

@@ -71,6 +71,9 @@ def test_a_transmission_says_which_servo_moves_which_joint(tmp_path: Path) -> No
     source = servos_of_urdf(with_block(tmp_path, robotis(more)).read_text())
     assert source is not None
     assert [source.joints[f"joint_{k}"].servo_id for k in (1, 2, 3)] == [12, 11, 13]
+    assert [source.joints[f"joint_{k}"].gear_ratio for k in (1, 2, 3)] == [1.0, 1.0, 1.0]
+    geared = servos_of_urdf(with_block(tmp_path, robotis(more.replace("-1", "-0.5"))).read_text())
+    assert geared is not None and (geared.joints["joint_2"].gear_ratio, geared.joints["joint_2"].direction) == (2.0, -1)
     assert [source.joints[f"joint_{k}"].direction for k in (1, 2, 3)] == [1, -1, 1]
 
 

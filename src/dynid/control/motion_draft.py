@@ -44,6 +44,7 @@ MOST_INERTIA = 4.0  # largest inertia in the gains, as a multiple of the mean: a
 # Time constant of a braked joint, in control cycles: the hold damps inertia / (cycles * cycle time). With twice as many
 # a heavy arm sags noticeably before the hold has learnt its load; with few, damping and delay of the loop oscillate.
 BRAKING_CYCLES = 12.0
+LEAST_BRAKING_CYCLES = 5.0  # the same at the posture of a joint's least inertia, such as folded
 NEVER_RAD_S = 1e9  # transition speed of friction that does not fade
 STILL_RAD_S = 1e-3  # a slower reference counts as rest, which has no direction
 USABLE = 0.85  # share of the torque limit for motions if gear friction is known; the rest is for feedback
@@ -326,14 +327,17 @@ def _hold(robot: Robot, drafter: _Drafter, viscous: list[float]) -> dict[str, An
     """Return the content of safety.yaml: rough values of inertia and friction of the joints, and the hold's damping.
 
     When the driver brakes and holds a moving arm, it estimates the load with the rough values, see
-    `dynid.hardware.safety.hold.DriveEstimate`. The damping slows each joint with a time constant of `BRAKING_CYCLES`.
+    `dynid.hardware.safety.hold.DriveEstimate`. The damping slows each joint with a time constant of `BRAKING_CYCLES`,
+    or of `LEAST_BRAKING_CYCLES` where its inertia is least.
     """
-    inertia = drafter.inertia.mean(axis=0)
+    inertia, cycle_s = drafter.inertia.mean(axis=0), robot.file.bus.cycle_s
+    least = drafter.inertia.min(axis=0)
+    damping = np.minimum(inertia / BRAKING_CYCLES, least / LEAST_BRAKING_CYCLES) / cycle_s
     nuisances = robot.file.simulation.nuisances
     coulomb = {} if nuisances is None else {"coulomb_friction_nm": list(nuisances.coulomb_friction_nm)}
     return {
         "schema_version": 1,
-        "hold_damping_nm_s_rad": _figures(inertia / (BRAKING_CYCLES * robot.file.bus.cycle_s)),
+        "hold_damping_nm_s_rad": _figures(damping),
         "inertia_kg_m2": _figures(inertia),
         "viscous_friction_nm_s_rad": viscous,
         **coulomb,

@@ -13,6 +13,7 @@ from dynid.trajectory.pieces import Pieces
 
 STEP_RAD = 0.03  # total joint travel between two checked postures
 FINER = 8  # factor by which steps shrink if links are close
+HULL_TOLERANCE_M = 1e-5  # largest error of the distance of two hulls; measured: 1.3e-6
 FINEST_RAD = 1e-4  # step at which close links count as touching: some hundredths of a millimetre
 
 
@@ -165,12 +166,12 @@ class SelfCollision(LinkShapes):
             travel = levers[due] @ away
             distances = self._distances_at(here, pairs[due], travel)
             last[due], room[due] = here, distances
-            near = distances <= travel
+            near = ~(distances > travel)
             if not near.any():
                 continue
             if distances.min() <= 0.0 or step < FINEST_RAD:
                 time_s = float(pieces.begins[spans.piece[row]] + 0.5 * (spans.begin[row] + spans.end[row]))
-                pair = self._shapes.collisionPairs[int(pairs[due[int(np.argmin(distances))]])]
+                pair = self._shapes.collisionPairs[int(pairs[due[int(np.argmin(np.where(near, distances, np.inf)))]])]
                 return Contact(time_s, here, self._links(pair))
             contact = self._contact(pieces, spans.finer(pieces, group), pairs[due[near]], step / FINER)
             if contact is not None:
@@ -190,8 +191,8 @@ class SelfCollision(LinkShapes):
         """
         full = self._neutral.copy()
         full[self._places] = q
-        distances = self._computed(self._hulls, self._hull_results, full, pairs)
-        close = np.flatnonzero(distances <= travel)
+        distances = self._computed(self._hulls, self._hull_results, full, pairs) - HULL_TOLERANCE_M
+        close = np.flatnonzero(~(distances > travel))  # also where no distance was found
         if len(close):
             distances[close] = self._computed(self._shapes, self._results, full, pairs[close])
         return distances

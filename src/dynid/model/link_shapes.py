@@ -1,5 +1,6 @@
 """Collision shapes of an arm's links, and tests which links touch at a posture (pinocchio and coal)."""
 
+import itertools
 import xml.etree.ElementTree as ElementTree  # DOCTYPEs, the way to external entities, are refused before parsing
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ try:
     import coal
 except ImportError:
     import hppfcl as coal  # name of coal in older versions of pinocchio
+
+POINTS = getattr(coal, "StdVec_Vec3s", None) or coal.StdVec_Vec3f  # list of points in newer and older versions
 
 
 def _without_meshes(tree: UrdfTree) -> dict[str, Mesh]:
@@ -61,19 +64,24 @@ def _bounding_tree(urdf: Path, mesh: Mesh) -> Any:
 
 
 def _convex_hull(vertices: FloatArray) -> Any:
-    """Return coal's convex shape around points (k, 3), or None if they lie in a plane.
+    """Return coal's convex shape around points (k, 3) [m], or None if they lie in a plane.
 
-    coal's own function for this ends the process if the points lie in a plane.
+    coal's own function for this ends the process if the points lie in a plane. Its shapes allow a corner 255
+    neighbours, which a finely meshed cylinder exceeds: the box around the points then takes the hull's place.
     """
     try:
         hull = ConvexHull(vertices)
     except QhullError:
         return None
-    corners, faces = coal.StdVec_Vec3s(), coal.StdVec_Triangle()
+    corners, faces = POINTS(), coal.StdVec_Triangle()
     corners.extend(list(vertices[hull.vertices]))
     for face in np.searchsorted(hull.vertices, hull.simplices).tolist():
         faces.append(coal.Triangle(*face))
-    return coal.Convex(corners, faces)
+    try:
+        return coal.Convex(corners, faces)
+    except RuntimeError:
+        lower, upper = vertices.min(axis=0), vertices.max(axis=0)
+        return _convex_hull(np.array(list(itertools.product(*zip(lower, upper, strict=True)))))
 
 
 class LinkShapes:

@@ -132,7 +132,8 @@ def _by_gpio(
         elif moved_by:
             own, share = servos[moved_by[0]], row[moved_by[0]]
             reverse = bool(_whole(own.get("Drive Mode") or "0", "Drive Mode") & REVERSED)
-            yield joint, JointServos(_whole(own["ID"], "ID"), reverse, direction=1 if share > 0 else -1)
+            direction, ratio = (1 if share > 0 else -1), 1.0 / abs(share)  # turns of the servo per turn of the joint
+            yield joint, JointServos(_whole(own["ID"], "ID"), reverse, direction=direction, gear_ratio=ratio)
     if len(servos) != len(joints) and not matrix:
         notes.append(f"the block has {len(servos)} servos for {len(joints)} joints: compare them one by one")
 
