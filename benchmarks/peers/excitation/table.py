@@ -34,7 +34,9 @@ DESIGNERS = (
         "figaroh_trajectory.design",
         f"segments of {figaroh.SEGMENT_S:g} s, waypoints every {figaroh.STEP_S:g} s, condition number with friction, "
         f"rotor inertia and offset; soft_lim {figaroh.SOFT_LIMIT:g}, {figaroh.ATTEMPTS} segment_attempts of at most "
-        f"{figaroh.ITERATIONS} iterations, {figaroh.RATE_HZ:g} Hz, collision_screen {figaroh.SCREEN_M:g} m",
+        f"{figaroh.ITERATIONS} iterations, {figaroh.RATE_HZ:g} Hz, "
+        f"collision_margin {figaroh.MARGIN_M:g} m (default 0.01, which this arm never keeps), collision_screen "
+        f"{figaroh.SCREEN_M:g} m",
         "figaroh-examples: waypoints and segment_duration of examples/ur10/config/ur10_unified_config.yaml, two "
         "segments as in examples/tiago/optimal_trajectory.py; collision as figaroh.optimal.config explains",
         True,
@@ -42,10 +44,11 @@ DESIGNERS = (
     Designer(
         "FloBaRoID",
         "flobaroid_trajectory.design",
-        f"bounded trajectory, {flobaroid.FEWEST} to {flobaroid.MOST} harmonics of {flobaroid.PULSE_RAD_S:g} rad/s, "
-        f"at most {flobaroid.ITERATIONS} iterations of IPOPT with analytical gradients, friction columns, "
-        f"{flobaroid.RATE_HZ:g} Hz, capsules of {flobaroid.CAPSULES:g} of their radius; without the search by Optuna, "
-        "which found worse motions in the same time",
+        f"bounded trajectory, {flobaroid.FEWEST} to {flobaroid.MOST} harmonics of about "
+        f"{flobaroid.PULSE_RAD_S:g} rad/s, at most {flobaroid.ITERATIONS} iterations of IPOPT with analytical gradients, friction columns, "
+        f"{flobaroid.RATE_HZ:g} Hz, capsules of {flobaroid.CAPSULES:g} of their radius; speed limits lower "
+        "by the excess that it tolerates; whole periods that fill the duration, without its ramps from and to the zero "
+        "posture; without the search by Optuna, which found worse motions in the same time",
         "FloBaRoID: excitation/README.md, configs/walkman_left_arm.yaml, harmonics of kuka_lwr4.yaml",
     ),
 )
