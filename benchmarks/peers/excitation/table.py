@@ -46,9 +46,9 @@ DESIGNERS = (
         "flobaroid_trajectory.design",
         f"bounded trajectory, {flobaroid.FEWEST} to {flobaroid.MOST} harmonics of about "
         f"{flobaroid.PULSE_RAD_S:g} rad/s, at most {flobaroid.ITERATIONS} iterations of IPOPT with analytical "
-        f"gradients, friction columns, {flobaroid.RATE_HZ:g} Hz, capsules of {flobaroid.CAPSULES:g} of their radius; speed limits lower "
-        "by the excess that it tolerates; whole periods that fill the duration, without its ramps from and to the zero "
-        "posture; without the search by Optuna, which found worse motions in the same time",
+        f"gradients, friction columns, {flobaroid.RATE_HZ:g} Hz, capsules of {flobaroid.CAPSULES:g} of their "
+        "radius; speed limits lower by the excess that it tolerates; whole periods that fill the duration, without its "
+        "ramps from and to the zero posture; without the search by Optuna, which found worse motions in the same time",
         "FloBaRoID: excitation/README.md, configs/walkman_left_arm.yaml, harmonics of kuka_lwr4.yaml",
     ),
 )
