@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from benchmarks.commands.figures import report_figures
-from benchmarks.commands.programs import FlobaroidOption, FlobaroidPythonOption, named_programs
+from benchmarks.commands.peer_options import FlobaroidOption, FlobaroidPythonOption, cells, chosen_peers, named_programs
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
 from dynid.commands.terminal import stages
 
@@ -49,14 +49,10 @@ def excitation(
     from benchmarks.peers.excitation.benchmark import benchmark_excitation, missed
     from benchmarks.peers.excitation.table import DESIGNERS
     from benchmarks.peers.excitation.task import task_of
-    from dynid.errors import UnknownNameError
     from dynid.resources import refuse_existing
     from dynid.robot import load_robot
 
-    names = tuple(peer or ())
-    for one in names:
-        if one not in (known := [other.name for other in DESIGNERS]):
-            raise UnknownNameError("peer", one, known)
+    names = chosen_peers(peer, [one.name for one in DESIGNERS])
     loaded = load_robot(robot)
     if keep is not None:
         refuse_existing(keep)
@@ -72,9 +68,7 @@ def table_of(rows: list[dict[str, Any]]) -> Table:
     """Return the rows as a table."""
     table = Table("peer", *COLUMNS.values(), "said", title="./run benchmark excitation", title_justify="left")
     for row in rows:
-        shown = [row.get(key) for key in COLUMNS]
-        texts = ["-" if x is None else f"{x:.3g}" if isinstance(x, float) else "yes" if x else "no" for x in shown]
-        table.add_row(row["peer"], *texts, row["error"] or row["outside"] or row["note"])
+        table.add_row(row["peer"], *cells(row, COLUMNS), row["error"] or row["outside"] or row["note"])
     return table
 
 

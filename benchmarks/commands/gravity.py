@@ -25,8 +25,8 @@ def gravity(
 ) -> None:
     """Identify simulated arms with gear friction, release them under gravity compensation, and push their joints.
 
-    Exit code 1 if a released joint moves by 1 deg or more, or if a push of twice its stiction does not move a joint by
-    1 deg within three seconds.
+    Exit code 1 if a released joint moves by 1 deg or more, if the released arm is held again, or if a push of twice its
+    stiction does not move a joint by 1 deg within three seconds.
     """
     from benchmarks.studies.gravity_drift import all_at_rest, missed
     from dynid.robot import load_robot

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from benchmarks.commands.figures import report_figures
-from benchmarks.commands.programs import FlobaroidOption, FlobaroidPythonOption, named_programs
+from benchmarks.commands.peer_options import FlobaroidOption, FlobaroidPythonOption, cells, chosen_peers, named_programs
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MappingOption, RobotOption
 from dynid.commands.terminal import stages
 
@@ -54,14 +54,10 @@ def peers(
     """
     from benchmarks.peers.benchmark import benchmark_peers, missed, recorded_case, simulated_cases
     from benchmarks.peers.table import PEERS
-    from dynid.errors import UnknownNameError
     from dynid.resources import refuse_existing
     from dynid.robot import load_robot
 
-    names = tuple(peer or ())
-    for one in names:
-        if one not in (known := [other.name for other in PEERS]):
-            raise UnknownNameError("peer", one, known)
+    names = chosen_peers(peer, [one.name for one in PEERS])
     loaded = load_robot(robot)
     if keep is not None:
         refuse_existing(keep)
@@ -82,10 +78,8 @@ def table_of(rows: list[dict[str, Any]]) -> Table:
     """Return the rows as a table."""
     table = Table("plant", "peer", *COLUMNS.values(), "said", title="./run benchmark peers", title_justify="left")
     for row in rows:
-        shown = [row.get(key) for key in COLUMNS]
         said = row["error"] or row["note"] or row["unphysical"]
-        texts = ["-" if x is None else f"{x:.3g}" if isinstance(x, float) else "yes" if x else "no" for x in shown]
-        table.add_row(row["plant"], row["peer"], *texts, said)
+        table.add_row(row["plant"], row["peer"], *cells(row, COLUMNS), said)
     return table
 
 

@@ -12,7 +12,7 @@ import yaml
 
 from benchmarks.peers.exchange import Array, Found, Given
 from benchmarks.peers.excitation.flobaroid_settings import IDENTIFICATION, OUTPUT
-from benchmarks.peers.excitation.flobaroid_trajectory import START, environment, found_program
+from benchmarks.peers.flobaroid_program import command, environment, found_program, last_line
 from benchmarks.peers.rows import filtered
 
 ROWS_HZ, EDGE_S = 100.0, 0.5
@@ -49,17 +49,16 @@ def identify(given: Given) -> Found:
         ModuleNotFoundError: no checkout is named, or it does not exist.
         RuntimeError: it wrote no URDF; quotes its last line.
     """
-    (program, python), folder = found_program(given.programs, "identifier.py"), given.folder / "flobaroid"
+    program, folder = found_program(given.programs, "identifier.py"), given.folder / "flobaroid"
     folder.mkdir()
-    urdf, result = folder / "arm.urdf", folder / "identified.urdf"
+    urdf, config, recording = folder / "arm.urdf", folder / "config.yaml", folder / "measurements.npz"
+    result = folder / "identified.urdf"
     urdf.write_text(completed(given.urdf), encoding="utf-8")
-    np.savez(folder / "measurements.npz", **measurements(given))  # type: ignore[arg-type]
-    (folder / "config.yaml").write_text(yaml.safe_dump(settings(given)), encoding="utf-8")
-    files = {"config": "config.yaml", "model": "arm.urdf", "measurements": "measurements.npz"}
-    options = [word for key, file in files.items() for word in (f"--{key}", str(folder / file))]
-    command = [python, str(START), str(program), *options, "--output", str(result)]
+    np.savez(recording, **measurements(given))  # type: ignore[arg-type]
+    config.write_text(yaml.safe_dump(settings(given)), encoding="utf-8")
+    files = {"config": config, "model": urdf, "measurements": recording, "output": result}
     ended = subprocess.run(
-        command,
+        command(given.programs, program, files),
         cwd=program.parent,
         env=environment(),
         stdout=subprocess.PIPE,
@@ -69,8 +68,7 @@ def identify(given: Given) -> Found:
     )
     (folder / "output.txt").write_text(ended.stdout, encoding="utf-8")
     if not result.exists():
-        lines = [one.strip() for one in ended.stdout.split("\n") if one.strip()]
-        raise RuntimeError(f"ended with {ended.returncode}: {(lines or ['no message'])[-1]}")
+        raise RuntimeError(f"ended with {ended.returncode}: {last_line(ended.stdout)}")
     return found_in(result, given, offsets(ended.stdout, len(given.joints)))
 
 

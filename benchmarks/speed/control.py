@@ -14,6 +14,7 @@ import mujoco
 import numpy as np
 
 from benchmarks.speed.hand_push import pushes
+from benchmarks.studies.gravity_drift import ReleasedArm
 from dynid.control.arm_controller import ArmController
 from dynid.control.control_model import ControlModel, ModelGate, from_model_file
 from dynid.control.controller import ControllerSettings, Gains, TorqueLaw
@@ -30,7 +31,6 @@ from dynid.model.standard import load_nominal
 from dynid.recording.messages import JointStateDecoder, JointStateEncoder, ReferenceEncoder
 from dynid.robot import FloatArray, Robot, read_only
 from dynid.simulation.lockstep.run import simulate
-from dynid.simulation.lockstep.stepped_arm import SteppedArm
 from dynid.simulation.plant.arm import plant_standard
 
 TRAJECTORIES = ("V01", "V02", "V03")
@@ -128,31 +128,22 @@ def drift(bench: Bench, model: ControlModel, poses: Sequence[FloatArray]) -> dic
     released, pushed, after = 0.0, 0.0, 0.0
     n, cycle = bench.robot.size, bench.robot.file.bus.cycle_s
     for number, pose in enumerate(poses):
-        arm = SteppedArm(bench.robot, mount=bench.mount, seed=bench.seed + number, q0=pose)
-        law = GravityCompensation(model, bench.dynamics, bench.settings.friction_share)
-        motion = MotionExecutor(
-            bench.robot, ArmController(law, bench.settings.pseudo_differentiation_s, bench.robot.size)
-        )
-        motion.hold(arm.measure(), arm.stamp_ns)
-
-        def path(seconds: float, push: FloatArray | None = None) -> FloatArray:
-            rows = []
-            for _ in range(round(seconds / cycle)):
-                arm.follow(motion, push)  # noqa: B023 (called at once)
-                rows.append(arm.plant.q.copy())  # noqa: B023
-            return np.array(rows)
-
-        stiction = arm.plant.friction.budget(np.zeros(n), -arm.plant.load, arm.plant.load)
-        released = max(released, float(np.ptp(path(RELEASED_S), axis=0).max()))
-        joint = number % n
-        force = np.where(np.arange(n) == joint, PUSH_OF_STICTION * stiction, 0.0)
-        pushed = max(pushed, float(np.ptp(path(PUSH_S, force), axis=0).max()))
-        after = max(after, float(np.ptp(path(AFTER_S)[-round(WATCHED_S / cycle) :], axis=0).max()))
+        arm = ReleasedArm(bench, model, pose, number)
+        stiction = arm.stiction()
+        released = max(released, _range(list(arm.path(RELEASED_S))))
+        force = np.where(np.arange(n) == number % n, PUSH_OF_STICTION * stiction, 0.0)
+        pushed = max(pushed, _range(list(arm.path(PUSH_S, force))))
+        after = max(after, _range(list(arm.path(AFTER_S))[-round(WATCHED_S / cycle) :]))
     return {
         "released_arm_moves_deg": float(np.rad2deg(released)),
         "push_moves_deg": float(np.rad2deg(pushed)),
         "last_second_after_push_moves_deg": float(np.rad2deg(after)),
     }
+
+
+def _range(path: Sequence[FloatArray]) -> float:
+    """Return the largest range of a joint's angle along a path of K postures, (K, n) [rad]."""
+    return float(np.ptp(np.array(path), axis=0).max())
 
 
 def step_cost(bench: Bench, law: TorqueLaw) -> dict[str, float]:

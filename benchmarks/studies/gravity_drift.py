@@ -114,7 +114,6 @@ class ReleasedArm:
 
     def __init__(self, bench: Bench, model: ControlModel, posture: FloatArray, number: int) -> None:
         robot, settings = bench.robot, bench.settings
-        self._cycle = robot.file.bus.cycle_s
         self.arm = SteppedArm(robot, mount=bench.mount, seed=bench.seed + number, q0=posture)
         law = GravityCompensation(model, bench.dynamics, settings.friction_share)
         self._motion = MotionExecutor(robot, ArmController(law, settings.pseudo_differentiation_s, robot.size))
@@ -130,13 +129,21 @@ class ReleasedArm:
         plant = self.arm.plant
         return np.asarray(plant.friction.budget(np.zeros(plant.robot.size), -plant.load, plant.load))
 
+    def path(self, seconds: float, push: FloatArray | None = None) -> Iterator[FloatArray]:
+        """Let time pass; yield the joint angles (n,) [rad] after each cycle.
+
+        Args:
+            seconds: how long [s].
+            push: torque of the hand on each joint, (n,) [N m]; None is zero.
+        """
+        for _ in range(round(seconds / self.arm.robot.file.bus.cycle_s)):
+            self.arm.follow(self._motion, push)
+            yield self.arm.plant.q.copy()
+
     def wait(self, seconds: float) -> FloatArray:
         """Let time pass; return the largest displacement of each joint, (n,) [rad]."""
-        begin, farthest = self.arm.plant.q.copy(), np.zeros(self.arm.robot.size)
-        for _ in range(round(seconds / self._cycle)):
-            self.arm.follow(self._motion)
-            farthest = np.maximum(farthest, np.abs(self.arm.plant.q - begin))
-        return farthest
+        begin = self.arm.plant.q.copy()
+        return np.asarray(np.abs(np.array(list(self.path(seconds))) - begin).max(axis=0))
 
     def push(self, torque: FloatArray) -> float:
         """Push until a joint has moved by `MOVED_RAD`; return the time that it took [s], infinity if it did not.
@@ -145,10 +152,9 @@ class ReleasedArm:
             torque: torque of the hand on the pushed joint, and zero on the others, (n,) [N m].
         """
         begin, joint = self.arm.plant.q.copy(), int(np.abs(torque).argmax())
-        for cycle in range(round(LONGEST_PUSH_S / self._cycle)):
-            self.arm.follow(self._motion, torque)
-            if np.sign(torque[joint]) * (self.arm.plant.q[joint] - begin[joint]) >= MOVED_RAD:
-                return (cycle + 1) * self._cycle
+        for cycle, q in enumerate(self.path(LONGEST_PUSH_S, torque), 1):
+            if np.sign(torque[joint]) * (q[joint] - begin[joint]) >= MOVED_RAD:
+                return cycle * self.arm.robot.file.bus.cycle_s
         return np.inf
 
 

@@ -22,12 +22,12 @@ from benchmarks.peers.excitation.exchange import (
     save_designed,
     write_task,
 )
-from benchmarks.peers.excitation.flobaroid_start import zeroed
 from benchmarks.peers.excitation.flobaroid_trajectory import repeated, slower
 from benchmarks.peers.excitation.judge import Judge, independent_columns, information, judge_of, pieces_of
 from benchmarks.peers.excitation.meshes import with_meshes
 from benchmarks.peers.excitation.table import DESIGNERS, OWN, Designer
 from benchmarks.peers.excitation.task import bounded_urdf, links_apart, task_of
+from benchmarks.peers.flobaroid_start import zeroed
 from typer.testing import CliRunner
 
 from dynid.errors import DataError, UnknownNameError

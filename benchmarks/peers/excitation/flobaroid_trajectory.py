@@ -7,10 +7,8 @@ imported here.
 import os
 import signal
 import subprocess
-import sys
 import time
 import xml.etree.ElementTree as ElementTree
-from pathlib import Path
 
 import numpy as np
 import yaml
@@ -18,9 +16,9 @@ import yaml
 from benchmarks.peers.excitation.exchange import Designed, Given
 from benchmarks.peers.excitation.flobaroid_settings import TOLERANCE, periods, settings
 from benchmarks.peers.excitation.meshes import with_meshes
+from benchmarks.peers.flobaroid_program import command, environment, found_program, last_line
 from benchmarks.peers.group_time import group_seconds
 
-START = Path(__file__).with_name("flobaroid_start.py")
 USED = 0.9  # share of the processor time after which it is interrupted, which makes it return its best motion
 LOOK_EVERY_S = 1.0
 DOWNWARDS, GRAVITY_TOLERANCE = (0.0, 0.0, -9.81), 0.01  # gravity is fixed in its source [m/s^2]
@@ -34,7 +32,7 @@ def design(given: Given) -> Designed:
         ValueError: the arm's gravity is not FloBaRoID's.
         RuntimeError: it found no motion; quotes its last line.
     """
-    program, python = found_program(given.task.programs, "trajectory.py")
+    program = found_program(given.task.programs, "trajectory.py")
     if np.abs(np.subtract(given.task.gravity, DOWNWARDS)).max() > GRAVITY_TOLERANCE:
         raise ValueError(f"its gravity is {DOWNWARDS}, the arm's {tuple(given.task.gravity)}")
     folder = given.folder
@@ -42,20 +40,13 @@ def design(given: Given) -> Designed:
     urdf.write_text(slower(with_meshes(given.urdf, folder)), encoding="utf-8")
     config.write_text(yaml.safe_dump(settings(given)), encoding="utf-8")
     files = {"config": config, "model": urdf, "filename": result}
-    command = [
-        python,
-        str(START),
-        str(program),
-        *(word for key, file in files.items() for word in (f"--{key}", str(file))),
-    ]
+    started = command(given.task.programs, program, files)
     with (folder / "output.txt").open("w", encoding="utf-8") as output:
-        child = subprocess.Popen(command, cwd=program.parent, env=environment(), stdout=output, stderr=output)
+        child = subprocess.Popen(started, cwd=program.parent, env=environment(), stdout=output, stderr=output)
         interrupted = wait(child, USED * given.seconds)
     if not result.exists():
-        said = (folder / "output.txt").read_text(encoding="utf-8", errors="replace").split("\n")
-        raise RuntimeError(
-            f"ended with {child.returncode}: {([one.strip() for one in said if one.strip()] or [''])[-1]}"
-        )
+        said = (folder / "output.txt").read_text(encoding="utf-8", errors="replace")
+        raise RuntimeError(f"ended with {child.returncode}: {last_line(said)}")
     with np.load(result, allow_pickle=False) as arrays:
         time_s, q, dq, ddq = (np.array(arrays[key]) for key in ("times", "positions", "velocities", "accelerations"))
     return repeated(Designed(time_s, q, dq, ddq, "interrupted after its time" if interrupted else ""), periods(given))
@@ -75,25 +66,6 @@ def repeated(period: Designed, times: int) -> Designed:
     stamps = period.time[0] + step_s * np.arange(times * len(period.time))
     q, dq, ddq = (np.tile(one, (times, 1)) for one in (period.q, period.dq, period.ddq))
     return Designed(stamps, q, dq, ddq, period.note)
-
-
-def found_program(programs: dict[str, str], name: str) -> tuple[Path, str]:
-    """Return a program of the checkout that `programs` names, and the Python that runs it.
-
-    Raises:
-        ModuleNotFoundError: no checkout is named, or it has no such program.
-    """
-    if "flobaroid" not in programs:
-        raise ModuleNotFoundError("no checkout: give its folder with --flobaroid")
-    program = Path(programs["flobaroid"]) / name
-    if not program.exists():
-        raise ModuleNotFoundError(f"no {program}")
-    return program, programs.get("flobaroid_python", sys.executable)
-
-
-def environment() -> dict[str, str]:
-    """Return the environment of the program: without a screen, and without dynid's packages."""
-    return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | {"MPLBACKEND": "Agg"}
 
 
 def wait(child: "subprocess.Popen[bytes]", seconds: float) -> bool:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import ConvexHull
+from scipy.spatial.transform import Rotation
 
 Array = NDArray[np.float64]
 SIDES = 16  # corners of the polygon around a circle
@@ -61,26 +63,12 @@ def corners(collision: ElementTree.Element) -> Array:
     origin = collision.find("origin")
     if origin is None:
         return points
-    turned = points @ rotation(_numbers(origin.get("rpy", "0 0 0"))).T
+    turned = Rotation.from_euler("xyz", _numbers(origin.get("rpy", "0 0 0"))).apply(points)
     return np.asarray(turned + _numbers(origin.get("xyz", "0 0 0")))
-
-
-def rotation(rpy: Array) -> Array:
-    """Return the rotation matrix of a URDF's roll, pitch and yaw (3,) [rad]."""
-    (cr, cp, cy), (sr, sp, sy) = np.cos(rpy), np.sin(rpy)
-    return np.array(
-        [
-            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
-            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
-            [-sp, cp * sr, cp * cr],
-        ]
-    )
 
 
 def write_stl(path: Path, solids: Sequence[Array]) -> None:
     """Write the convex hulls of sets of points, (m, 3) each [m], as one STL text file."""
-    from scipy.spatial import ConvexHull
-
     lines = ["solid link"]
     for points in solids:
         middle = points.mean(axis=0)

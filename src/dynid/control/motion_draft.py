@@ -41,10 +41,11 @@ STIFFNESS = 400.0  # proportional gain [1/s^2]
 DIFFERENTIATION_CYCLES, DIFFERENTIATION_S = 3.0, (0.002, 0.01)
 STUCK_RAD = np.deg2rad(2.0)  # position error at which the gains overcome stiction
 MOST_INERTIA = 4.0  # largest inertia in the gains, as a multiple of the mean: above it the delay destabilises the loop
-# Time constant of a braked joint, in control cycles: the hold damps inertia / (cycles * cycle time). With twice as many
-# a heavy arm sags noticeably before the hold has learnt its load; with few, damping and delay of the loop oscillate.
+# Time constant of a braked joint, in control cycles: the hold damps inertia / (cycles * cycle time). With twice as
+# many cycles, a heavy arm sags noticeably before the hold has estimated its load; with too few, the delay of the loop
+# makes the joint oscillate.
 BRAKING_CYCLES = 12.0
-LEAST_BRAKING_CYCLES = 5.0  # the same at the posture of a joint's least inertia, such as folded
+LEAST_BRAKING_CYCLES = 5.0  # smallest time constant, at the posture where the joint's inertia is smallest
 NEVER_RAD_S = 1e9  # transition speed of friction that does not fade
 STILL_RAD_S = 1e-3  # a slower reference counts as rest, which has no direction
 USABLE = 0.85  # share of the torque limit for motions if gear friction is known; the rest is for feedback

@@ -106,7 +106,7 @@ class SelfCollision(LinkShapes):
             if self._links(pair) in resting:
                 self._shapes.removeCollisionPair(pair)
         self._results = self._shapes.createData()
-        self._hulls = self.convex_hulls()
+        self._hulls, self._meshed = self.convex_hulls(), self.meshed_pairs()
         self._hull_results = self._hulls.createData()
         self._joints = [int(self._model.getJointId(name)) for name in robot.joint_names]
         far = np.maximum(np.abs(robot.lower), np.abs(robot.upper))
@@ -160,7 +160,7 @@ class SelfCollision(LinkShapes):
             row = group.start + (group.stop - group.start) // 2
             here = spans.q[row]
             away = (np.abs(spans.q[group] - here) + spans.away[group]).max(axis=0)
-            due = np.flatnonzero((levers * (np.abs(here - last) + away)).sum(axis=1) >= room)
+            due = np.flatnonzero(~((levers * (np.abs(here - last) + away)).sum(axis=1) < room))  # also a room of NaN
             if not len(due):
                 continue
             travel = levers[due] @ away
@@ -191,8 +191,9 @@ class SelfCollision(LinkShapes):
         """
         full = self._neutral.copy()
         full[self._places] = q
-        distances = self._computed(self._hulls, self._hull_results, full, pairs) - HULL_TOLERANCE_M
-        close = np.flatnonzero(~(distances > travel))  # also where no distance was found
+        distances = self._computed(self._hulls, self._hull_results, full, pairs)
+        distances[self._meshed[pairs]] -= HULL_TOLERANCE_M
+        close = np.flatnonzero(self._meshed[pairs] & ~(distances > travel))  # also where no distance was found
         if len(close):
             distances[close] = self._computed(self._shapes, self._results, full, pairs[close])
         return distances

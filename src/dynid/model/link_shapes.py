@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.spatial import ConvexHull, QhullError
 
 from dynid.errors import ConfigurationError
@@ -133,6 +134,12 @@ class LinkShapes:
             if hull is not None:
                 hulls.geometryObjects[hulls.getGeometryId(name)].geometry = hull
         return hulls
+
+    def meshed_pairs(self) -> NDArray[np.bool_]:
+        """Return which pairs of shapes have a mesh among them, (pairs,)."""
+        meshed = [shape.name in self._meshes for shape in self._shapes.geometryObjects]
+        found = [meshed[pair.first] or meshed[pair.second] for pair in self._shapes.collisionPairs]
+        return np.array(found, dtype=np.bool_)
 
     def _add_pairs(self) -> None:
         shapes, parents = self._shapes.geometryObjects, self._model.parents
