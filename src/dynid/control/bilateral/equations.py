@@ -84,11 +84,16 @@ def predict(arm: FloatArray, inertia: FloatArray, dt: float, w: float) -> None:
         dt: length of the cycle [s].
         w: observer bandwidth; all poles lie at -w [1/s].
     """
-    q, dq, d, error = arm[Q], arm[DQ], arm[D], arm[MEASURED] - arm[Q]
-    u = solve(inertia, arm[IN_FORCE] - arm[BIAS] - arm[FRICTION])
-    q += dt * (dq + 3.0 * w * error)
-    dq += dt * (u + d + 3.0 * w * w * error)
-    d += dt * w * w * w * error
+    n = arm.shape[1]
+    driving = np.empty(n)
+    for i in range(n):  # loops, because array expressions compile slowly
+        driving[i] = arm[IN_FORCE, i] - arm[BIAS, i] - arm[FRICTION, i]
+    u = solve(inertia, driving)
+    for i in range(n):
+        error = arm[MEASURED, i] - arm[Q, i]
+        arm[Q, i] += dt * (arm[DQ, i] + 3.0 * w * error)
+        arm[DQ, i] += dt * (u[i] + arm[D, i] + 3.0 * w * w * error)
+        arm[D, i] += dt * w * w * w * error
 
 
 @numba.njit(cache=True)
@@ -128,8 +133,15 @@ def estimate_external(arm: FloatArray, inertia: FloatArray, p: FloatArray, dt: f
         pressed: confidence that something presses on the arm, 0 to 1.
     """
     reverse_friction(arm, dt, pressed)
-    arm[EXTERNAL] = inertia @ arm[D]
-    directed_friction(p, arm[Z], arm[DQ], arm[IN_FORCE], arm[EXTERNAL] - arm[RIGID], arm[FRICTION])
+    n = arm.shape[1]
+    load = np.empty(n)
+    for i in range(n):  # a loop, because `@` compiles slowly
+        external = 0.0
+        for j in range(n):
+            external += inertia[i, j] * arm[D, j]
+        arm[EXTERNAL, i] = external
+        load[i] = external - arm[RIGID, i]
+    directed_friction(p, arm[Z], arm[DQ], arm[IN_FORCE], load, arm[FRICTION])
 
 
 @numba.njit(cache=True)
