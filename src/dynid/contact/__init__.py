@@ -1,1 +1,1 @@
-"""Sensorless contact: external joint torques, forces at the tool, and the payload of an arm."""
+"""Sensorless contact detection: external joint torques, forces at the tool, and the payload of an arm."""

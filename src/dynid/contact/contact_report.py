@@ -17,14 +17,14 @@ Body = Annotated[tuple[float, ...], Field(min_length=10, max_length=10)]
 
 
 class ContactReport(Strict):
-    """Message of topic `contact`: whether the arm is in contact, for the newest state at which this could be judged.
+    """Message of topic `contact`: contact estimate for the newest state of the arm that could be judged.
 
     Attributes:
-        stamp_ns: timestamp of this state [ns].
+        stamp_ns: timestamp of the judged state [ns].
         contact: whether the arm is in contact.
-        joint: the joint with the largest ratio of external torque to threshold.
+        joint: name of the joint with the largest ratio of external torque to threshold.
         torque_nm: external torque of that joint [N m].
-        threshold_nm: largest torque at that joint that model errors explain [N m].
+        threshold_nm: contact threshold of that joint: the largest torque that model errors can explain [N m].
         force_n: magnitude of the estimated external force at the tool [N].
         model: `digest` of the last received `SharedModel` message; "" before the first.
     """
@@ -64,11 +64,11 @@ class SharedModel(Strict):
 
     @classmethod
     def of(cls, arm: ArmModel, model: ControlModel | None, payload: FloatArray) -> "SharedModel":
-        """Return the message with the executor's model and the payload of the arm.
+        """Build the message from the executor's model and the payload of the arm.
 
         Args:
             arm: geometry and structure of the arm.
-            model: model of the arm without payload; None while the executor has no model, so that the message has none.
+            model: model of the arm without payload; None while the executor has no model.
             payload: standard parameters of the payload in the last modified DH frame, (10,), SI; zeros without payload.
         """
         body = tuple(payload.tolist())
@@ -80,14 +80,14 @@ class SharedModel(Strict):
         )
 
     def control_model(self, robot: str, arm: ArmModel) -> ControlModel | None:
-        """Return the message's model of the arm without the payload; None if the message has no model.
+        """Build the control model of the arm without payload from this message; None if the message has no model.
 
         Args:
             robot: name of the robot.
             arm: geometry and structure of the arm.
 
         Raises:
-            SafetyError: the model has another structure than the arm.
+            SafetyError: the structure hash of the message differs from that of the arm.
         """
         if self.phi is None or self.friction is None:
             return None

@@ -30,14 +30,14 @@ class ContactSense:
         arm: geometry and gravity of the arm as mounted.
         model: parameters and friction.
         deviations: expected errors of the model's torques, from its model.yaml.
-        measured: properties of measured torques; None for exactly known torques, such as commands.
+        measured: uncertainty of measured torques; None for exactly known torques, such as commands.
         options: keyword arguments of `MomentumObserver`.
 
     Attributes:
         observer: the momentum observer.
-        bars: expected errors and contact thresholds of the observer's external torques, after the last update.
-        motion: Kalman filter of the arm's motion and of a force at the tool.
-        onset: tests that detect the onset of a force at the tool early, from the innovations of `motion`.
+        bars: error bounds and contact thresholds of the observer's external torques, after the last update.
+        motion: Kalman filter that estimates the arm's motion and the force at the tool.
+        onset: statistical tests for the onset of a force at the tool, based on the innovations of `motion`.
         touched: whether the external torque of each joint exceeds its threshold, (n,).
 
     Raises:
@@ -89,7 +89,7 @@ class ContactSense:
     def _test(self, dt: float, since_s: float, q: FloatArray) -> None:
         """Test whether a force at the tool has begun or, in contact, whether it has ended.
 
-        Nothing is tested until enough time has passed since the first state to estimate the arm's motion.
+        Without enough time since the first state to estimate the arm's motion, the method does nothing.
 
         Args:
             dt: time since the last state [s].
@@ -106,8 +106,8 @@ class ContactSense:
     def _found_motion(self, since_s: float, q: FloatArray) -> bool:
         """Return whether enough time has passed since the first state for a good estimate of the arm's motion.
 
-        A moving arm needs more time than an arm at rest. When this time has passed, the motion filter of a moving arm
-        is restarted with the velocity that the momentum observer has estimated.
+        A moving arm needs more time than an arm at rest. After this time, the motion filter of a moving arm is
+        restarted with the velocity estimate of the momentum observer.
 
         Args:
             since_s: time since the first state, or since the first one after a gap [s].
@@ -130,16 +130,16 @@ class ContactSense:
 
     @property
     def contact(self) -> bool:
-        """Whether the arm is in contact after the last update, by its external torques or by the onset tests."""
+        """Whether the external torques or the onset tests indicated contact in the last update."""
         return self.onset.contact or bool(self.touched.any())
 
     def force(self) -> tuple[FloatArray, FloatArray]:
         """Return the force at the tool (3,) [N] in the URDF base link and its covariance (3, 3) [N^2].
 
         Until the onset tests detect contact, the force is a least-squares estimate from the observer's external
-        torques. Afterwards it is part of the motion filter's state. The filter treats friction of unknown direction as
-        noise that changes quickly. But the stiction of a joint at rest persists, so the filter's covariance would be
-        too small. It is therefore increased by the covariance that stiction adds to a least-squares estimate.
+        torques. Afterwards the motion filter estimates it. This filter models friction of unknown direction as quickly
+        changing noise, but the stiction of a joint at rest persists. Its covariance is therefore increased by the
+        covariance that stiction adds to a least-squares estimate.
         """
         if self.onset.contact:
             own, hidden = self.motion.lasting_deviations()
@@ -180,7 +180,7 @@ class ContactSense:
 
 @dataclass(frozen=True, eq=False)
 class Contact:
-    """One contact: start and end, the joint that detected it first, and the arm's state at the largest force.
+    """One contact: start, end, first joint in contact, and external torques and force at the largest force.
 
     Attributes:
         begin_s: time of the first state in contact [s].

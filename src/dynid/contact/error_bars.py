@@ -1,18 +1,21 @@
 """Error bounds of the momentum observer's residual without contact.
 
-The residual of a moving joint has two kinds of errors. The errors of its model have a standard deviation by speed
-class, which model.yaml states. Quantisation steps of its encoder, with a standard deviation sigma, pass through the
-filters of velocity and observer. They contribute K M sigma / T, with the observer's gain K and the lag T of the
-velocity. Both errors are assumed normal. The threshold is z standard deviations; z follows from the allowed rate of
-false alarms (Rice's rate of crossings). A timestamp error e shifts all positions by their velocities times e, and
-contributes K M dq e / T.
+The residual of a moving joint has three random errors, assumed to be normally distributed:
 
-Near standstill the friction error is not random. If the velocity does not determine the direction of motion, friction
-is anything between minus and plus its budget (the largest friction torque against the motion), plus the excess over the
-budget that model.yaml states. An encoder behind gears with backlash stands still while the joint crosses the gap. At
-the end of the gap it starts with a speed of sqrt(2 play a), with the backlash `play` and the acceleration a. Both
-errors are bounds, added to the threshold. All torque errors pass through the observer's low-pass filter, so they act
-for about 1 / K.
+- Model errors. model.yaml states their standard deviation for each range of joint speed. - Encoder quantisation with
+the standard deviation sigma. It contributes K M sigma / T, with the observer's gain K, the inertia M and the lag T of
+the velocity filter. - A timestamp error e. It shifts each position by velocity times e, and contributes K M dq e / T.
+
+The threshold of a moving joint is z standard deviations. Rice's formula for the rate of threshold crossings gives z
+from the permitted rate of false alarms.
+
+Near standstill two errors are bounds instead of random errors, and are added to the threshold. If the velocity does not
+determine the direction of motion, friction has any value between minus and plus its budget, the largest friction torque
+against the motion. The bound is this budget, plus the friction in the model, plus the excess over the budget that
+model.yaml states. An encoder behind gears with backlash stands still while the joint crosses the gap. At the end of the
+gap it starts with a speed of sqrt(2 play a), with the backlash `play` and the acceleration a.
+
+All torque errors pass through the observer's low-pass filter, so they act for about 1 / K.
 """
 
 import math
@@ -91,7 +94,7 @@ class ErrorBars:
         seen = self._observer
         speed, load = np.abs(seen.velocity), seen.torque - seen.load
         budget = self._law.budget(0.0 * speed, tau, load)
-        # delayed like the velocity: a torque that has not moved the arm for longer is balanced by a contact
+        # the same delay as the velocity: a torque that acts for longer without moving the arm is balanced by a contact
         net = tau - seen.load - seen.friction + seen.torque
         acceleration = np.abs(np.linalg.solve(seen.inertia, net))
         slides = speed > self._unclear + acceleration * seen.velocity_s  # otherwise it may have reversed since

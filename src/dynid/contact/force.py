@@ -1,4 +1,4 @@
-"""Force F at the tool from external joint torques r = J(q)' F, weighted by the standard deviation of each torque."""
+"""Force F at the tool by weighted least squares from external joint torques r = J(q)' F."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ class ToolForce:
     estimate, and the covariance is large.
 
     Args:
-        robot: robot with its tool and the torques of its drives.
+        robot: robot whose robot.yaml states the tool and the drives' torque limits.
         mdh: geometry of the chain.
 
     Attributes:

@@ -3,22 +3,22 @@
 The state is x = (q, v, b, f): positions and velocities of n joints, the model's torque errors, and a force at the tool
 that exists in contact only. With M(q), friction F, load C v + g and motor torque tau,
 
-    M dv/dt = tau - F - (C v + g) + b + J' f,    db/dt = -b / T + noise,    f alike.
+    M dv/dt = tau - F - (C v + g) + b + J' f,    db/dt = -b / T + noise,    df/dt = -f / T_f + noise.
 
-An encoder reading only gives the quantisation step that contains the position: the normal distribution of the position
-is truncated to the step. The first two moments of the result are those of an equivalent measurement without
-quantisation (`truncated_moments`). So the position of a joint with known dynamics is known much better than one step,
-above all just after its encoder changed. As long as a joint stays at the same place within its step, or moves by whole
-steps between readings, another truncation by the same step adds no information and would make the filter overconfident.
-A truncation therefore counts in proportion to the joint's motion relative to the steps, fully from `FULL_STEPS` of a
-step on.
+An encoder reading only shows which quantisation step contains the position, so the normal distribution of the position
+is truncated to this step. An equivalent measurement without quantisation, which gives the same mean and variance,
+replaces the reading (`truncated_moments`). This locates a joint much more precisely than one step, above all just after
+its encoder reading changed. If the joint has not moved relative to the steps since the last reading, another truncation
+adds no information and would make the filter overconfident. The weight of a reading is therefore proportional to this
+relative motion, up to full weight at `FULL_STEPS` of a step.
 
-Friction is that of the mean direction of motion, m = E sign(v). If the direction is undetermined, 1 - m^2 of the
-budget's square is noise, as is the effect of backlash. A sticking joint then gives no information about torques.
+The friction F is computed for the mean direction of motion m = E sign(v). An uncertain direction adds noise with the
+variance (1 - m^2) times the squared friction budget, the largest friction torque against the motion. Backlash is noise,
+too. A sticking joint therefore gives no information about torques.
 
 A torque that starts at a known time and equals B(t) c, with unknown c, adds G c to the state's error and s c to each
-innovation; G and s are its "signature" (Willsky and Jones 1976). Innovations are white, so least squares on them are
-optimal: c = I^-1 d with the covariance I^-1. I is the sum of s' s / V, and d is the sum of s' nu / V, over all
+innovation; G and s are its "signature" (Willsky and Jones 1976). Innovations are white noise, so ordinary least squares
+is optimal: c = I^-1 d with the covariance I^-1. I is the sum of s' s / V, and d is the sum of s' nu / V, over all
 innovations nu with variance V.
 """
 
@@ -76,7 +76,7 @@ def truncated_moments(deviation: float, off: float, step: float) -> tuple[float,
 def friction_terms(
     law: FloatArray, v: FloatArray, spread: FloatArray, tau: FloatArray, load: FloatArray, out: FloatArray
 ) -> None:
-    """Write mean and uncertainty of the friction of joints with uncertain velocities into `out`.
+    """Write the mean and the variance of each joint's friction into `out`, given uncertain velocities.
 
     Args:
         law: friction parameters in the order of `dynid.model.friction.TERMS`, (terms, n), SI.
@@ -165,7 +165,7 @@ def measure(
 ) -> None:
     """Update the state of a `MotionFilter` with encoder readings, joint by joint.
 
-    A quantised reading acts like a measurement without quantisation that gives the same mean and variance.
+    Each quantised reading is replaced by an equivalent measurement without quantisation, see `truncated_moments`.
 
     Args:
         x: state (N,), which begins with the positions of n joints; replaced.
@@ -177,7 +177,7 @@ def measure(
         within: estimated positions minus `middle`, (n,) [rad]. The caller passes the values after the previous reading;
             they are replaced by those after this reading.
         gains: Kalman gains, (n, N), written in place.
-        found: innovations and variances of the measurements without quantisation, (2, n), written in place.
+        found: innovations and their variances of the equivalent measurements, (2, n), written in place.
     """
     N = len(x)
     for i in range(len(middle)):
@@ -210,8 +210,8 @@ def propagate_signatures(
         G: signatures of m unknowns, (N, m).
         T: transition matrix of the state from `predict`, (N, N).
         dt: step [s].
-        driven: joint accelerations per unit of each unknown, (n, m): the matrix `inverse` from `predict`, times the
-            joint torques per unit of each unknown.
+        driven: joint accelerations per unit of each unknown, (n, m). They are the matrix `inverse` from `predict` times
+            the joint torques per unit of each unknown.
         gains: Kalman gains from `measure`, (n, N).
         found: innovations and variances from `measure`, (2, n).
         out: result, (n, m + 1). A joint's row contains the change of its innovation per unit of each unknown, and in
@@ -236,7 +236,7 @@ def propagate_signatures(
 
 @numba.njit(cache=True)
 def add_information(out: FloatArray, I: FloatArray, d: FloatArray) -> None:  # noqa: E741
-    """Add one filter step's innovations to the normal equations I c = d of H hypotheses with k unknowns c each.
+    """Add one filter step's innovations to the normal equations I c = d of H hypotheses, each with k unknowns c.
 
     A hypothesis is a torque that the filter does not model, with unknown coefficients c (k,).
 

@@ -1,15 +1,15 @@
-"""Online payload estimation: changes are detected, weighed within a second of motion, and checked.
+"""Online payload estimation: detect changes of the payload, estimate it from motion, and check the estimate.
 
-`Scale` assumes one body for all data since its start. `LivePayload` restarts it if a force at the tool begins or ends
-that the body does not explain: the payload was picked up or put down, or the arm is in contact. The detection uses
-`OnsetTests` on the innovations of the scale's filter. Their onsets cover the last `WINDOW_S`, since 50 g are detected
-later than a push. The test statistic of a payload grows until the payload is known. So a threshold of
-`THRESHOLD_FACTOR` times that of the tests delays the detection only little. A restart clears the estimated model error,
-which may contain part of the body, but not the arm's motion.
+`Scale` assumes a constant payload for all data since its start. `LivePayload` restarts it if a force at the tool begins
+or ends that the estimated payload does not explain. Then the payload was picked up or put down, or the arm is in
+contact. `OnsetTests` on the innovations of the scale's filter detect such forces. Their hypotheses cover the last
+`WINDOW_S`, because a change by 50 g is detected later than a push. The test statistic grows as long as the force is
+unexplained, so the threshold factor `THRESHOLD_FACTOR` delays the detection only slightly. A restart clears the
+estimated model error, which may contain part of the payload, but not the arm's motion.
 
-Only a body that fits for a while, and differs significantly from the controller's, is passed to the controller; until
-then the controller keeps the previous one. An arm at rest gives little information about its payload, since friction
-may carry any part of it, so the estimate stays uncertain.
+The controller receives a new payload only if the estimate has fitted the data for `STEADY_S` and differs significantly
+from the payload in use. An arm at rest gives little information about its payload, since friction may carry any part of
+the weight, so the estimate stays uncertain.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ ESTIMATE_S = 0.05
 WINDOW_S = 0.4  # time span of onset hypotheses [s]
 START_BLANKING_S = 0.5  # time after a start without tests [s]: an unknown body looks like a force
 ESTIMATE_BLANKING_S = 0.3  # time after a start before estimates are judged [s]
-THRESHOLD_FACTOR = 2.5  # factor on the tests' threshold: states may be lost on a real bus, and a payload stays
+THRESHOLD_FACTOR = 2.5  # factor on the tests' threshold: a real bus may lose states, and payloads can be detected later
 RESTART_KG = 0.01  # change of the filter's model that restarts the tests [kg]
 STEADY_S, MOST_CHANGE = 0.5, 0.15  # required time of fit [s], and maximum relative change during it
 MOST_INNOVATION = 1.25  # maximum root mean square of innovations of moving joints [deviations]
@@ -36,18 +36,18 @@ class LivePayload:
     """Payload estimator, updated every cycle, that decides which payload the controller should use.
 
     Args:
-        robot: the robot, with its tool and the loads that its drives lift.
+        robot: robot whose robot.yaml states the tool and the drives' torque limits.
         arm: geometry and gravity of the arm as mounted.
         scale: `Scale` with the accepted model of the arm without payload.
 
     Attributes:
         arm: geometry and gravity of the arm as mounted.
         estimate: the newest estimate; None before the first.
-        held: payload that the controller should use, as standard parameters in the last modified DH frame, (10,), SI;
-            zeros without payload.
+        held: standard parameters of the payload that the controller should use, in the last modified DH frame, (10,),
+            SI; zeros without payload.
         misfit: root mean square of the filter's innovations of moving joints since the last restart [standard
             deviations].
-        fits: whether `misfit` has been small, and the estimated mass steady, for a while.
+        fits: whether `misfit` has been small and the estimated mass steady for `STEADY_S`.
         restarts: number of restarts of the estimate.
     """
 
@@ -62,15 +62,15 @@ class LivePayload:
         self.restart()
 
     def restart(self) -> None:
-        """Restart the payload estimate without the data so far; `held` is kept until a new estimate is certain."""
+        """Discard all data and restart the payload estimate; `held` stays until a new estimate is certain."""
         self._scale.reset(friction=True)
         self._tests.reset()
         self.restarts += 1
         self._began_ns, self.fits, self.misfit, self.estimate = self._last_ns, False, 0.0, None
-        self._first_kg, self._first_ns = -np.inf, self._last_ns  # mass and time of the first of the agreeing estimates
+        self._first_kg, self._first_ns = -np.inf, self._last_ns  # mass and time of the first of several equal estimates
 
     def update(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> bool:
-        """Process one state of the arm and return whether the payload `held`, which the controller should use, changed.
+        """Process one state of the arm and return whether `held`, the payload for the controller, changed.
 
         Args:
             stamp_ns: timestamp of the state [ns].
@@ -100,7 +100,7 @@ class LivePayload:
         return since_s >= ESTIMATE_BLANKING_S and self._judge(self.estimate)
 
     def _judge(self, found: HeldMass) -> bool:
-        """Adopt an estimate that has fitted the data for a while and differs from the payload `held`.
+        """Adopt an estimate if it has fitted the data for `STEADY_S` and differs significantly from `held`.
 
         Args:
             found: the newest estimate.
@@ -116,7 +116,7 @@ class LivePayload:
         return self.fits and self._adopt(found)
 
     def _adopt(self, found: HeldMass) -> bool:
-        """Replace the payload `held` by an estimate that differs significantly from it; return whether it was replaced.
+        """Replace the payload `held` if the estimate differs significantly; return whether it was replaced.
 
         An estimate below the smallest detectable mass sets `held` to zero.
         """

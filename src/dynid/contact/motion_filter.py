@@ -68,12 +68,12 @@ def motion_terms(q: Any, dq: Any, phi: Any, inertia: Any, load: Any) -> int:
 
 @dataclass(frozen=True)
 class MeasuredTorques:
-    """Uncertainty of torques that were measured instead of commanded.
+    """Uncertainty of measured torques, which are noisy in contrast to commanded torques.
 
-    The torque errors that model.yaml states contain the noise of the torques measured for the identification. With
-    commanded torques, a `MotionFilter` treats most of these errors as noise that is independent in every cycle. With
-    measured torques, `noise_nm` is the noise in every cycle. Most errors of model.yaml then count as noise with the
-    longer correlation time `memory_s`, because the low-pass filter of the identification limits their bandwidth.
+    model.yaml states torque errors that include the noise of the torques measured for the identification. With
+    commanded torques, a `MotionFilter` treats most of these errors as white noise. With measured torques, the white
+    noise is `noise_nm`. Most errors of model.yaml then count as noise with the longer correlation time `memory_s`,
+    because the low-pass filter of the identification limits their bandwidth.
 
     Attributes:
         noise_nm: standard deviation of one torque sample, (n,) [N m].
@@ -89,17 +89,17 @@ class MeasuredTorques:
 class MotionFilter:
     """Kalman filter of the motion of one arm, its model's torque errors, and a force at its tool.
 
-    The state is x = (q, v, b, f): positions, velocities, errors of the model's torques that last for about a second,
-    and the force at the tool. Motor noise, encoder steps, jitter and backlash are those of `simulation.nuisances` in
-    robot.yaml.
+    The state is x = (q, v, b, f): positions, velocities, slowly varying errors of the model's torques (correlation time
+    `MEMORY_S`), and the force at the tool. robot.yaml states motor noise, encoder steps, jitter and backlash under
+    `simulation.nuisances`.
 
     Args:
         robot: the robot.
         arm: geometry and gravity of the arm as mounted.
         model: parameters and friction.
-        errors: errors of the model's torques from model.yaml, by classes of joint speed. Their part `lasting_nm` is the
-            standard deviation of b. The part `passing_nm` changes with speed: it increases the uncertainty of b when a
-            joint changes its speed class, and also counts as noise. All other errors are noise.
+        errors: errors of the model's torques from model.yaml, for each class (range) of joint speed. Their part
+            `lasting_nm` is the standard deviation of b. The part `passing_nm` changes with speed: it increases the
+            uncertainty of b when a joint changes its speed class, and also counts as noise. All other errors are noise.
         torque_delay_s: delay from the torque given to `update` until it acts at the motors [s].
         measured: uncertainty of measured torques; None for exactly known torques, such as commands.
         reading_rad: standard deviation of encoder readings in addition to their quantisation [rad].
@@ -110,7 +110,7 @@ class MotionFilter:
         J: Jacobian of the tool, (3, n) [m].
         jitter: recent jitter of the states' timestamps.
         force_rate: rate of change of the force at the tool [N/sqrt(s)]; 0 without contact.
-        acceleration: joint accelerations in the last update, (n,) [rad/s^2].
+        acceleration: joint accelerations of the last update, (n,) [rad/s^2].
         friction: friction of the last update, (n,) [N m].
 
     Raises:
@@ -278,9 +278,9 @@ class MotionFilter:
         P[tool, tool] += self.force_rate**2 * dt
 
     def _forget_other_speeds(self, classes: NDArray[np.int64], own: FloatArray) -> None:
-        """Increase the uncertainty of the state's torque errors b for joints whose speed class changed.
+        """Increase the uncertainty of the estimated torque errors b of joints whose speed class changed.
 
-        The estimate of b comes from another speed, at which the friction law may have another error.
+        The friction law may have another error at another speed.
 
         Args:
             classes: index of each joint's present speed class, (n,).

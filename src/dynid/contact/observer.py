@@ -1,14 +1,14 @@
-"""Momentum observer: external torque from the momentum that motors, gears and gravity do not explain.
+"""Momentum observer: estimate external torques from changes of momentum that the model does not explain.
 
 With the momentum p = M(q) dq, rotors included, friction F and the external torque tau_ext,
 
     dp/dt = tau - F + C' dq - g + tau_ext,
     r = K (p - integral of (tau - F + C' dq - g + r) dt),    so    dr/dt = K (tau_ext - r):
 
-the residual r is tau_ext after a first-order low-pass filter, and no acceleration is needed (De Luca and Mattone
-2005; Haddadin, De Luca and Albu-Schaeffer 2017). F is the identified law with the load -(C dq + g) + r: a contact
-loads the gears, too. An estimated velocity has a lag; motor torques and positions are then delayed by the same time, so
-that a lag delays r without a systematic error.
+the residual r is tau_ext after a first-order low-pass filter, and no acceleration is needed (De Luca and Mattone 2005;
+Haddadin, De Luca and Albu-Schaeffer 2017). F is the identified friction law at the gear load -(C dq + g) + r, because a
+contact also loads the gears. If the velocity is an estimate with a lag, motor torques and positions are delayed by the
+same time. The lag then delays r but causes no systematic error.
 """
 
 from dataclasses import replace

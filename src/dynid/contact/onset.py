@@ -2,8 +2,8 @@
 
 Every few milliseconds a new hypothesis starts: a constant force acts at the tool from now on. Its least-squares
 estimate is tested against zero force, for which the statistic d' I^-1 d is chi-squared with three degrees of freedom
-(generalised likelihood ratio, Willsky and Jones 1976). The threshold covers all hypotheses in all cycles together: the
-probability of a false alarm is at most the sum of theirs (Bonferroni).
+(generalised likelihood ratio, Willsky and Jones 1976). The threshold limits the rate of false alarms of all hypotheses
+together, by a Bonferroni correction for their number.
 """
 
 import numpy as np
@@ -32,7 +32,7 @@ class OnsetTests:
     Attributes:
         bound: threshold that `statistic` exceeds only in contact.
         statistic: largest test statistic of all hypotheses after the last update.
-        contact: whether the filter includes a force at the tool.
+        contact: whether the filter currently estimates a force at the tool.
     """
 
     def __init__(self, motion: MotionFilter, largest_n: float, every: int = ONSET_CYCLES) -> None:
@@ -43,13 +43,13 @@ class OnsetTests:
         self.reset()
 
     def reset(self) -> None:
-        """Clear all hypotheses about the onset of a force; an ongoing contact is kept."""
+        """Clear all hypotheses about the onset of a force; do not end an ongoing contact."""
         H = HYPOTHESES
         self._G, self._information = np.zeros((len(self._motion.x), 3 * H)), np.zeros((H, 3, 3))
         self._score, self._age, self._count, self.statistic = np.zeros((H, 3)), np.full(H, -1), 0, 0.0
 
     def update(self) -> bool:
-        """Test all hypotheses with the innovations of the filter's last update; return whether a force has begun."""
+        """Test all hypotheses on the innovations of the filter's last update; return whether a force has begun."""
         if self._count % self._every == 0:
             h = self._count // self._every % HYPOTHESES
             self._G[:, 3 * h : 3 * h + 3], self._information[h], self._score[h], self._age[h] = 0.0, 0.0, 0.0, 0

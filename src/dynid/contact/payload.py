@@ -1,4 +1,4 @@
-"""Payload estimates, computed by `dynid.contact.scale`, and the model of an arm with a payload."""
+"""Payload estimate as computed by `dynid.contact.scale`, and control model of an arm with a payload."""
 
 from dataclasses import dataclass, replace
 
@@ -32,10 +32,10 @@ class HeldMass:
 
     @classmethod
     def of(cls, bodies: PointMasses, found: FloatArray, covariance: FloatArray) -> "HeldMass":
-        """Return the estimate of the payload from a solution of `PointMasses.solve`.
+        """Build the payload estimate from a solution of `PointMasses.solve`.
 
         Args:
-            bodies: the possible payloads.
+            bodies: estimator that returned the solution.
             found: solution, which begins with ten standard parameters, (10 or more,), SI.
             covariance: covariance of the solution, square, with a row per element of `found`.
         """

@@ -1,9 +1,9 @@
-"""Possible payloads as sums of point masses in a box about the tool, and their prior.
+"""Least-squares payload estimation with payloads modelled as sums of point masses in a box around the tool.
 
-Every sum of point masses is a physical body: its mass is not negative, its centre lies in the box, and its
-pseudo-inertia is positive semidefinite. The same box gives the prior: a mass m has first moments about the tool of
-m b / sqrt(3) and inertia of m b^2, with b half a side. As the prior scales with m, a few rounds use the m of the
-previous round.
+Every sum of point masses is a physically possible body: its mass is not negative, its centre lies in the box, and its
+pseudo-inertia is positive semidefinite. The box also gives a prior. With half a side b of the box, a mass m has first
+moments about the tool of m b / sqrt(3) and an inertia of m b^2, as standard deviations. Because this prior depends on
+m, the estimate is repeated a few times, each time with the mass of the previous estimate.
 """
 
 from itertools import product
@@ -25,10 +25,10 @@ BODY = 10  # number of standard parameters of a body
 
 
 class PointMasses:
-    """Least-squares estimator of a payload among all bodies that consist of point masses in a box about the tool.
+    """Least-squares estimator of a payload that consists of point masses in a box around the tool.
 
     Args:
-        robot: the robot, with its tool and the loads that its drives lift.
+        robot: robot whose robot.yaml states the tool and the drives' torque limits.
         arm: geometry of the arm.
         box_m: half a side of the box about the tool that contains the payload [m].
 
@@ -48,12 +48,12 @@ class PointMasses:
         self._masses = np.array([point_mass(point) for point in points]).T
 
     def solve(self, information: FloatArray, score: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the most probable payload and k further unknowns that are estimated with it.
+        """Estimate the most probable payload together with k other unknowns, such as a change of friction.
 
         Args:
             information: information matrix of the payload's ten standard parameters, in the last modified DH frame, and
-                of the further unknowns, (10 + k, 10 + k), SI. It includes the prior of the further unknowns, but not
-                that of the payload.
+                of the other unknowns, (10 + k, 10 + k), SI. It includes the prior of the other unknowns, but not that
+                of the payload.
             score: information matrix times the unconstrained solution, (10 + k,).
 
         Returns:
@@ -61,7 +61,7 @@ class PointMasses:
             constraints.
         """
         others = len(score) - BODY
-        signed = np.kron(np.eye(others), [[1.0, -1.0]])  # difference of two that are not negative
+        signed = np.kron(np.eye(others), [[1.0, -1.0]])  # difference of two non-negative numbers
         shapes = np.block(
             [
                 [self._masses, np.zeros((BODY, 2 * others))],

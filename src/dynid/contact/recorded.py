@@ -1,4 +1,4 @@
-"""Contact detection on recordings: check of the model, torque noise, and mean torques between the states."""
+"""Contact detection on recordings: check the model, estimate the torque noise, and average torques between states."""
 
 import numpy as np
 
@@ -29,10 +29,10 @@ def arm_of(robot: Robot, content: ModelFile, mount: str | None = None) -> tuple[
     Args:
         robot: the robot.
         content: content of its model.yaml.
-        mount: mount of the arm; None is the default.
+        mount: name of the arm's mount; None is the robot's default.
 
     Raises:
-        DataError: the model is of another robot or structure, or identification did not accept it.
+        DataError: the model belongs to another robot or structure, or was not accepted by the identification.
     """
     if content.robot != robot.name:
         raise DataError(f"the model is of '{content.robot}', not of '{robot.name}': name the robot of the model")
@@ -52,8 +52,8 @@ def sense_of(
     Args:
         robot: the robot.
         content: content of the robot's model.yaml.
-        mount: mount of the arm; None is the default.
-        measured: properties of measured torques; None for commanded torques.
+        mount: name of the arm's mount; None is the robot's default.
+        measured: uncertainty of measured torques; None for commanded torques.
 
     Raises:
         DataError: as for `arm_of`, or model.yaml does not state the errors of the model's torques.
@@ -67,7 +67,7 @@ def live_payload_of(robot: Robot, content: ModelFile, mount: str | None = None) 
     Args:
         robot: the robot.
         content: content of its model.yaml.
-        mount: mount of the arm; None is the default.
+        mount: name of the arm's mount; None is the robot's default.
 
     Raises:
         DataError: as for `sense_of`.
@@ -79,7 +79,7 @@ def live_payload_of(robot: Robot, content: ModelFile, mount: str | None = None) 
 def refuse_coarser(signals: Signals, robot: Robot) -> None:
     """Raise DataError if the positions of a recording have larger quantisation steps than robot.yaml states.
 
-    Every step would otherwise look like a contact. The robot.yaml of a drafted robot contains only an assumed step.
+    Larger steps look like contacts. A robot.yaml that was drafted automatically contains only an assumed step size.
     """
     read = signals.q if signals.q_read is None else signals.q_read
     counts = robot.nuisances.encoder_counts_per_turn
@@ -101,8 +101,8 @@ def refuse_coarser(signals: Signals, robot: Robot) -> None:
 def measured_torques(signals: Signals, settings: IdentificationSettings) -> MeasuredTorques | None:
     """Return the uncertainty of a recording's torques; None if they are commanded torques, which are exact.
 
-    The noise is estimated from the second differences of the torques, which contain little of the motion. Their median
-    is used, because it ignores the few jumps of torque at stops and at changes of the controller.
+    The noise is estimated from the second differences of the torques, in which the motion has little effect. Their
+    median ignores the few torque jumps at stops and at changes of the controller.
 
     Args:
         signals: the recording.
@@ -120,7 +120,7 @@ def measured_torques(signals: Signals, settings: IdentificationSettings) -> Meas
 def torques_before(signals: Signals) -> FloatArray:
     """Return mean torques (N, n) [N m] between each state of a recording and the previous state.
 
-    They are commanded torques if the recording contains these, else measured ones. Each torque sample acts for one
+    Commanded torques are used if the recording contains them, else measured torques. Each torque sample acts for one
     sampling period. The middle of this period is the timestamp of the sample plus the recording's torque delay.
     """
     given = signals.other

@@ -1,16 +1,16 @@
 """Payload estimation: least squares on the innovations of `MotionFilter`.
 
-A body with ten parameters d in the last link requires torques Y_L(q, v, a) d that a model of the arm alone lacks.
-Their signatures in the filter's innovations are those of unknown torques B(t) c with B = -Y_L and c = d (see
-`dynid.contact.innovations`). Innovations are white, so least squares on them weight every sample by its information: a
-moving joint gives much, one that reverses or sticks almost nothing. Lasting errors of the model's torques
+A body with ten parameters d in the last link requires torques Y_L(q, v, a) d that a model of the arm alone lacks. Their
+signatures in the filter's innovations are those of unknown torques B(t) c with B = -Y_L and c = d (see
+`dynid.contact.innovations`). Innovations are white noise, so least squares weights every sample by its information. A
+moving joint gives much information, a reversing or sticking joint almost none. Lasting errors of the model's torques
 (`lasting_nm` of model.yaml) are part of the filter's state, so they count once and not in every cycle.
 
-The friction of gears that are colder or warmer than during identification differs by a factor, which is easily mistaken
-for a weight. This factor is an additional unknown besides the body; `reset` keeps its estimate by default.
+If gears are colder or warmer than during identification, their friction differs by a factor. The effect is easily
+mistaken for a weight, so this factor is an additional unknown. `reset` keeps its estimate by default.
 
-The estimate is a body by `PointMasses`. It enters the filter's model as it becomes known, since signatures are linear:
-from then on the unknowns are the differences from that body.
+`PointMasses` computes the estimate. It repeatedly replaces the payload in the filter's model. The torques are linear in
+the payload's parameters, so only the difference from that payload remains unknown.
 """
 
 import numpy as np
@@ -69,10 +69,10 @@ class Scale:
         self.reset()
 
     def reset(self, friction: bool = False) -> None:
-        """Clear the payload estimate, such as after a pick or place.
+        """Clear the payload estimate, for example after a payload was picked up or put down.
 
         Args:
-            friction: whether to clear the estimated change of friction, too. Data between a pick or place and its
+            friction: whether to clear the estimated change of friction, too. Data between the change of payload and its
                 detection may have biased this estimate.
         """
         self._signatures = np.zeros((len(self.motion.x), BODY + 1))
@@ -95,8 +95,8 @@ class Scale:
             tau: motor torques since the last state, (n,) [N m].
 
         Returns:
-            Whether the state was used for the payload. It is not used if it is not newer than the last one, or if the
-            motion filter has not settled after the first state.
+            Whether the state was used for the payload. It is not used if it is not newer than the last one, or if less
+            than `SETTLING_S` has passed since the first state.
         """
         dt = 0.0 if self._last_ns is None else (stamp_ns - self._last_ns) * 1e-9
         first = self.restarted = self._last_ns is None or dt > LONGEST_STEP_S
@@ -140,8 +140,8 @@ class Scale:
     def _solved(self) -> tuple[FloatArray, FloatArray]:
         """Return the estimated payload parameters and friction change, (11,), and their covariance (11, 11).
 
-        The filter's normalised innovations have a mean square of 1 if filter and model are right. If the mean square is
-        larger, because the arm differs from the identified one, the covariance is multiplied by it.
+        The normalised innovations have a mean square of 1 if filter and model are right. A larger mean square means
+        that the arm differs from the identified one, so the covariance is multiplied by it.
         """
         found, covariance = self._bodies.solve(self._information, self._score + self._information @ self._known)
         return found, covariance * max(1.0, self.misfit**2)
@@ -167,7 +167,7 @@ class Scale:
         self.motion.hold(self._known[:BODY])
 
     def significance_of_difference(self, one: FloatArray, other: FloatArray) -> float:
-        """Return the significance of the difference between two payloads, in standard deviations.
+        """Return the difference between two payloads in standard deviations, as a measure of significance.
 
         It is sqrt(d' I d) [-], with the difference d of the parameters (10,) and the information matrix I (10, 10) of
         all data since the last call of `reset`.

@@ -1,4 +1,4 @@
-"""Contact detection that is not interrupted if the arm's model changes while the arm moves."""
+"""Contact detection without interruption when the arm's model changes during a motion."""
 
 from dynid.contact.contact_sense import ContactSense
 from dynid.robot import FloatArray

@@ -1,6 +1,6 @@
-"""Timestamp jitter of states, which on a busy host exceeds the value in robot.yaml.
+"""Timestamp jitter of the arm's states, which on a busy host exceeds the value in robot.yaml.
 
-A timestamp error e shifts the positions of all joints by v e, and the torque impulse has the same time error.
+A timestamp error e shifts the position of each joint by its velocity times e.
 """
 
 import math
@@ -11,7 +11,7 @@ FIRST_INTERVALS = 21  # number of intervals whose median gives the initial cycle
 
 
 class StampJitter:
-    """Recent standard deviation of timestamps about evenly spaced times.
+    """Estimator of the recent standard deviation of timestamps from evenly spaced times.
 
     An interval that contains lost states counts as several cycles.
 

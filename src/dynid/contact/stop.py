@@ -1,7 +1,7 @@
-"""Contact stop: any motion is stopped while contact is detected, or while its absence cannot be verified.
+"""Contact stop: stop any motion while contact is detected, or while its absence cannot be verified.
 
 The contact estimates come from another process. They are valid if their timestamps are close to those of the executor's
-states, and if they belong to the executor's model and payload. Without valid estimates no motion starts.
+states, and if they were made with the executor's model and payload. Without valid estimates no motion starts.
 """
 
 from dynid.contact.contact_report import ContactReport
@@ -32,9 +32,10 @@ class ContactStop:
         self._expected, self._judged_ns, self._felt_ns = "", -MOST_AGE_NS, -CONTACT_END_NS
 
     def expect(self, model: str) -> None:
-        """Accept, from now on, only estimates with this model as proof that there is no contact.
+        """Set the model with which estimates must be made to count as proof that there is no contact.
 
-        `model` is the `digest` of the `SharedModel` message.
+        Args:
+            model: `digest` of the executor's `SharedModel` message.
         """
         self._expected = model
 

@@ -1,7 +1,8 @@
-"""Torques in effect between two states, from the commands that the driver wrote in answer to each state.
+"""History of the torques that the driver wrote, and their mean between two states.
 
-The driver reads a state and writes its answer a moment later, which holds until the next one. The last command of a
-controller may differ from this answer: it may belong to a state that the driver has not read yet, or to an earlier one.
+The driver reads a state and writes its answer, a torque, a moment later. The torque acts until the next one is written.
+The history stores the driver's answers instead of the controller's last command. This command may belong to a state
+that the driver has not read yet, or to an earlier one.
 """
 
 from collections import deque
@@ -21,7 +22,7 @@ class TorqueHistory:
         delay_s: delay from the timestamp of a state until the answer to it acts [s].
 
     Attributes:
-        delay_s: this delay [s], which may be changed.
+        delay_s: delay from the timestamp of a state until the answer to it acts [s]; may be changed.
         newest_ns: timestamp of the newest answered state [ns]; -1 before the first.
         missing: number of calls of `between` for which no answer to the state at `begin_ns` is stored; they use the
             answer to the state before it.

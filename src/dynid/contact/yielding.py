@@ -1,4 +1,4 @@
-"""Compliance in contact: a touched arm brakes and can be guided by hand; `dynid.contact.stop` stops it instead."""
+"""Compliance in contact: a touched arm brakes and can then be guided by hand (alternative to `dynid.contact.stop`)."""
 
 from dynid.control.controller import TorqueLaw
 from dynid.control.motion import MotionExecutor
@@ -29,7 +29,7 @@ class ContactYield:
             stamp_ns: timestamp of the state [ns].
 
         Returns:
-            A description of a change of mode, or ''.
+            Description of the change of mode; '' if there is none.
         """
         done, motion = "", self._motion
         held = motion.moving or (motion.active and motion.controller.law is not self._light)
