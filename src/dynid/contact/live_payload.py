@@ -67,7 +67,7 @@ class LivePayload:
         self._tests.reset()
         self.restarts += 1
         self._began_ns, self.fits, self.misfit, self.estimate = self._last_ns, False, 0.0, None
-        self._first_kg, self._first_ns = -np.inf, self._last_ns  # mass and time of the first of several equal estimates
+        self._first_kg, self._first_ns = -np.inf, self._last_ns  # mass and time of the first consistent estimate
 
     def update(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> bool:
         """Process one state of the arm and return whether `held`, the payload for the controller, changed.

@@ -1,4 +1,4 @@
-"""Memory and disk budget of one bag, which also limits bags that were made to fill the memory.
+"""Limit on the memory and disk that reading one bag may take, also as a protection against malicious bags.
 
 Bytes are counted while the bag is unpacked, because the size that a compressed file states may be wrong.
 """
@@ -20,7 +20,7 @@ GIB = 2**30
 
 
 def process_memory() -> int:
-    """Return the memory that this process may use [bytes]: the smallest limit of machine, container and process."""
+    """Return the memory that this process may use [bytes]: the lowest limit of machine, container and process."""
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     own, _ = resource.getrlimit(resource.RLIMIT_AS)
     if own != resource.RLIM_INFINITY:
@@ -39,7 +39,7 @@ class BagBudgetError(DataError):
 class BagBudget:
     """Limit on the bytes of memory and disk that reading one bag may take.
 
-    The environment variable DYNID_BAG_GIB replaces the usual limit.
+    The environment variable DYNID_BAG_GIB replaces the default limit [GiB].
 
     Args:
         path: path of the bag, for messages.
@@ -59,7 +59,7 @@ class BagBudget:
         return min(BASE_BYTES + SIZE_FACTOR * self.packed, int(MEMORY_SHARE * process_memory()))
 
     def take(self, size: int) -> None:
-        """Add `size` bytes of memory to those that reading the bag has taken.
+        """Count `size` more bytes of memory for reading the bag.
 
         Raises:
             BagBudgetError: the bag takes more than its budget; the message names the limit and how to raise it.
@@ -73,7 +73,7 @@ class BagBudget:
             )
 
     def take_disk(self, size: int) -> None:
-        """Add `size` bytes in the temporary folder to those that reading the bag has taken.
+        """Count `size` more bytes in the temporary folder for reading the bag.
 
         Raises:
             BagBudgetError: the bag takes more than its budget, or more than the free space of the temporary folder.

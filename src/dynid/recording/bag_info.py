@@ -20,7 +20,7 @@ EXCLUDED_END_S = 1.0  # the last second of a bag is not judged, since a late dri
 
 @dataclass(frozen=True)
 class Drops:
-    """Control cycles without a message, found from the messages' stamps.
+    """Control cycles without a message, detected from the messages' stamps.
 
     Attributes:
         expected: number of cycles from the first to the last stamp, both included.
@@ -72,7 +72,7 @@ class FileSummary:
 
 @dataclass(frozen=True)
 class BagInfo:
-    """Summary of a bag: its files and topics, and in `findings` its faults in words, empty for an intact bag."""
+    """Summary of a bag: its files and topics, and descriptions of its faults in `findings` (none if it is intact)."""
 
     path: str
     storage: str
@@ -91,9 +91,9 @@ def missed_cycles(stamp_ns: NDArray[np.int64], cycle_s: float) -> Drops:
     """Count the control cycles without a message, from the messages' stamps.
 
     The lateness of a message is its stamp minus the time at which it would be due if no cycle had been missed. A driver
-    that runs late and catches up has missed no cycle. So a cycle counts as missed only if the lateness of all messages
-    after it is higher by a cycle than before. A delay that begins at the very end of the bag does not count, because
-    the driver might have caught up.
+    that runs late and catches up has missed no cycle. So a cycle counts as missed only if all later messages are late
+    by one more cycle. A delay that begins within the last second of the bag does not count, because the driver might
+    have caught up.
 
     Args:
         stamp_ns: stamps that jitter by less than half a cycle, (N,) [ns].

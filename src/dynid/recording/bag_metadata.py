@@ -1,4 +1,4 @@
-"""Topics and metadata.yaml of a bag: provisional while the bag is written, final once it is closed."""
+"""Topics and metadata.yaml of a bag; the file is provisional while the bag is written and final once it is closed."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -28,8 +28,8 @@ MOST_FILES = 100_000  # maximum number of data files of one bag
 class Topic:
     """Topic of a bag: name, message type (such as "sensor_msgs/msg/JointState") and quality of service.
 
-    The quality of service "latched" means reliable and transient local: a late subscriber receives the last message,
-    also when the bag is played. `depth` is the length of the publisher's message queue.
+    The quality of service "latched" means reliable and transient local: a late subscriber still receives the last
+    message, also when the bag is played. `depth` is the length of the publisher's message queue.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Topic:
 
 
 def topic_of(name: str, message_type: str, offered_qos: str) -> Topic:
-    """Return a topic with its quality of service, from the YAML text that its bag states; the text may be empty.
+    """Return a topic with its quality of service, parsed from a bag's YAML text, which may be empty.
 
     Raises:
         DataError: the YAML is not what rosbag2 writes.
@@ -68,9 +68,9 @@ def topic_of(name: str, message_type: str, offered_qos: str) -> Topic:
 
 @lru_cache(maxsize=256)
 def _quality(offered_qos: str) -> tuple[Reliability, int]:
-    """Return quality of service and queue depth from YAML as rosbag2 writes it.
+    """Parse quality of service and queue depth from YAML text as written by rosbag2.
 
-    Results are cached, because most topics of a bag share the text.
+    Results are cached, because most topics of a bag have the same text.
     """
     profiles = parse_yaml(offered_qos, "its text", DataError) or []
     durabilities, reliabilities = ([one[key] for one in profiles] for key in ("durability", "reliability"))
@@ -82,7 +82,7 @@ def _quality(offered_qos: str) -> tuple[Reliability, int]:
 
 @cache
 def definition(message_type: str) -> tuple[str, str]:
-    """Return the definition text of a message type and its hash; both are '' if ROS 2 Jazzy lacks the type."""
+    """Return the definition text of a message type and its hash; both are '' if the type is not part of ROS 2 Jazzy."""
     if message_type not in type_store().types:
         return "", ""
     return type_store().generate_msgdef(message_type, ros_version=2)[0], type_store().hash_rihs01(message_type)
@@ -95,9 +95,9 @@ class BagMetadata:
     Attributes:
         storage: "mcap" or "sqlite3".
         files: names of the data files.
-        packed: unit that was compressed by zstd: whole data files ("file"), single messages ("message"), or "none".
+        packed: zstd compression: whole data files ("file"), single messages ("message"), or "none".
         provisional: whether the bag was still being written.
-        messages: stated number of messages; None if the file states none.
+        messages: number of messages according to the file; None if the file contains no number.
     """
 
     storage: str
@@ -164,12 +164,12 @@ def metadata_text(
 
 
 def write_metadata(folder: Path, information: str, *, durable: bool = False) -> None:
-    """Write metadata.yaml atomically, in place of a provisional one.
+    """Write metadata.yaml atomically; it replaces a provisional metadata.yaml.
 
     Args:
         folder: the bag's folder.
         information: text from `metadata_text`.
-        durable: wait for the disk, so that the file and the names of all files in the folder survive a loss of power.
+        durable: whether to wait until the file and the folder's list of files are safely on the disk.
     """
     indented = "\n  ".join(information.splitlines())
     handle, temporary = new_file(folder, METADATA_NAME)  # random name, at which no link can have been placed

@@ -24,20 +24,20 @@ class TopicContent(Topic):
 
     @classmethod
     def of(cls, topic: Topic, messages: RawMessages) -> "TopicContent":
-        """Combine a topic and its messages to one object."""
+        """Combine a topic and its messages in one object."""
         return cls(topic.name, topic.message_type, topic.qos, topic.depth, messages=messages)
 
 
 @dataclass(frozen=True)
 class Bag:
-    """Bag whose messages are all in memory.
+    """Contents of a bag, with all messages in memory.
 
     Attributes:
-        path: the folder, or the single file.
+        path: path of the bag's folder or single file.
         storage: "mcap" or "sqlite3".
         files: the data files.
         topics: content of each topic by name, in the order of the names.
-        findings: faults that the user should know, such as a truncated file; empty for an intact bag.
+        findings: descriptions of faults, such as a truncated file; empty for an intact bag.
     """
 
     path: Path
@@ -167,7 +167,7 @@ def _merged(pieces: list[TopicContent], budget: BagBudget) -> TopicContent:
 
 
 def _unpacked(topic: TopicContent, budget: BagBudget) -> TopicContent:
-    """Return a topic with decompressed messages, from one whose messages were compressed one by one."""
+    """Decompress the messages of a topic, each of which was compressed separately."""
     messages = [unpacked_message(raw, budget) for raw in topic.messages]
     return TopicContent.of(topic, from_list(topic.messages.log_ns.tolist(), messages))
 
@@ -211,9 +211,7 @@ def _sqlite_topics(path: Path, found: SqliteContent) -> _FileContent:
 
 
 def _strange(path: Path, count: int) -> list[str]:
-    """Return a finding about messages without a topic, as a list; [] if there are no such messages.
-
-    The list is empty if `count` is 0.
+    """Return a finding about messages without a topic description, as a list; [] if `count` is 0.
 
     Args:
         path: path of the data file that contains the messages.

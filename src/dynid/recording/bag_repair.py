@@ -24,8 +24,8 @@ class Repair:
 
     Attributes:
         folder: the bag's folder.
-        actions: actions taken, in words; empty for an intact bag.
-        counts: number of messages per topic afterwards.
+        actions: descriptions of the repairs; empty for an intact bag.
+        counts: number of messages per topic after the repair.
     """
 
     folder: Path
@@ -34,7 +34,7 @@ class Repair:
 
 
 def repair_bag(folder: Path | str) -> Repair:
-    """Finish an unfinished bag in its folder, so that every reader opens it.
+    """Complete an unfinished bag in its folder, so that every reader can open it.
 
     An MCAP file without an index is rewritten; the old file stays in the folder with the suffix `.damaged`. A sqlite3
     file is rolled back to its last commit, or completed from its write-ahead log. A missing or provisional
@@ -42,7 +42,7 @@ def repair_bag(folder: Path | str) -> Repair:
 
     Raises:
         InputNotFoundError: the folder does not exist.
-        DataError: the path is not a bag folder, is still being recorded, or is damaged beyond this repair.
+        DataError: the path is not a bag folder, is still being recorded, or has other damage.
         OutputExistsError: a file with the suffix `.damaged` exists already.
     """
     folder = Path(folder)
@@ -78,12 +78,12 @@ def repair_bag(folder: Path | str) -> Repair:
 
 
 def _settle(path: Path) -> list[str]:
-    """Complete an sqlite3 file, and return the actions in words; [] if SQLite left no journal beside it.
+    """Complete an sqlite3 file that has a journal or a write-ahead log; return descriptions of the actions.
 
     An unfinished transaction is rolled back to the last commit. A write-ahead log is moved into the file.
 
     Raises:
-        DataError: the file is a link, is used by another program, or cannot be repaired.
+        DataError: the file is a symbolic link, is used by another program, or cannot be repaired.
     """
     if path.is_symlink():
         raise DataError(f"{path} is a link to {path.resolve()}, which a repair would change: repair the bag it is in")
@@ -107,7 +107,7 @@ def _settle(path: Path) -> list[str]:
 
 
 def _rewrite(path: Path) -> list[str]:
-    """Replace an MCAP file without an index by one with an index, and return the actions in words.
+    """Replace an MCAP file without an index by one with an index; return descriptions of the actions.
 
     The old file is kept under another name. A complete file is not changed, and the result is [].
     """

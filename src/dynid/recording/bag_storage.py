@@ -1,7 +1,7 @@
-"""Data file of a rosbag2 bag that is being written: an MCAP file by the mcap library, or an sqlite3 database.
+"""Writers of a rosbag2 bag's data file: an MCAP file (by the mcap library) or an sqlite3 database.
 
-Flushed data survive the death of the process but not a loss of power, since waiting for the disk would stall the
-recorder. The data of a closed file survive both.
+Flushed data survive a crash of the process, but not a loss of power, because waiting for the disk would stall the
+recorder. A closed file survives both.
 """
 
 import os
@@ -24,7 +24,7 @@ def yield_processor() -> None:
 
 
 class _Appended:
-    """Output stream of an MCAP writer, which appends all pending bytes to a file at every flush.
+    """Output stream for an MCAP writer that appends all pending bytes to a file at every flush.
 
     If a write fails, the file keeps its length and the bytes stay pending.
     """
@@ -61,7 +61,7 @@ class _Appended:
 
 
 class McapFile:
-    """MCAP file that is a bag's data file and grows by whole chunks; closing it writes the index and the footer."""
+    """Writer of an MCAP data file, which grows by whole chunks; closing writes the index and the footer."""
 
     def __init__(self, path: Path) -> None:
         self._stream = _Appended(path)
@@ -87,7 +87,7 @@ class McapFile:
         self._writer.flush()
 
     def close(self, metadata: str) -> None:
-        """Write the remaining messages, the index and the footer, and wait until all of it is on the disk."""
+        """Write the remaining messages, the index and the footer, and wait until the file is on the disk."""
         try:
             self.flush()
             self._writer.add_metadata("rosbag2", {"serialized_metadata": metadata})
@@ -99,7 +99,7 @@ class McapFile:
 
 
 class SqliteFile:
-    """SQLite database that is a bag's data file, with the tables that rosbag2 uses since ROS 2 Iron."""
+    """Writer of an SQLite data file, with the tables that rosbag2 has used since ROS 2 Iron."""
 
     TABLES = """
         CREATE TABLE schema(schema_version INTEGER PRIMARY KEY, ros_distro TEXT NOT NULL);

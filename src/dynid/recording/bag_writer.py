@@ -1,7 +1,7 @@
 """Writer of rosbag2 bags (version 9, ROS 2 Jazzy) from serialized messages, without ROS.
 
-A killed process loses at most the last `flush_interval_s` of data: everything before is in the data file and in
-metadata.yaml, and `repair_bag` completes the bag. Bags open in `ros2 bag`, Foxglove, PlotJuggler and rosbags.
+If the process is killed, at most the last `flush_interval_s` of data are lost, and `repair_bag` completes the bag. The
+bags can be opened by `ros2 bag`, Foxglove, PlotJuggler and rosbags.
 """
 
 import fcntl
@@ -46,7 +46,7 @@ def lock_folder(folder: Path) -> int | None:
 
 
 class BagWriter:
-    """Writer of one bag, which is opened and closed explicitly from one thread; call `close` in a `finally` block.
+    """Writer of one bag, for use from one thread: call `open` first, and `close` in a `finally` block.
 
     Args:
         folder: the bag's folder; it must not exist yet.
@@ -144,14 +144,14 @@ class BagWriter:
     def write_many(self, batches: Mapping[str, Batch]) -> None:
         """Write many messages at once.
 
-        The messages are written in slices of time, each with the messages of one topic after another. So the topics are
-        interleaved in the file.
+        Time is divided into slices, and the topics' messages of each slice are written one topic after another. So the
+        topics are interleaved in the file.
 
         Args:
-            batches: for each topic, ascending log times (N,) [ns] and serialized messages of one size (N, size), such
-                as `JointStateEncoder.encode_many` returns them. Instead of the messages, a function may be given that
-                encodes and returns the messages of a slice of the N indices. The messages of a short slice stay in the
-                processor's cache.
+            batches: for each topic, ascending log times (N,) [ns] and serialized messages of one size (N, size), as
+                returned by `JointStateEncoder.encode_many`. A function may replace the messages; it takes a slice of
+                the N indices, and returns the encoded messages. This is faster, as the messages stay in the processor's
+                cache.
 
         Raises:
             UnknownNameError: a topic is not registered.
@@ -179,7 +179,7 @@ class BagWriter:
         self.flush()
 
     def flush(self) -> None:
-        """Write all pending data to the files, so that they survive a kill of the process.
+        """Write all pending data to the files, so that they survive if the process is killed.
 
         Raises:
             BagWriteError: the bag is not open, or the disk does not accept the data.

@@ -2,7 +2,7 @@
 
 A publisher of joint data sends the same names, frame and lengths every cycle, so its messages differ only in stamps and
 numbers. A `Layout` holds the constant bytes as a template with a mask, and the variable fields as a structured numpy
-type. Padding bytes are masked out, because DDS implementations leave old buffer content there. Encoding rules: OMG CDR,
+type. Padding bytes are masked out, because DDS implementations leave arbitrary content there. Encoding rules: OMG CDR,
 little endian, alignment counted from the end of the 4-byte encapsulation header.
 """
 

@@ -1,12 +1,11 @@
 """Checks that a bag is complete: before a motion, during recording, at its end, and on disk.
 
-- Discovery: is the recorder connected to every node that it has to record? Messages that were published earlier are in
-  no bag.
-- Motion completion: has every topic been recorded up to the end of the motion? Topics arrive with different delays.
-- Late start: does a bag hold the motion from its start?
-- Completeness: does it hold every joint state that the driver published? The driver's diagnostics state the number of
-  published states, the stamp of the last one, and the number of missed cycles. Between two such reports the bag must
-  hold exactly the published states; any other state was lost between driver and recorder.
+- Discovery: has the recorder been discovered by every node to record? Messages published earlier are in no bag. -
+Motion completion: has every topic been recorded up to the end of the motion? Topics arrive with different delays. -
+Late start: does a bag contain the motion from its start? - Completeness: does a bag contain every joint state that the
+driver published? The driver's diagnostics report the number of published states, the stamp of the last one, and the
+number of missed cycles. The number of states in the bag between two reports must equal the number published in this
+time. A difference was lost between driver and recorder.
 """
 
 from collections.abc import Collection, Sequence
@@ -31,16 +30,16 @@ MOST_OFFSET_NS = 100_000_000
 
 
 class Discovery:
-    """State of the discovery between a recorder and its publishers, in both directions.
+    """State of ROS discovery between a recorder and the publishers it records, in both directions.
 
     The middleware informs each side separately, so only a received message proves that a publisher has discovered the
-    recorder. Endpoints are announced in the order of their creation. A node creates the publisher of its diagnostics
-    last, and the recorder subscribes to diagnostics last. So once a node's diagnostics arrive, its other messages
-    arrive, too.
+    recorder. Publishers and subscriptions are announced in the order of their creation. Nodes create their diagnostics
+    publisher last, and the recorder subscribes to diagnostics last. So if a node's diagnostics arrive, its other
+    messages arrive, too.
 
     Args:
         topics: topics that need a publisher.
-        reports: names of the diagnostic statuses that must arrive.
+        reports: names of the diagnostic statuses that must arrive, one for each node.
     """
 
     def __init__(self, topics: Sequence[str], reports: Sequence[str]) -> None:
@@ -52,10 +51,10 @@ class Discovery:
     def matched(self, topic: str, publishers: int, departed: int) -> bool:
         """Record the publishers of a topic; return True if the discovery may have changed.
 
-        It may have changed if the topic got its first publisher or lost its last one, or if any publisher has left.
+        This is the case if the topic got its first publisher, lost its last publisher, or if any publisher has left.
 
-        If a publisher has left, all diagnostics received before are ignored. The node may return under the same name,
-        and then must discover the recorder again.
+        If a publisher has left, all diagnostics received before are ignored, because a restarted node must discover the
+        recorder again.
 
         Args:
             topic: name of the topic.
@@ -87,9 +86,12 @@ class Discovery:
         return new
 
     def unmatched(self, now_s: float) -> list[str]:
-        """Return what is not discovered at time `now_s` [s]: the topics without a publisher, else the missing reports.
+        """Return the topics without a publisher; if there are none, return the missing diagnostic reports.
 
         The list is empty if the discovery is complete.
+
+        Args:
+            now_s: present time [s]; reports older than `MOST_REPORT_AGE_S` count as missing.
         """
         fresh = {name for name, reported_s in self._reported_s.items() if now_s - reported_s <= MOST_REPORT_AGE_S}
         topics = [topic for topic in self._topics if not self._publishers.get(topic)]
@@ -105,7 +107,7 @@ def reported_motion(raw: bytes) -> ExperimentSettings | None:
 
 
 class MotionCompletion:
-    """Monitor that reports when the bag being recorded contains its motion up to the end.
+    """Monitor that detects when the bag being recorded contains the motion up to its end.
 
     Args:
         experiment: name of the topic that reports the motion.
@@ -114,8 +116,8 @@ class MotionCompletion:
             count, nor do messages without a stamp (0).
 
     Attributes:
-        missing: what the bag lacks: a phrase if the motion's end is not reported yet, afterwards the topics that have
-            not reached the end's stamp. It is empty if the motion is complete, or if no motion was reported.
+        missing: a phrase if the motion's end is not reported yet, afterwards the topics that have not reached the stamp
+            of the end. It is empty if the motion is complete, or if no motion was reported.
     """
 
     def __init__(self, experiment: str, stamped: Collection[str]) -> None:
@@ -125,7 +127,7 @@ class MotionCompletion:
         self.missing: set[str] = set()
 
     def note(self, topic: str, raw: bytes) -> bool:
-        """Register a message that was recorded; return True if the motion is complete with it.
+        """Register a recorded message; return True if the recorded motion is now complete.
 
         Args:
             topic: name of the message's topic.
@@ -150,8 +152,8 @@ def late_starts(experiment: TopicContent | None, stamped: Sequence[TopicContent]
 
     Args:
         experiment: topic that reports the motions; None if it is missing.
-        stamped: topics of messages with a header, stamped by the clock of the motions' phases. Topics of other types,
-            without messages or without stamps (0) are not judged.
+        stamped: topics of messages with a header, stamped by the clock of the motions' phases. Topics without messages,
+            without a header, or with zero stamps are ignored.
     """
     motion_ns = _start_ns(experiment) if experiment else None
     if motion_ns is None:
@@ -180,7 +182,7 @@ def _start_ns(experiment: TopicContent) -> int | None:
 
 @dataclass(frozen=True)
 class Counters:
-    """Counters that the driver reports at one moment.
+    """Driver's counters from one of its diagnostic reports.
 
     Attributes:
         published: number of published joint states.
@@ -195,7 +197,7 @@ class Counters:
 
 @dataclass(frozen=True)
 class Completeness:
-    """Counts of recorded and published states between the driver's first and last report in a bag.
+    """Numbers of recorded and published joint states between the driver's first and last report in a bag.
 
     Attributes:
         recorded: number of joint states in the bag.
@@ -223,7 +225,7 @@ def completeness(path: Path | str) -> Completeness:
 
     Raises:
         InputNotFoundError: the path does not exist.
-        DataError: the path is not a bag, has no joint states, or has fewer than two reports of the driver.
+        DataError: the path is not a bag, has no joint states, or has fewer than two diagnostic reports of the driver.
     """
     bag = read_bag(path)
     topics = find_topics(bag, None, (JOINT_STATES, DIAGNOSTICS))
@@ -242,7 +244,7 @@ def completeness(path: Path | str) -> Completeness:
 
 
 def _within(reports: list[Counters], stamps: NDArray[np.int64]) -> list[Counters]:
-    """Return the driver's reports between which a bag must contain every published state.
+    """Select the driver's reports between which a bag must contain every published state.
 
     At the start and the end of a recording, topics arrive with different delays. So the first report may be recorded
     although states published just after it are not. The first report is left out if it is up to `MOST_OFFSET_NS` older

@@ -1,4 +1,4 @@
-"""Draft of a mapping for a CSV recording, derived from its header and values, with a list of the assumptions."""
+"""Draft of a mapping file for a CSV recording, derived from its header and values, with a list of assumptions."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -39,11 +39,16 @@ class Draft:
 
 
 def draft_mapping(csv: Path, robot: Robot, rate_hz: float | None) -> Draft:
-    """Draft the mapping of a CSV file for a robot; `rate_hz` is used if the file has no column of time.
+    """Draft the mapping file of a CSV recording for a robot.
+
+    Args:
+        csv: path of the CSV file.
+        robot: the recorded robot.
+        rate_hz: rows per second, used if the file has no time column; None if unknown.
 
     Raises:
-        DataError: no columns, or several sets of columns, look like time, positions or torques; the message suggests
-            a correction.
+        DataError: time, positions or torques have no column, or several possible ones; the message suggests a
+            correction.
     """
     header = header_of(csv)
     content: dict[str, Any] = {"schema_version": 1, "delimiter": header.delimiter}
@@ -70,16 +75,16 @@ def draft_mapping(csv: Path, robot: Robot, rate_hz: float | None) -> Draft:
 def _tell_series(
     draft: Draft, header: Header, told: list[ColumnName | None], places: list[int], kind: str, robot: Robot
 ) -> None:
-    """Add to a draft the assumptions about the columns of one quantity.
+    """Add the assumptions about the columns of one quantity to a draft.
 
-    If the column names contain unknown words, it is assumed that they mean this quantity. If some columns name their
-    joint and others contain only a number, it is assumed that the number counts the joints.
+    Unknown words in the column names are assumed to mean this quantity. If only some columns name their joint, the
+    numbers in the other names are assumed to count the joints.
 
     Args:
         draft: the draft.
         header: header of the CSV file.
         told: interpretation of every column; None for the time column.
-        places: indices of the quantity's columns, in joint order.
+        places: indices of the columns of the quantity, in joint order.
         kind: name of the quantity.
         robot: the robot.
     """
@@ -115,7 +120,7 @@ def _missing(csv: Path, kind: str, header: Header, told: list[ColumnName | None]
 def _series(csv: Path, told: list[ColumnName | None], kind: str, robot: Robot) -> list[int]:
     """Return the indices of the columns that hold one quantity, one per joint in joint order.
 
-    The columns of a series have names that differ only in the joint. The result is [] if no series has one column for
+    A series is a set of columns whose names differ only in the joint. The result is [] if no series has one column for
     each joint.
 
     Args:
@@ -125,7 +130,7 @@ def _series(csv: Path, told: list[ColumnName | None], kind: str, robot: Robot) -
         robot: the robot.
 
     Raises:
-        DataError: more than one series has a column for each joint, and none of them is preferable.
+        DataError: several series have one column for each joint, and none of them is preferable.
     """
     fitting = _whole_series(told, kind, robot, counted=False) or _whole_series(told, kind, robot, counted=True)
     best = [one for one in fitting if one[0] == ("measured",)] or [one for one in fitting if one[0] == ()] or fitting
@@ -141,7 +146,7 @@ def _series(csv: Path, told: list[ColumnName | None], kind: str, robot: Robot) -
 def _whole_series(
     told: list[ColumnName | None], kind: str, robot: Robot, counted: bool
 ) -> list[tuple[tuple[str, ...], list[int]]]:
-    """Return all series of columns that hold one quantity and have one column for each joint.
+    """Return all series of columns of one quantity that have one column for each joint.
 
     Args:
         told: interpretation of every column; None for the time column.
@@ -178,7 +183,7 @@ def _whole_series(
 
 
 def _clock(header: Header) -> int | None:
-    """Return the index of the time column, recognised by its name or by dates in it; None if there is none."""
+    """Return the index of the time column, recognised by its name or by date values; None if there is none."""
     names = [k for k, name in enumerate(header.names) if clock_unit(name.lstrip("%_ ")) is not None]
     instants = [k for k, one in enumerate(header.first) if is_instant(one)]
     return next(iter([*names, *instants]), None)
@@ -238,9 +243,10 @@ def _refuse_time(csv: Path, header: Header, clock: int) -> None:
 def _draft_velocities(
     draft: Draft, csv: Path, header: Header, told: list[ColumnName | None], groups: dict[str, list[int]], robot: Robot
 ) -> None:
-    """Add recorded velocities to the draft, in the unit that their names state or that fits the positions.
+    """Add recorded velocities to the draft, in the unit stated in the column names or derived from the positions.
 
-    A unit fits if the velocities then equal the rate of the positions. If none fits, the velocities are left out.
+    Without a stated unit, the unit is chosen with which the velocities equal the rate of change of the positions. If
+    there is no such unit, the velocities are left out.
 
     Args:
         draft: the draft, which already contains positions and time.
@@ -270,7 +276,7 @@ def _draft_velocities(
 
 
 def _times(draft: Draft, csv: Path, header: Header, rows: int) -> FloatArray:
-    """Return the times (N,) [s] of all rows of a CSV file, by the time column or the rate that the draft contains.
+    """Return the times (N,) [s] of all rows of a CSV file, from the draft's time column or rate.
 
     Args:
         draft: the draft.

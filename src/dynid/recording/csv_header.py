@@ -18,12 +18,12 @@ Column = str | int
 class Header:
     """Header of a CSV file.
 
-    A mapping refers to a column by its number if its name is empty or repeated, or if the header is a comment.
+    A mapping file refers to a column by its number if the name is empty or repeated, or if the header is a comment.
 
     Attributes:
         names: names of the columns.
         delimiter: ",", ";", "tab" or "space".
-        decimal: the decimal sign.
+        decimal: the decimal sign, "." or ",".
         first: fields of the first data row.
         commented: whether the names are in a comment line.
     """
@@ -35,7 +35,7 @@ class Header:
     commented: bool
 
     def column(self, place: int) -> Column:
-        """Return the name or number by which a mapping refers to the column with index `place`, counted from 0."""
+        """Return the name or number of a column for a mapping file; `place` is the column's index from 0."""
         name = self.names[place]
         plain = not self.commented and name and self.names.count(name) == 1
         return name if plain else place + 1
@@ -46,7 +46,7 @@ def header_of(csv: Path) -> Header:
 
     Raises:
         InputNotFoundError: the file does not exist.
-        DataError: the file is not text, has no header, too few columns, or a second line that holds units.
+        DataError: the file is not text, has no header or too few columns, or has units in its second line.
     """
     lines = [line for line in text_lines(csv, SAMPLE_LINES) if line.strip() and not is_separator_line(line)]
     commented = [one for one in lines if one.startswith(COMMENT)]
@@ -66,7 +66,7 @@ def header_of(csv: Path) -> Header:
 
 
 def _refuse_units_line(csv: Path, rows: list[list[str]]) -> None:
-    """Raise DataError if the second line of a CSV file holds no values (such as units), but the third one does.
+    """Raise DataError if a CSV file has values in its third line, but not in its second (units, for example).
 
     Args:
         csv: path of the file.

@@ -1,4 +1,4 @@
-"""Schema of a mapping for CSV recordings: column names, units, signs, ratios, side of the gears, and rows.
+"""Schema of a mapping file for CSV recordings: column names, units, signs, ratios, side of the gears, and rows.
 
     schema_version: 1
     rate_hz: 100                  # or   time: {column: t, unit: ms}
@@ -21,7 +21,7 @@ TIME_UNITS = {"iso": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 class TimeColumn(Strict):
-    """Column that holds time; it may start at any value and increases with every row.
+    """Time column of a CSV file; time may start at any value and increases with every row.
 
     unit: unit of the stamps; "iso" for dates with times, such as 2026-11-27T08:15:25.125Z.
     """
@@ -52,15 +52,12 @@ class ColumnGroup(Quantity):
 class CsvMapping(Strict):
     """Schema of a mapping file for CSV recordings.
 
-    rate_hz: rows per second, if no column holds time.
-    rows: index of the first data row to use and of the row after the last, counted from 0 below the header; None uses
-        all rows.
-    delimiter: delimiter between fields; "space" for any number of blanks.
-    decimal: the decimal sign.
-    skip_corrupt_rows: leave out rows that cannot be read, instead of refusing the file.
-    mount: mount of the arm during the recording; None is the robot's default.
-    torque_delay_s: delay from the stamp of a torque to the middle of its effect [s]; 0 for measured torques.
-    velocity: recorded velocities, used to check units only.
+    rate_hz: rows per second; only for files without a time column. rows: index of the first data row to use and of the
+    row after the last, counted from 0 below the header; None uses all rows. delimiter: delimiter between fields;
+    "space" for any number of blanks. decimal: the decimal sign. skip_corrupt_rows: whether unreadable rows are left
+    out; otherwise the file is refused. mount: mount of the arm during the recording; None is the robot's default.
+    torque_delay_s: delay from the stamp of a commanded torque to the middle of the time in which it acts [s]; 0 for
+    measured torques. velocity: columns of recorded velocities, used only to check units.
     """
 
     schema_version: Literal[1]
@@ -94,7 +91,7 @@ class CsvMapping(Strict):
 
     @model_validator(mode="after")
     def _columns(self) -> "CsvMapping":
-        """Raise ValueError if a column of a file is named for two quantities."""
+        """Raise ValueError if two quantities name the same column of a file."""
         named = [(group.file, column, name) for name, group in self.groups.items() for column in group.columns]
         named += [] if self.time is None else [(None, self.time.column, "time")]
         seen: dict[tuple[str | None, Column], str] = {}

@@ -2,8 +2,8 @@
 
 Names come from many loggers: `pos_1_deg`, `joint1_position_rad`, `/joint_states/joint_1/position`, `tau_J[0]`,
 `actual_q_3`, `field.effort2`, `dof_vel_4`, `shoulder_pan.pos`. A name is split into words and numbers. Words that are
-in none of this module's lists form the remainder of the name; the columns of one series (one quantity of all joints)
-have the same remainder.
+in none of this module's lists form the remainder of the name. All columns of one series, which is one quantity of all
+joints, have the same remainder.
 """
 
 import re
@@ -24,7 +24,7 @@ COMMAND_WORDS = (
     "cmd command commanded commands desired des d target targ goal ref reference setpoint set sp planned demand "
     "demanded wanted limit max min ff"
 )
-SHARES = "ext external gravity grav coriolis friction residual disturbance computed model"  # shares of a motor torque
+SHARES = "ext external gravity grav coriolis friction residual disturbance computed model"  # parts of a motor torque
 MEASURED_WORDS = "actual measured meas present feedback fb sensor state states observation obs"
 FILLER_WORDS = "joint joints j axis axes a robot arm dof field msg data value values name the link"
 UNITS = {
@@ -60,10 +60,10 @@ class ColumnName:
         kind: kind of quantity, a key of `KINDS`; "" if the name states none.
         joint: index of the joint whose name the column's name contains; None if it contains none.
         number: joint number as written in the name; None if there is none.
-        unit: unit as a mapping writes it; "" if none is stated, and `UNKNOWN` followed by its text if it is not known.
-        commanded: whether the column holds a command, a limit, or a part of the torque instead of a measurement.
+        unit: unit as written in a mapping file; "" if none is stated, or `UNKNOWN` and the text of an unknown unit.
+        commanded: whether the column contains a command, a limit, or a part of the torque instead of a measurement.
         measured: whether the name states that the column holds a measurement.
-        rest: words with no known meaning; they distinguish several series of columns for one quantity.
+        rest: words with no known meaning, which distinguish several series of columns of one quantity.
     """
 
     name: str
@@ -104,7 +104,7 @@ def column_name(name: str, joints: Sequence[str]) -> ColumnName:
 
 
 def clock_unit(name: str) -> str | None:
-    """Return the unit that the name of a time column states, "" if it states none, or None if it is no time column."""
+    """Return the unit in the name of a time column, "" without a unit; None if it is not a time column."""
     text, unit = _without_unit(name, ())
     words = [one for one in _words(text) if one not in CLOCK_FILLER.split()]
     if len(words) == 2 and words[1] in UNITS and UNITS[words[1]] in UNITS_OF_KIND["time"]:
@@ -125,9 +125,9 @@ def joint_number(joint: str) -> int | None:
 
 
 def stamp_part(name: str) -> bool:
-    """Return whether a column's name shows that it holds only the fractions of seconds of time stamps.
+    """Return whether a column's name shows that the column contains only the fractional seconds of time stamps.
 
-    The whole seconds are then in another column.
+    Another column then contains the whole seconds.
     """
     words = [one for one in _words(name) if one not in (*CLOCK_FILLER.split(), *TIME_WORDS.split())]
     return len(words) == 1 and words[0] in PARTS.split()
@@ -187,12 +187,12 @@ def _without_joint(text: str, joints: Sequence[str]) -> tuple[int | None, str]:
 
 
 def _kind(letters: list[str], of_joint: bool) -> str:
-    """Return the kind of quantity that a column's words state, a key of `KINDS`; "" if they state none.
+    """Return the kind of quantity, a key of `KINDS`, from the words of a column's name; "" if it is unknown.
 
     Args:
         letters: words of the column's name, without numbers.
-        of_joint: whether the name also contains a joint's name or a number. If it contains no other words except
-            "joint" or "axis", the column is assumed to hold the position.
+        of_joint: whether the name also contains a joint's name or a number. If so, and without other words except
+            "joint" or "axis", the column is assumed to contain the position.
     """
     if any(one in OTHER_WORDS.split() for one in letters):
         return ""

@@ -1,4 +1,4 @@
-"""Reader of CSV recordings: returns a log in SI units at the joints and refuses data that cannot be right."""
+"""Reader of CSV recordings: converts them to a log in SI units at the joints and refuses impossible data."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,12 +28,12 @@ def is_csv(path: Path) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Content:
-    """Raw columns of the CSV files of one recording, in the rows that all files have.
+    """Raw columns of all CSV files of one recording, limited to the rows that are usable in every file.
 
     Attributes:
         time: times of the rows, (N,) [s].
         groups: raw values (N, n) by quantity, such as "position".
-        notes: remarks on what was left out.
+        notes: remarks on rows that were left out.
         files: paths of the files.
     """
 
@@ -44,7 +44,7 @@ class _Content:
 
 
 def _read(path: Path, mapping: CsvMapping) -> _Content:
-    """Read all columns of all files of a recording; refuse or leave out corrupt rows, as the mapping says.
+    """Read the columns of all files of a recording; refuse or leave out corrupt rows, as the mapping states.
 
     Raises:
         DataError: the files differ in length, a row is corrupt, or time does not increase; see also `read_table`.
@@ -112,12 +112,12 @@ def _listing(bad: Sequence[BadRow]) -> str:
 
 
 def _instants(column: FloatArray | None, keep: FloatArray, mapping: CsvMapping, table: CsvTable) -> FloatArray:
-    """Return the times of the usable rows, starting at 0, (K,) [s]; rows that are left out leave a gap.
+    """Return the times of the K usable rows, starting at 0, (K,) [s].
 
     Args:
         column: values of the time column, (N, 1); None if the mapping states a rate instead.
         keep: mask of the usable rows, (N,).
-        mapping: unit of time, or rate of the rows.
+        mapping: mapping with the unit of time, or with the rate of the rows.
         table: columns of the main file, with its line numbers for messages.
 
     Raises:

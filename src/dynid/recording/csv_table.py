@@ -52,8 +52,8 @@ class CsvTable:
         path: path of the file.
         values: numbers of the k selected columns, (N, k); NaN in corrupt rows.
         lines: number of each row's line in the file, counted from 1, (N,).
-        bad: rows that cannot be used.
-        width: number of columns in the file.
+        bad: unusable rows, with reasons.
+        width: number of all columns in the file.
         notes: remarks for the user, such as that the file may be truncated.
     """
 
@@ -92,7 +92,7 @@ def _opened(path: Path) -> Iterator[IO[str]]:
 
 
 def text_lines(path: Path, most: int) -> list[str]:
-    """Return the first lines of a CSV file that are not empty, up to `most`; raise errors as `read_table` does."""
+    """Return the first `most` non-empty lines of a CSV file; errors are those of `read_table`."""
     with _opened(path) as stream:
         lines = iter(lambda: stream.readline(LONGEST_LINE), "")
         return list(islice((line.rstrip("\r\n") for line in islice(lines, MOST_EMPTY) if line.strip()), most))
@@ -128,7 +128,7 @@ class _Lines:
         self._rest = chain([row], self._numbered)
 
     def _read(self) -> Iterator[tuple[int, str]]:
-        """Yield line number and text of all lines except comments, and except empty lines at both ends of the file."""
+        """Yield number and text of the file's lines, without comments and without empty lines at both ends."""
         with _opened(self.path) as stream:
             packed = self.path.suffix == ".gz"
             most = BASE_BYTES + SIZE_FACTOR * self.path.stat().st_size if packed else sys.maxsize
@@ -138,7 +138,8 @@ class _Lines:
         """Yield line number and text of a stream's lines, without comments and without empty lines at both ends.
 
         Raises:
-            DataError: the stream has more than `most` characters, a line is too long, or too many lines hold no data.
+            DataError: the stream has more than `most` characters, a line is too long, or too many consecutive lines are
+                empty or comments.
         """
         empty: list[tuple[int, str]] = []
         begun, barren, size = False, 0, 0
@@ -194,7 +195,7 @@ class _Lines:
 def number(field: str) -> float | None:
     """Return the number in a field, or None if it is not a number.
 
-    Forms that are only usual in Python, such as 0_5 for 5, are not accepted.
+    Notations that only Python uses, such as 0_5 for 5, are not accepted.
     """
     if not field.isascii() or "_" in field:
         return None
@@ -287,7 +288,7 @@ def read_table(
 def _parse(
     lines: _Lines, places: list[int], text: list[str], numbers: NDArray[np.int64], first: int, dated: int | None
 ) -> tuple[FloatArray, list[BadRow]]:
-    """Return the numbers (N, k) in the texts of N data rows, and the corrupt rows; fast if every row is intact.
+    """Parse the texts of N data rows; return their numbers (N, k) and the corrupt rows.
 
     Args:
         lines: reader of the file, which splits a row into fields.

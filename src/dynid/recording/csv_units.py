@@ -19,10 +19,10 @@ MOST_LIMIT_RATIO = 3.0  # a current beyond this multiple of its limit is in anot
 
 
 def time_unit(stamps: FloatArray) -> tuple[str, str]:
-    """Return the unit of time stamps (N,), and a phrase with the reason for it.
+    """Determine the unit of time stamps (N,); return it with a phrase that states the reason.
 
     Raises:
-        DataError: at least half of the stamps do not exceed the one before, so the unit cannot be determined.
+        DataError: at least half of the stamps do not exceed the previous stamp, so the unit cannot be determined.
     """
     step = float(np.nanmedian(np.diff(stamps)))
     if not step > 0.0:
@@ -35,17 +35,17 @@ def time_unit(stamps: FloatArray) -> tuple[str, str]:
 
 
 def length_units(values: FloatArray, names: Sequence[str], robot: Robot) -> list[str]:
-    """Return for each joint the unit in which its positions are within its limits; SI units are preferred.
+    """Return for each joint the unit with which its positions are within the joint limits, preferably an SI unit.
 
     All revolute joints get the same unit.
 
     Args:
         values: positions as recorded, (N, n).
-        names: names of the columns, for messages.
+        names: names of the position columns, for messages.
         robot: the robot that was recorded.
 
     Raises:
-        DataError: a position is beyond its limits in every unit that is tried, or no unit is likely.
+        DataError: a position exceeds its limits in every known unit, or no unit is likely.
     """
     low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
 
@@ -71,9 +71,9 @@ def length_units(values: FloatArray, names: Sequence[str], robot: Robot) -> list
 
 
 def rate_unit(values: FloatArray, positions: FloatArray, time: FloatArray, units: Sequence[str], robot: Robot) -> str:
-    """Return the unit in which recorded velocities equal the time derivatives of recorded positions; "" if none does.
+    """Return the unit with which recorded velocities match the derivatives of the positions; "" if none matches.
 
-    The unit is the same for all joints: rad/s, deg/s or rpm. With sliding joints, the result is always "".
+    The unit is the same for all joints: rad/s, deg/s or rpm. If the robot has a sliding joint, the result is "".
 
     Args:
         values: velocities as recorded, (N, n).
@@ -96,7 +96,7 @@ def rate_unit(values: FloatArray, positions: FloatArray, time: FloatArray, units
 
 
 def current_unit(values: FloatArray, robot: Robot) -> tuple[str, str]:
-    """Return the unit of recorded currents, "A" or "mA", and a phrase with the reason for it.
+    """Determine the unit of recorded currents, "A" or "mA"; return it with a phrase that states the reason.
 
     Args:
         values: currents as recorded, (N, n).

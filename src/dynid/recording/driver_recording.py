@@ -1,4 +1,4 @@
-"""Recording of one bag by dynid's driver: all data that identification needs, as read-only arrays on one time axis."""
+"""Recording of one bag by dynid's driver: the data for identification, as read-only arrays on one time axis."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ from dynid.robot import FloatArray, Robot, read_only
 
 @dataclass(frozen=True)
 class TorqueSeries:
-    """Torques over time: time (M,) [s], tau (M, n) [N m]."""
+    """Torques `tau` (M, n) [N m] at the times `time` (M,) [s]."""
 
     time: FloatArray
     tau: FloatArray
@@ -46,7 +46,7 @@ class TorqueSeries:
 
 @dataclass(frozen=True)
 class ReferenceSeries:
-    """Reference motion over time: time (R,) [s], q (R, n) [rad], dq (R, n) [rad/s], ddq (R, n) [rad/s^2]."""
+    """Reference motion q [rad], dq [rad/s], ddq [rad/s^2], (R, n) each, at the times `time` (R,) [s]."""
 
     time: FloatArray
     q: FloatArray
@@ -65,17 +65,17 @@ class DriverRecording:
         stamp0_ns: header stamp of the first joint state [ns].
         q: positions, (N, n) [rad].
         dq: velocities, (N, n) [rad/s].
-        tau_present: measured torques: measured current times torque constant, (N, n) [N m].
+        tau_present: measured torques (measured current times torque constant), (N, n) [N m].
         commands: torques that the controller commanded; None if not recorded.
         applied: torques that were written to the servos (goal current times torque constant); None if not recorded.
         reference: motion that the controller followed; None if not recorded.
-        hardware: settings of the driver.
-        experiments: settings of each experiment in the bag as last published, in order.
+        hardware: settings that the driver published.
+        experiments: last published settings of each experiment in the bag, in order.
         robot_description: URDF text; None if not recorded.
         source: path of the bag.
         sha256: hash of the bag's data files.
         counts: number of messages per topic of the bag.
-        notes: remarks of the reader on what it changed or left out; empty for an intact bag.
+        notes: remarks on data that the reader changed or left out; empty for an intact bag.
     """
 
     robot_name: str
@@ -203,7 +203,7 @@ def load_driver_recording(
 def driver_recording_of(
     bag: Bag, robot: Robot | None = None, namespace: str | None = None, needed: Sequence[str] = NEEDED
 ) -> DriverRecording:
-    """Convert a bag in memory to a `DriverRecording`; arguments and errors are those of `load_driver_recording`."""
+    """Convert a bag in memory to a `DriverRecording`; other arguments and errors as in `load_driver_recording`."""
     topics = find_topics(bag, namespace, (*NEEDED, *needed))
     hardware = _hardware(topics[HARDWARE_SETTINGS], robot, bag)
     names = hardware.joint_names
@@ -319,11 +319,11 @@ def _reference(series: JointSeries | None, stamp0: int, bag: Bag) -> ReferenceSe
 
 
 def _experiments(content: TopicContent | None, notes: list[str]) -> tuple[ExperimentSettings, ...]:
-    """Return the settings of each experiment that a topic reports, as last published.
+    """Return the last published settings of each experiment that a topic reports.
 
-    A message reports the same experiment as the message before if it has the same settings and keeps the phases
-    reported so far; it may add phases. Otherwise it starts another experiment. Invalid messages are left out with a
-    note. If all are invalid, the first error is raised.
+    A message belongs to the same experiment as the previous message if the settings are equal and phases were only
+    added. Otherwise another experiment starts. Invalid messages are left out with a note. If all are invalid, the first
+    error is raised.
     """
     found: list[ExperimentSettings] = []
     wrong: list[DataError] = []

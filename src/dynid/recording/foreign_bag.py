@@ -1,9 +1,9 @@
-"""Reader of bags that other software recorded: returns one arm's log from the joint states of any bag.
+"""Reader of bags recorded by other software: returns one arm's log from the joint states in a bag.
 
-The joint states may be of type JointState, or of ros2_control's DynamicJointState. Their topic may carry other joints,
-several publishers, efforts in some messages only, no stamps, or a clock that was set back. If no message has all of the
-arm's joints, the messages of several publishers are merged, see `publishers`. Such a bag states neither the mount of
-the arm nor the units of its numbers; a mapping does.
+The joint states may be of type JointState, or of ros2_control's DynamicJointState. Their topic may contain other joints
+or several publishers, efforts in only some messages, no stamps, or stamps of a clock that was set back. If no message
+has all of the arm's joints, the messages of several publishers are merged, see `publishers`. Such a bag states neither
+the mount of the arm nor the units of its numbers, so a mapping file states them.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def names_command_topic(topic: str) -> bool:
 
 
 def is_foreign(bag: Bag) -> bool:
-    """Return whether a bag was recorded by other software: it has none of the topics that only dynid publishes."""
+    """Return whether a bag has none of the topics that only dynid publishes, so that other software recorded it."""
     return not any(topic.rsplit("/", 1)[-1] in OWN for topic in bag.topics)
 
 
@@ -62,10 +62,10 @@ def foreign_note(robot: Robot, mapping: BagMapping) -> str:
 def state_topics(bag: Bag, mapping: BagMapping) -> Topics:
     """Return the topics of a bag that may contain the arm's joint states.
 
-    These are the topics that the mapping names, or else all topics of a joint state's type except those of commands.
+    These are the topics named in the mapping, or else all topics of a joint-state type except command topics.
 
     Raises:
-        DataError: there is no such topic; the message lists the bag's topics.
+        DataError: no topic may contain joint states; the message lists the bag's topics.
         UnknownNameError: the mapping names a topic that the bag lacks.
         ConfigurationError: the mapping names a topic of another type.
     """
@@ -83,11 +83,11 @@ def state_topics(bag: Bag, mapping: BagMapping) -> Topics:
 
 
 def logs_of(bag: Bag, robot: Robot, mapping: BagMapping) -> list[Topics]:
-    """Return groups of topics, from each of which one log of the arm may be read.
+    """Return groups of topics; each group may give one log of the arm.
 
-    If the mapping names topics, they form the only group. Otherwise, if the messages of any topic have all joints,
-    every topic is a group of its own. If not, the topics of a namespace form a group if they have all joints together.
-    If no namespace has all joints, all topics with joints of the arm form one group.
+    If the mapping names topics, they form the only group. Otherwise, if any topic has messages with all joints, every
+    topic is a separate group. If not, each namespace whose topics together have all joints forms a group. If there is
+    no such namespace, all topics with joints of the arm form one group.
 
     Errors are those of `state_topics` and `BagMapping.names`.
     """
@@ -127,7 +127,7 @@ def foreign_log(bag: Bag, robot: Robot, mapping: BagMapping) -> Log:
     """Find the topics of a bag with the arm's joint states and torques, and return their log.
 
     Raises:
-        DataError: the bag has no such states, those of several arms, or those of another robot; the message lists the
+        DataError: the bag has no such states, has states of several arms, or of another robot; the message lists the
             topics.
     """
     conversion, names = mapping.conversion(robot), mapping.names(robot)
@@ -152,10 +152,10 @@ def foreign_log(bag: Bag, robot: Robot, mapping: BagMapping) -> Log:
 def _with_torques(
     bag: Bag, groups: Sequence[Topics], names: tuple[str, ...], conversion: Conversion, problems: list[str]
 ) -> dict[Topics, Measured]:
-    """Return the measured values of those groups of topics that have torques, by group.
+    """Return the measured values of each group of topics that has torques, by group.
 
-    If some of these groups consist of JointState topics, only they are returned, because ros2_control sends the same
-    states also as DynamicJointState.
+    Groups of DynamicJointState topics are left out if there are groups of JointState topics, because ros2_control
+    publishes the same states in both types.
 
     Args:
         bag: the bag.
@@ -228,7 +228,7 @@ def _whole(bag: Bag, topic: str, names: tuple[str, ...], conversion: Conversion)
 
 
 def _merged(bag: Bag, topics: Topics, names: tuple[str, ...], conversion: Conversion) -> Measured:
-    """Return the measured values of several publishers, merged to common stamps, without commanded positions.
+    """Merge the measured values of several publishers to common stamps, without commanded positions.
 
     Args:
         bag: the bag.
@@ -249,14 +249,14 @@ def _merged(bag: Bag, topics: Topics, names: tuple[str, ...], conversion: Conver
 def _goals(
     bag: Bag, topic: str, names: tuple[str, ...], stamp_ns: NDArray[np.int64], *, of_recorder: bool
 ) -> FloatArray | None:
-    """Return for each stamp the commanded positions that were sent last, (N, n); None if no topic holds commands.
+    """Return the last commanded positions before each stamp, (N, n); None if no topic contains commands.
 
     Args:
         bag: the bag.
         topic: name of the topic of joint states; commands are searched in its namespace.
         names: names of the joints, (n,).
         stamp_ns: stamps of the joint states, (N,) [ns].
-        of_recorder: whether the stamps are log times of the recorder instead of header stamps.
+        of_recorder: whether `stamp_ns` are log times of the recorder instead of header stamps.
     """
     for other, content in bag.topics.items():
         kind = content.message_type in (JOINT_STATE, JOINT_TRAJECTORY)

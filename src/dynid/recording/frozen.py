@@ -1,4 +1,4 @@
-"""Detection of encoders that fail during a motion and report a constant position from then on."""
+"""Detection of encoders that fail during a motion and report a constant position afterwards."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -15,7 +15,7 @@ REST_RATIO = 3.0  # a rest at the end is noted beyond this multiple of the joint
 
 
 class Still(NamedTuple):
-    """Joint whose position stays constant from some row on, while other joints move.
+    """Joint whose position is constant from some row to the end of a recording, while other joints move.
 
     Attributes:
         joint: index of the joint.
@@ -40,11 +40,12 @@ def _still(time: FloatArray, q: FloatArray, margin: FloatArray) -> Iterator[Stil
 
 
 def refuse_frozen(time: FloatArray, q: FloatArray, margin: FloatArray, robot: Robot, name: str) -> None:
-    """Raise DataError if a position stops abruptly and stays constant to the end, while other joints move.
+    """Raise DataError if a position changes, stops abruptly and stays constant to the end while other joints move.
 
-    A healthy joint brakes gradually. A displacement is the change of its position in an interval of `INTERVAL_S`. The
-    stop is abrupt if the last displacement before it clearly exceeds all differences between successive displacements
-    earlier in the recording. Grippers and other decoupled joints are not checked, because they stop on objects.
+    This is the sign of a failed encoder, because a joint with an intact encoder brakes gradually. The displacement is
+    the change of position in an interval of `INTERVAL_S`. A stop is abrupt if the last displacement before it clearly
+    exceeds all earlier differences between successive displacements. Grippers and other joints outside the chain are
+    not checked, because they stop on objects.
 
     Args:
         time: increasing stamps, (N,) [s].
@@ -71,9 +72,9 @@ def refuse_frozen(time: FloatArray, q: FloatArray, margin: FloatArray, robot: Ro
 
 
 def still_notes(time: FloatArray, q: FloatArray, margin: FloatArray, robot: Robot) -> tuple[str, ...]:
-    """Return a sentence for each joint that rests at the end of a recording far longer than it did before.
+    """Return a sentence for each joint whose rest at the end of a recording is far longer than its earlier rests.
 
-    Only joints are mentioned that rest while others move.
+    Only joints that rest while other joints move are mentioned.
 
     Args:
         time: increasing stamps, (N,) [s].

@@ -1,4 +1,4 @@
-"""Recording in progress: messages are kept in memory as they arrive, in the form in which a bag will contain them."""
+"""Recording in progress: messages are collected in memory and can be read like the messages of a bag."""
 
 import threading
 from pathlib import Path
@@ -39,7 +39,7 @@ class GrowingRecording:
         return len(self._messages[topic])
 
     def since(self, topic: str, first: int) -> TopicContent:
-        """Return the messages of a topic from the message with index `first` on."""
+        """Return the messages of a topic, starting with the message with index `first`."""
         with self._lock:
             chosen = self._messages[topic][first:]
         return TopicContent(topic, RECORDED_TYPES[topic], messages=from_list(range(len(chosen)), chosen))

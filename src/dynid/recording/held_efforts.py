@@ -1,10 +1,10 @@
 """Removal of rows that repeat efforts, for recordings in which efforts are updated less often than positions.
 
-A row holds the values of all joints at one time. A driver that reads currents at 10 Hz and positions at 200 Hz repeats
-the last effort in 19 of 20 rows. Such steps look like torques that are late by half a period, and no delay explains
-them. Only the rows that hold a new effort are used: in them position and effort belong together, up to a constant
-delay. Efforts of all joints must be renewed in the same rows, at an even pace. Otherwise all rows are kept, because
-coarse efforts of a slow arm may repeat by chance.
+A row contains the values of all joints at one time. A driver that reads currents at 10 Hz and positions at 200 Hz
+repeats the last effort in 19 of 20 rows. The repeated efforts are late by a varying time, half a period on average.
+Only rows with a new effort are used, because the delay between effort and position is constant in them. The efforts of
+all joints must be updated in the same rows, at regular intervals. Otherwise all rows are used, because coarse efforts
+of a slow arm may repeat by chance.
 """
 
 import numpy as np
@@ -15,16 +15,16 @@ from dynid.recording.repeated_rows import FEWEST, Rows, without_repeats
 LEAST_HOLD = 2.0  # minimum median number of rows per effort
 USUAL = 1.5  # longest hold that counts in the mean hold [median holds]
 EVEN, ROUNDED = 0.1, 0.6  # tolerances of a hold as a multiple of the mean hold [mean holds; rows]: the larger applies
-MOST_EQUAL = 3.0  # longest hold that counts as even [mean holds]: efforts may be equal twice by chance
-SHARE = 0.8  # minimum share of even holds
+MOST_EQUAL = 3.0  # longest regular hold [mean holds]: two efforts may be equal by chance
+SHARE = 0.8  # minimum fraction of regular holds
 HELD = "efforts are held"  # beginning of the note about such efforts
-MOVING = 0.5  # minimum share of rows with new positions among the rows of even holds
+MOVING = 0.5  # minimum fraction of rows with new positions within regular holds
 
 
 def without_held_efforts(rows: Rows) -> Rows:
-    """Return the rows of a recording after the removal of repeated rows and of rows with repeated efforts.
+    """Remove repeated rows, and rows with repeated efforts, from a recording.
 
-    Rows that equal the row before are treated by `without_repeats`. Rows that repeat only the efforts are left out if a
+    `without_repeats` treats rows that equal the previous row. Rows that repeat only the efforts are left out if the
     driver certainly updates efforts less often than positions, see `hold`.
     """
     found = without_repeats(rows)
@@ -42,7 +42,7 @@ def without_held_efforts(rows: Rows) -> Rows:
 
 
 def hold(rows: Rows) -> float:
-    """Return the mean number of successive rows with the same effort, the first of them included.
+    """Return the mean number of successive rows with the same effort, including the first of these rows.
 
     The result is 0.0 if the driver updates efforts in every row, or if equal efforts may be due to chance.
     """
@@ -67,6 +67,6 @@ def hold(rows: Rows) -> float:
 
 
 def _renewed(rows: Rows) -> NDArray[np.bool_]:
-    """Return a mask (N,) of the rows in which the effort of at least one joint differs from the row before."""
+    """Return a mask (N,) of the rows in which the effort of at least one joint differs from the previous row."""
     assert rows.tau is not None, "the caller has asked"
     return np.append(True, (np.diff(rows.tau, axis=0) != 0.0).any(axis=1))

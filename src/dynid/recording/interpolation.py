@@ -13,7 +13,7 @@ DEGREE = 3
 
 
 def interpolate(fine: FloatArray, time: FloatArray, values: FloatArray) -> FloatArray:
-    """Return values that are interpolated linearly at other times, (K, n).
+    """Interpolate values linearly at other times; return them as (K, n).
 
     Args:
         fine: times at which values are wanted, (K,) [s].
@@ -24,9 +24,9 @@ def interpolate(fine: FloatArray, time: FloatArray, values: FloatArray) -> Float
 
 
 def known_between(fine: FloatArray, time: FloatArray) -> NDArray[np.bool_]:
-    """Return a mask (K,) of the times at which a recording's values are known or can be interpolated.
+    """Return a mask (K,) of the times at which a recording has values or its values can be interpolated.
 
-    These are the times that equal a stamp of the recording, or lie between two stamps without a gap.
+    A value can be interpolated if the time lies between two stamps without a gap.
 
     Args:
         fine: times to judge, (K,) [s].
@@ -40,10 +40,10 @@ def known_between(fine: FloatArray, time: FloatArray) -> NDArray[np.bool_]:
 
 
 def by_splines(fine: FloatArray, time: FloatArray, values: FloatArray) -> FloatArray:
-    """Return values that are interpolated by cubic splines at other times, (K, n).
+    """Interpolate values by cubic splines at other times; return them as (K, n).
 
-    Each piece between two gaps of the stamps has a spline of its own. Linear interpolation would flatten a motion that
-    a slow publisher samples with few values.
+    Each part between two gaps of the stamps has a separate spline. Linear interpolation would flatten the motion if a
+    publisher is slow.
 
     Args:
         fine: times at which values are wanted, (K,) [s]; all must be `known_between` the stamps.

@@ -1,4 +1,4 @@
-"""Conversion of raw numbers from any source to a log of joint values.
+"""Conversion of raw numbers from any source to a log with values in SI units at the joints.
 
 Units are converted, wrapped angles unwrapped and gears applied. Impossible values are refused, and repeated rows are
 removed.
@@ -29,7 +29,7 @@ from dynid.robot import FloatArray
 class Measured:
     """Measured values of all axes in SI units.
 
-    Positions and torques are those on the side of the gears where they were measured; angles are unwrapped.
+    Positions and torques refer to the side of the gears where they were measured. Angles are unwrapped.
 
     Attributes:
         name: name of the log.
@@ -39,7 +39,7 @@ class Measured:
         tau: torques, (N, n) [N m or N]; None if they were not measured.
         goal: commanded positions, (N, n) [rad or m]; None if they were not logged.
         dq: velocities at the joints, (N, n) [rad/s or m/s]; None if they were not measured.
-        notes: remarks of the log's reader on what it changed or left out.
+        notes: remarks on data that the reader changed or left out.
     """
 
     name: str
@@ -89,14 +89,14 @@ def joint_log(
     torque_delay_s: float = 0.0,
     sha256: str = "",
 ) -> Log:
-    """Convert measured values to a log of values at the joints, and remove repeated rows, see `without_held_efforts`.
+    """Convert measured values to a log of values at the joints; remove repeated rows as `without_held_efforts` does.
 
-    A row holds the values of all joints at one time.
+    A row contains the values of all joints at one time.
 
     Args:
-        own: the measured values.
+        own: measured values, on any side of the gears.
         conversion: conversion from the side of the gears where the values were measured to the joints.
-        cure: question for error messages that suggests what to check if values are impossible.
+        cure: question at the end of error messages about impossible values, which suggests what to check.
         mount: mount of the arm, see `Log`.
         torque_delay_s: delay of the torques [s], see `Log`.
         sha256: hash of the files, see `Log`.
@@ -135,7 +135,7 @@ def joint_log(
 
 
 def _near(goal: FloatArray, q: FloatArray, wraps: list[int]) -> FloatArray:
-    """Shift commanded positions by whole turns close to the measured positions, for joints whose angles wrapped around.
+    """Shift commanded positions by whole turns towards measured positions, for joints whose angles wrapped around.
 
     Args:
         goal: commanded positions, (N, n) [rad or m].

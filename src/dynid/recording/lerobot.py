@@ -1,8 +1,8 @@
 """Writer of two-arm sessions as a LeRobot data set, format v3.0 (huggingface/lerobot): parquet files and metadata.
 
 The follower arm's motion is the observation, the leader arm's motion is the action. Joint torques and external torques
-are additional columns, needed by a policy that must press as hard as its teacher. All values are in SI units; there are
-no cameras. Writing requires pyarrow, `pip install dynid[lerobot]`.
+are additional columns, needed by a policy that must reproduce contact forces. All values are in SI units; there are no
+cameras. Writing requires pyarrow, `pip install dynid[lerobot]`.
 """
 
 import json
@@ -48,7 +48,7 @@ class Episode:
     columns: Mapping[str, FloatArray]
 
     def frames(self, fps: int) -> dict[str, FloatArray]:
-        """Interpolate the columns linearly at `fps` frames per second, from the first time on.
+        """Interpolate the columns linearly at `fps` frames per second, starting at the first time.
 
         Returns:
             The columns (M, n) by name, and "timestamp", the times of the frames since the first one, (M,) [s].
@@ -88,7 +88,7 @@ def write_lerobot(folder: Path, episodes: Sequence[Episode], joints: Sequence[st
 
     Raises:
         ConfigurationError: pyarrow is not installed.
-        DataError: there are no episodes, they do not fit together, or one is invalid, see `Episode.frames`.
+        DataError: there are no episodes, their columns differ, or one is invalid, see `Episode.frames`.
         OutputExistsError: the folder exists.
     """
     try:
@@ -211,7 +211,7 @@ def _episodes(pyarrow: Any, parts: Sequence[Mapping[str, Any]], tasks: Sequence[
 
 
 def _tasks(pyarrow: Any, tasks: Sequence[str]) -> Any:
-    """Return the table of meta/tasks.parquet, with the metadata from which pandas restores the index."""
+    """Return the table of meta/tasks.parquet, with the metadata that pandas needs to restore the index."""
     kinds = (("task_index", "int64", "int64"), ("task", "unicode", "object"))
     columns = [
         {"name": name, "field_name": name, "pandas_type": kind, "numpy_type": numpy, "metadata": None}

@@ -1,7 +1,7 @@
 """Reader of LeRobot data sets: a folder with `meta/info.json`, in which every episode is a separate log.
 
-The columns read are `observation.state`, `observation.effort` or `.current`, and `action`. No data set states
-the unit of its currents, so the caller must state it. Reading parquet files requires pyarrow, `pip install
+The columns read are `observation.state`, `observation.effort` or `.current`, and `action`. LeRobot data sets do not
+state the unit of currents, so the caller must state it. Reading parquet files requires pyarrow, `pip install
 dynid[lerobot]`.
 """
 
@@ -71,7 +71,7 @@ class DataSet:
         return files
 
     def name(self, episode: int) -> str:
-        """Return the name of an episode for messages, with the data set's name."""
+        """Return the name of an episode for messages, which includes the data set's name."""
         return f"{self.path.name} episode {episode}"
 
 
@@ -100,7 +100,7 @@ def read_episode(data: DataSet, file: Path, episode: int, robot: Robot, mapping:
         mapping: joint names, units and mount of the recording.
 
     Raises:
-        DataError: the columns do not fit the robot, or hold values that its joints cannot have.
+        DataError: the columns do not fit the robot, or contain values that are impossible for its joints.
         ConfigurationError: a unit does not fit the robot, or pyarrow is not installed.
     """
     name = data.name(episode)
@@ -122,14 +122,14 @@ def read_episode(data: DataSet, file: Path, episode: int, robot: Robot, mapping:
         if ACTION in found:
             try:
                 goal = found[ACTION][:, _own_order(data.info, ACTION, found[ACTION], order, joints, name)]
-            except DataError as error:  # such as actions that are steps of the hand; only goals are missing then
+            except DataError as error:  # for example actions in Cartesian space: the log then lacks goals
                 notes.append(f"no goals are read: {error}")
         rows = measured(name, conversion, time, found[STATE][:, order], effort, goal, notes=tuple(notes))
         return joint_log(rows, conversion, UNIT_HINT, mount=mapping.mount, torque_delay_s=mapping.torque_delay_s)
 
 
 def _meta(path: Path, name: str) -> dict[str, Any]:
-    """Return the content of the file meta/<name>.json of a data set in folder `path`; {} if the file is missing.
+    """Read the file meta/<name>.json of the data set in folder `path`; return {} if the file is missing.
 
     Raises:
         DataError: the file is not a JSON object, see `read_json`.
@@ -145,9 +145,9 @@ def _meta(path: Path, name: str) -> dict[str, Any]:
 
 
 def _refuse_far_data_set(data: DataSet, order: list[int], factors: FloatArray, robot: Robot) -> None:
-    """Raise DataError if the data set's extreme positions exceed a joint's limits, which means a wrong unit.
+    """Raise DataError if the data set's extreme positions exceed a joint's limits, as with a wrong unit.
 
-    The extremes are those of all episodes, from meta/stats.json.
+    meta/stats.json states the extreme positions of all episodes.
 
     Args:
         data: the data set.
@@ -188,18 +188,18 @@ def _without_suffix(name: str, suffixes: tuple[str, ...]) -> str:
 def _state_order(info: dict[str, Any], robot: Robot, joints: tuple[str, ...], columns: int, name: str) -> list[int]:
     """Return the index of each robot joint among the entries of `observation.state`.
 
-    Joints are found by name, or by their order if the data set names no joints.
+    Joints are identified by name, or by their order if the data set names no joints.
 
     Args:
         info: content of meta/info.json.
         robot: the recorded robot.
         joints: names of the joints in the data set, in the robot's order.
-        columns: number of entries.
+        columns: number of entries of `observation.state`.
         name: name of the episode, for messages.
 
     Raises:
-        DataError: the names are neither the joints' names nor numbers, or the number of entries differs from that of
-            joints.
+        DataError: the entries' names are neither the joints' names nor numbered, or the numbers of entries and joints
+            differ.
     """
     plain = _names(info, STATE)
     if set(joints) <= set(plain):
@@ -220,8 +220,8 @@ def _own_order(
 ) -> list[int]:
     """Return the index of each robot joint among the entries of a column of efforts, currents or actions.
 
-    Joints are found by the column's own names. If these do not include all joints, the order of `observation.state` is
-    used.
+    Joints are identified by the entry names of this column. If some joints are not among them, the order of
+    `observation.state` is used.
 
     Args:
         info: content of meta/info.json.
@@ -232,8 +232,8 @@ def _own_order(
         name: name of the episode, for messages.
 
     Raises:
-        DataError: the column's names do not include all joints, and its names or number of entries do not fit
-            `observation.state` either.
+        DataError: the entry names do not include all joints, and the column does not match `observation.state` in names
+            or number of entries.
     """
     plain, of_states, columns = _names(info, key), _names(info, STATE), values.shape[-1] if values.ndim == 2 else 0
     if set(joints) <= set(plain):

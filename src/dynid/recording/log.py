@@ -1,4 +1,4 @@
-"""Log of an arm: positions, torques and goals at times that need not be evenly spaced."""
+"""Log of an arm: positions, torques and goal positions; its times need not be evenly spaced."""
 
 import hashlib
 from dataclasses import dataclass, fields, replace
@@ -25,13 +25,14 @@ class Log:
         q: positions, (N, n) [rad, or m for sliding joints].
         tau: motor torques at the joints, (N, n) [N m, or N for sliding joints]; None if they were not logged.
         goal: commanded positions, (N, n) [rad or m]; None if they were not logged.
-        notes: remarks of the log's reader on what it changed or left out.
+        notes: remarks on data that the reader changed or left out.
         dq: recorded velocities, (N, n) [rad/s or m/s], which only serve to check units; None if they were not logged.
-        mount: mount of the arm; None if it is not stated.
-        torque_delay_s: delay from the stamp of a torque to the middle of its effect [s]; 0 for measured torques.
-        torque_constants: constants that converted currents to torques [N m/A], (n,); () if torques were logged.
+        mount: name of the arm's mount; None if unknown.
+        torque_delay_s: delay from the stamp of a commanded torque to the middle of the time in which it acts [s]; 0 for
+            measured torques.
+        torque_constants: torque constants with which currents were converted [N m/A], (n,); () if torques were logged.
         sha256: hash of the files that were read; "" if there are no files.
-        endless: names of joints that turn without bounds, so that their unwrapped positions exceed their limits.
+        endless: names of joints that turn without end, so that their unwrapped positions may exceed their limits.
 
     Raises:
         DataError: arrays do not fit together, rows are too few, stamps do not increase, or values are not finite.
@@ -85,7 +86,7 @@ class Log:
         return float(np.median(np.diff(self.time)))
 
     def pieces(self) -> list["Log"]:
-        """Split the log at gaps in its times; return the pieces that are long enough to be used, in order."""
+        """Split the log at gaps in its times; return the parts with enough rows, in order."""
         cuts = np.flatnonzero(np.diff(self.time) > GAP_STEPS * self.interval_s) + 1
         bounds = [0, *cuts.tolist(), len(self.time)]
         return [self.rows(slice(a, b)) for a, b in pairwise(bounds) if b - a >= SHORTEST]
@@ -98,7 +99,7 @@ class Log:
 
 @dataclass(frozen=True, eq=False)
 class LogFacts:
-    """Summary of a log that is reported before an identification; a row holds the values of all joints at one time.
+    """Summary of a log for a report before identification; a row contains the values of all joints at one time.
 
     Attributes:
         rows: number of rows.
@@ -109,7 +110,7 @@ class LogFacts:
         torques: whether torques were logged.
         goals: whether commanded positions were logged.
         moving_s: time that each joint moved faster than `SLOW_RAD_S`, (n,) [s].
-        notes: remarks of the log's reader.
+        notes: remarks on data that the reader changed or left out.
     """
 
     rows: int

@@ -1,7 +1,7 @@
-"""Schemas and readers of mapping files, which describe recordings that lack names, units or a mount.
+"""Schemas and readers of mapping files, which state the names, units and mount that a recording lacks.
 
-A mapping whose groups name `columns`, or that gives the time of the rows, is for CSV files, see `CsvMapping`. Any other
-mapping is for bags of other software and for LeRobot data sets:
+A mapping with `columns`, or with the time or rate of rows, is for CSV files, see `CsvMapping`. Any other mapping is for
+bags of other software and for LeRobot data sets:
 
     schema_version: 1
     topics: [/arm/joint_states, /wrist/joint_states]
@@ -28,13 +28,12 @@ from dynid.robot import Robot, Strict
 class BagMapping(Strict):
     """Schema of a mapping file for bags and data sets; every field has a default.
 
-    topics: topics of the arm's joint states, merged if each holds some of its joints; () searches for them.
-    joints: names of the robot's joints in messages, or of columns in a data set, in the robot's order; () uses the
-        robot's joint names.
-    mount: mount of the arm during the recording; None is the robot's default.
-    torque_delay_s: delay from the stamp of a torque to the middle of its effect [s]; 0 for measured torques.
-    position: unit, side and sign of positions; None is rad, or m for a sliding joint.
-    torque: unit, side and sign of efforts; None is N m at the joints, or N for a sliding joint.
+    topics: topics with the arm's joint states, merged if each contains only some joints; () searches for them. joints:
+    names of the robot's joints in messages, or of columns in a data set, in the robot's order; () uses the robot's
+    joint names. mount: mount of the arm during the recording; None is the robot's default. torque_delay_s: delay from
+    the stamp of a commanded torque to the middle of the time in which it acts [s]; 0 for measured torques. position:
+    unit, side and sign of positions; None is rad, or m for a sliding joint. torque: unit, side and sign of efforts;
+    None is N m at the joints, or N for a sliding joint.
     """
 
     schema_version: Literal[1] = 1
@@ -46,7 +45,7 @@ class BagMapping(Strict):
     torque: Quantity | None = None
 
     def names(self, robot: Robot) -> tuple[str, ...]:
-        """Return the joints' names in messages, (n,), in the robot's order.
+        """Return the names that messages use for the joints, (n,), in the robot's order.
 
         Raises:
             ConfigurationError: a name is repeated, or the number of names differs from the robot's number of joints.
@@ -84,7 +83,7 @@ def mappings_of(mapping: Mapping) -> Mappings:
 
     Raises:
         InputNotFoundError: a mapping file does not exist.
-        ConfigurationError: a field is wrong, or two mappings are both for CSV files or both for bags.
+        ConfigurationError: a field is wrong, or both mappings are for CSV files, or both are for bags.
     """
     if isinstance(mapping, Mappings):
         return mapping

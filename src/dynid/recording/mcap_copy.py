@@ -1,4 +1,4 @@
-"""Copy of the complete records of an MCAP file into a new one with an index, for files whose end is missing."""
+"""Recovery of MCAP files whose end is missing: copy the complete records into a new file with an index."""
 
 import struct
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _COMPRESSIONS = {one.name.lower(): one for one in CompressionType}
 def copy_mcap(source: Path, target: Path, information: str) -> None:
     """Copy schemas, channels, messages, attachments and metadata to a new file, in their order and with all fields.
 
-    The new file is compressed as the first chunk of the old one is. Messages of channels that the old file does not
+    The new file has the compression of the old file's first chunk. Messages of channels that the old file does not
     describe are left out.
 
     Args:
@@ -114,7 +114,7 @@ def _all_records(data: bytes, budget: BagBudget) -> Iterator[tuple[int, memoryvi
 
 
 def _records(data: bytes | memoryview, position: int) -> Iterator[tuple[int, memoryview]]:
-    """Yield opcode and content of the complete records of a file or chunk, from a position on."""
+    """Yield opcode and content of the complete records of a file or chunk, starting at `position`."""
     view = memoryview(data)
     while position + RECORD.size <= len(view):
         kind, length = RECORD.unpack_from(view, position)

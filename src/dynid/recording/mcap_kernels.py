@@ -26,9 +26,9 @@ def _number(data: NDArray[np.uint8], position: int, size: int) -> np.int64:
 
 @numba.njit(cache=True)
 def _end(data: NDArray[np.uint8], position: int) -> int:
-    """Return the position after the record that starts at `position`.
+    """Return the position after the end of the record that starts at `position`.
 
-    The result is -1 if the record is incomplete, or of a kind that is decoded in Python instead.
+    The result is -1 if the record is incomplete, or of a kind that Python code decodes.
     """
     if position + HEADER > len(data):
         return -1
@@ -43,11 +43,10 @@ def _end(data: NDArray[np.uint8], position: int) -> int:
 
 @numba.njit(cache=True)
 def message_run(data: NDArray[np.uint8], position: int) -> tuple[NDArray[np.int64], int]:
-    """Return the message records from a position on as an (N, 4) array, and the position at which the run ends.
+    """Return the successive message records after a position, (N, 4), and the position at which this run ends.
 
     The columns are channel ID, log time [ns], and start and end of the message's data. Index, statistics and similar
-    records are skipped. The run ends before a record that is incomplete, or of a kind that is decoded in Python
-    instead.
+    records are skipped. The run ends before a record that is incomplete, or of a kind that Python code decodes.
     """
     count, last = 0, position
     while True:

@@ -1,7 +1,7 @@
 """Reader of MCAP files from front to back, so that files without an index or with a truncated end are readable.
 
-A killed recorder leaves such files. The mcap library decodes the contents of records. The loop over the records is
-implemented here: the library creates an object for each message and each index entry, and takes ten times as long.
+A killed recorder leaves such files. The mcap library decodes the contents of records, but this module iterates over
+them. The library's iteration takes ten times as long, because it creates an object for each message and index entry.
 Record format: https://mcap.dev/spec
 """
 
@@ -40,7 +40,7 @@ class McapContent:
         blocks: messages by channel ID, in file order.
         complete: whether the file ends with a footer.
         lost_bytes: length of the truncated record at the end [bytes].
-        described: the last channel record of each channel, by channel ID.
+        described: bytes of the last channel record of each channel, by channel ID.
         types: message types by schema ID.
         records: number of records decoded in Python. A new description of a channel counts as fifty, because its
             decoding takes longer.
@@ -56,7 +56,7 @@ class McapContent:
     records: int = 0
 
     def count(self, records: int) -> None:
-        """Add `records` to the number of decoded records, which is limited because even small records take time.
+        """Add `records` to the number of decoded records, which is limited because decoding takes time.
 
         Raises:
             DataError: there are more than `MOST_RECORDS`.
@@ -77,8 +77,7 @@ def read_mcap(path: Path, budget: BagBudget | None = None) -> McapContent:
         budget: budget of the bag that the file belongs to; None if the file is the whole bag.
 
     Raises:
-        DataError: not an MCAP file, larger than the budget, or damaged in another way than by a truncated end, which a
-            killed recorder leaves.
+        DataError: not an MCAP file, larger than the budget, or damaged; a truncated end is permitted.
     """
     budget = budget or BagBudget(path, [path])
     budget.take(path.stat().st_size)
@@ -109,7 +108,7 @@ def mcap_content(path: Path, data: bytes, budget: BagBudget) -> McapContent:
 
 @cache
 def _load_compiled() -> None:
-    """Load the compiled kernels by a run without messages, so that their errors are not attributed to a bag.
+    """Run the compiled kernels once without messages, so that errors of loading them are not attributed to a bag.
 
     Raises:
         ConfigurationError: numba's cache of compiled code is damaged; the message says which folder to delete.
@@ -118,7 +117,7 @@ def _load_compiled() -> None:
         raw, none = np.frombuffer(MCAP0_MAGIC, dtype=np.uint8), np.zeros((0, 4), dtype=np.int64)
         message_run(raw, len(raw))
         from_blocks([Block(raw, none[:, 1], none[:, 2], none[:, 3])])
-    except Exception as error:  # of numba, pickle or the system
+    except Exception as error:  # any error of numba, pickle or the operating system
         folders = dict.fromkeys(str(one.stats.cache_path) for one in (message_run, copy_slices))
         raise ConfigurationError(
             f"the cache of compiled code in {', '.join(folders)} is damaged or cannot be read "
@@ -188,7 +187,7 @@ def _take_messages(raw: NDArray[np.uint8], position: int, content: McapContent) 
 
 
 class _Record:
-    """Minimal input stream over a record's bytes that returns views, which avoids a copy of every chunk."""
+    """Minimal input stream over the bytes of a record; it returns views, so that no chunk is copied."""
 
     def __init__(self, view: memoryview) -> None:
         self._view = view
@@ -200,12 +199,12 @@ class _Record:
 
 
 def record_stream(record: bytes | memoryview) -> ReadDataStream:
-    """Return a record's bytes as the stream from which the mcap library decodes a record."""
+    """Wrap the bytes of a record in a stream from which the mcap library can decode it."""
     return ReadDataStream(_Record(memoryview(record)))  # type: ignore[arg-type]  # of a stream, only `read` is used
 
 
 def _add_topic(record: memoryview, content: McapContent) -> None:
-    """Store the topic that a channel record describes; skip identical repetitions of a record, which are usual."""
+    """Store the topic that a channel record describes; skip identical repetitions of the record."""
     identifier = int.from_bytes(record[:2], "little")
     described = bytes(record)
     if content.described.get(identifier) == described:

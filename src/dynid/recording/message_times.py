@@ -1,4 +1,4 @@
-"""Conversion of message stamps to times on one axis, despite clocks that are set back or differ, and missing stamps."""
+"""Conversion of message stamps to times on one axis, if clocks differ or were set back, or stamps are missing."""
 
 from collections.abc import Sequence
 
@@ -15,16 +15,16 @@ OTHER_CLOCK_S = 0.1  # larger differences of two publishers' median latency mean
 
 
 def increasing_times(stamp_ns: NDArray[np.int64], notes: list[str]) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Return times (N,) [s] that start at 0, and a mask (N,) of the messages whose time exceeds all times before.
+    """Return times (N,) [s] that start at 0, and a mask (N,) of the messages whose time exceeds all earlier ones.
 
-    If the clock is set back, as when a simulator restarts, the messages from then on are appended after a gap.
+    If the clock was set back, for example at a restart of a simulator, the following messages are appended after a gap.
 
     Args:
         stamp_ns: stamps of the messages, (N,) [ns].
         notes: list to which remarks on irregular stamps are added.
 
     Raises:
-        DataError: the stamps only go back.
+        DataError: a clock was set back, and no stamp exceeds the stamp before it.
     """
     time = _forward(stamp_ns, 1.0, notes)
     later = _later(time)
@@ -34,7 +34,7 @@ def increasing_times(stamp_ns: NDArray[np.int64], notes: list[str]) -> tuple[Flo
 
 
 def _forward(stamp_ns: NDArray[np.int64], steps_per_step: float, notes: list[str]) -> FloatArray:
-    """Return times (N,) [s] that start at 0, and continue after a gap whenever the clock was set back.
+    """Return times (N,) [s] that start at 0; wherever the clock was set back, insert a gap and continue.
 
     Args:
         stamp_ns: stamps of the messages of all publishers, in order of arrival, (N,) [ns].
@@ -43,7 +43,7 @@ def _forward(stamp_ns: NDArray[np.int64], steps_per_step: float, notes: list[str
         notes: list to which a note is added if the stamps are set back.
 
     Raises:
-        DataError: the clock was set back, and no stamp exceeds the one before.
+        DataError: the clock was set back, and no stamp exceeds the stamp before it.
     """
     time = (stamp_ns - stamp_ns[0]) / 1e9 if len(stamp_ns) else np.zeros(0)
     steps = np.diff(time)
@@ -78,11 +78,11 @@ def common_times(series: Sequence[JointSeries], notes: list[str]) -> list[tuple[
         notes: list to which remarks on irregular stamps are added.
 
     Returns:
-        For each publisher, times (N,) [s], and a mask (N,) of its messages that are later than all of its messages
-        before.
+        For each publisher, times (N,) [s], and a mask (N,) of the messages that are later than all of its previous
+        messages.
 
     Raises:
-        DataError: the stamps only go back.
+        DataError: a clock was set back, and no stamp exceeds the stamp before it.
     """
     stamps, logs = [one.stamp_ns for one in series], [one.log_ns for one in series]
     late = [float(np.median(log - stamp)) / 1e9 for log, stamp in zip(logs, stamps, strict=True)]

@@ -1,7 +1,7 @@
 """Encoding and decoding of serialized ROS 2 messages without ROS.
 
-Types are those of ROS 2 Jazzy; the library rosbags reads and writes them. Joint data have a fast path (`cdr.Layout`)
-that produces the same bytes.
+The message types are those of ROS 2 Jazzy. The library rosbags encodes and decodes them. `cdr.Layout` encodes joint
+data faster to the same bytes.
 """
 
 import re
@@ -59,13 +59,13 @@ LONGEST_TAIL = 8
 
 @cache
 def type_store() -> Typestore:
-    """Return the store of message types of ROS 2 Jazzy, with types of control_msgs that recordings contain added."""
+    """Return a type store with the message types of ROS 2 Jazzy and types of control_msgs used in recordings."""
     return _with(_CONTROL_MESSAGES, get_typestore(Stores.ROS2_JAZZY))
 
 
 @cache
 def own_types() -> Typestore:
-    """Return the small store of message types that dynid itself sends and reads."""
+    """Return a small type store with only the message types that dynid itself sends and reads."""
     return _with(_DEFINITIONS | _CONTROL_MESSAGES, get_typestore(Stores.EMPTY))
 
 
@@ -76,9 +76,9 @@ def _with(definitions: Mapping[str, str], store: Typestore) -> Typestore:
 
 
 def decode(raw: bytes, message_type: str, longest_tail: int = LONGEST_TAIL) -> Any:
-    """Decode one serialized message, and ignore unused bytes after its end.
+    """Decode one serialized message, and ignore a few unused bytes after its end.
 
-    Such bytes, 4 or 8 of them, are left by rclpy, which reserves space for the worst alignment.
+    rclpy leaves 4 or 8 such bytes, because it reserves space for the worst alignment.
 
     Args:
         raw: CDR bytes including their 4-byte header.
@@ -132,7 +132,7 @@ _DOUBLE = np.dtype("<f8")
 
 
 class JointStateDecoder:
-    """Fast decoder of sensor_msgs/JointState messages of one publisher, whose layout is learned from its first message.
+    """Fast decoder of one publisher's sensor_msgs/JointState messages, which all have the first message's layout.
 
     The decoder returns the joints in the order of `names`, independent of their order in the messages. The values of a
     field that the messages do not carry are NaN.
@@ -165,7 +165,7 @@ class JointStateDecoder:
         return header_stamp_ns(raw), values
 
     def _learn(self, raw: bytes) -> bool:
-        """Store the layout of a message: frame, joint names and array lengths, which are constant for one publisher.
+        """Store the layout of a message: frame, joint names and array lengths. All are constant for one publisher.
 
         Padding bytes may have any value.
 
@@ -206,7 +206,7 @@ class JointStateDecoder:
 class _Encoder:
     """Base class of encoders of messages with a constant layout.
 
-    It encodes either one message at a time, fast enough for 1 kHz, or many at once.
+    Subclasses encode one message at a time (fast enough for 1 kHz) or many at once.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -240,7 +240,7 @@ class _Encoder:
 
 
 class JointStateEncoder(_Encoder):
-    """Encoder of sensor_msgs/JointState messages for fixed joints.
+    """Encoder of sensor_msgs/JointState messages for a fixed list of joints.
 
     Args:
         names: joint names, (n,).

@@ -1,4 +1,4 @@
-"""Reader of numeric columns of a parquet file, with a limit, since a small compressed file can expand to any size.
+"""Reader of numeric columns of a parquet file; limits their size, as a small compressed file can expand enormously.
 
 Reading requires pyarrow, `pip install dynid[lerobot]`.
 """
@@ -66,7 +66,7 @@ def read_columns(file: Path, wanted: Sequence[str], only: tuple[str, float] | No
 
 @dataclass(frozen=True, eq=False)
 class _Kept:
-    """Cached columns of some row groups of a parquet file, with the order of rows for a fast search by a key column.
+    """Cached columns of some row groups of a parquet file, with sorted indices for a fast search by a key column.
 
     Attributes:
         columns: arrays (N,) or (N, k) by column name, in the order of the file.
@@ -79,7 +79,7 @@ class _Kept:
     values: FloatArray
 
     def rows_of(self, value: float) -> dict[str, FloatArray]:
-        """Return the columns in those rows whose key column has the given value, in the order of the file."""
+        """Return the columns of all rows in which the key column has the given value, in the order of the file."""
         first, end = np.searchsorted(self.values, [value, np.nextafter(value, np.inf)])
         rows = self.order[first:end]
         return {name: column[rows] for name, column in self.columns.items()}
@@ -117,7 +117,7 @@ def _count(parquet: Any, groups: Sequence[int], names: Sequence[str]) -> int:
 
 
 def _may_hold(parquet: Any, group: int, only: tuple[str, float] | None) -> bool:
-    """Return whether a row group may contain requested rows, judged by the minimum and maximum that the file states.
+    """Return whether a row group may contain requested rows, from the minimum and maximum that the file states.
 
     Args:
         parquet: the opened `ParquetFile`.

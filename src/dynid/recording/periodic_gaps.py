@@ -1,7 +1,8 @@
-"""Detection of recording gaps that recur with the period in which the kernel throttles real-time programs.
+"""Detection of recording gaps that Linux's throttling of real-time programs (RT throttling) may have caused.
 
-Linux lets the real-time programs of a processor run only for a part of each period (`sched_rt_runtime_us` of
-`sched_rt_period_us`, by default 0.95 s of 1 s). Programs that use up this time are stopped for the rest of the period.
+Linux lets the real-time programs of a processor run only for a part of each period: `sched_rt_runtime_us` of
+`sched_rt_period_us`, by default 0.95 s of 1 s. Programs that use up this time are stopped for the rest of the period,
+so such gaps recur with this period.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 FEWEST_STEPS = 3  # minimum number of whole-period steps between gaps; one of 1000 recordings with random gaps has it
 STEP_TOLERANCE = 0.05  # tolerated deviation of a step from whole periods [periods]
-LEAST_SHARE = 0.8  # minimum share of the steps that are whole periods
+LEAST_SHARE = 0.8  # minimum fraction of the steps that are whole periods
 SHORTEST, LONGEST = 0.2, 1.5  # range of gap lengths, relative to the time in which real-time programs are stopped
 
 

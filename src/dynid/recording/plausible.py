@@ -19,20 +19,20 @@ LIKELY_RATIOS = (0.05, 1.5)  # range of peak torque / limit in the right unit
 
 
 def position_margin(robot: Robot) -> FloatArray:
-    """Return the tolerance of each joint's position limits, (n,) [rad or m].
+    """Return the distance by which positions may exceed each joint's limits, (n,) [rad or m].
 
-    Joints whose positions vary by no more than this tolerance also count as not moving.
+    A joint whose positions vary by no more than this distance also counts as not moving.
     """
     return np.where(robot.prismatic, LIMIT_EXCESS_M, LIMIT_EXCESS_RAD)
 
 
 def beyond_limits(q: FloatArray, robot: Robot, endless: tuple[str, ...] = ()) -> str:
-    """Return a sentence on the joint whose positions exceed its limits most; "" if all are within their limits.
+    """Return a sentence on the joint whose positions exceed its limits most; "" if all positions are within limits.
 
     Args:
         q: positions, (N, n) [rad or m].
         robot: the recorded robot.
-        endless: names of joints that turn without bounds, so that their limits do not apply.
+        endless: names of joints that turn without end, so that their limits do not apply.
     """
     margin = position_margin(robot)
     beyond = np.maximum(robot.lower - margin - q.min(axis=0), q.max(axis=0) - robot.upper - margin)
@@ -54,8 +54,8 @@ def refuse_beyond_limits(q: FloatArray, robot: Robot, name: str, cure: str, endl
         q: positions, (N, n) [rad or m].
         robot: the recorded robot.
         name: name of the recording, for the message.
-        cure: question in the message that suggests what to check.
-        endless: names of joints that turn without bounds.
+        cure: question at the end of the error message, which suggests what to check.
+        endless: names of joints that turn without end.
     """
     if words := beyond_limits(q, robot, endless):
         raise DataError(f"{name}: {words}: {cure}")
@@ -87,14 +87,14 @@ def refuse_jumps(time: FloatArray, q: FloatArray, robot: Robot, name: str) -> No
 
 
 def unwrapped(time: FloatArray, own: FloatArray, speeds: FloatArray, turns: list[bool]) -> tuple[FloatArray, list[int]]:
-    """Return positions without jumps by whole turns, (N, n), and the number of jumps removed for every axis, (n,).
+    """Remove jumps by whole turns from positions; return the positions (N, n) and the jumps removed per axis, (n,).
 
-    A jump is a change of position between successive rows that is too large for the speed of the axis. It is taken for
-    a wrap-around if the change is possible once the nearest number of whole turns is subtracted.
+    A jump is a change of position between successive rows that is too large for the speed of the axis. It counts as a
+    wrap-around if the change is possible after subtracting the nearest number of whole turns.
 
     Args:
         time: stamps, (N,) [s].
-        own: positions, (N, n) [rad or m].
+        own: recorded positions, (N, n) [rad or m].
         speeds: maximum speed of each axis, (n,) [rad/s or m/s].
         turns: whether each axis is revolute, (n,).
     """
@@ -119,8 +119,8 @@ def within_limits(q: FloatArray, robot: Robot, wraps: list[int]) -> tuple[FloatA
         wraps: number of wrap-arounds of each joint, (n,); joints without any are not shifted.
 
     Returns:
-        The positions (N, n), and the names of joints that turn without bounds. The limits of such a joint are at least
-        a whole turn apart, but no shift brings its positions within them.
+        The positions (N, n), and the names of joints that turn without end. The limits of such a joint are at least a
+        whole turn apart, but no shift brings all its positions within them.
     """
     found, endless, margin = q, [], position_margin(robot)
     for k, count in enumerate(wraps):
@@ -153,7 +153,7 @@ def wrap_notes(names: tuple[str, ...], wraps: list[int]) -> tuple[str, ...]:
 
 
 def likely_units(tau: FloatArray, robot: Robot) -> str:
-    """Return the units other than N m in which `tau` (N, n) would be plausible, joined by "or"; "" if no unit fits.
+    """Return the units other than N m with which `tau` (N, n) is plausible, joined by "or"; "" if there are none.
 
     For each usual unit, every joint's peak is converted to N m and divided by the joint's torque limit. The unit is
     plausible if the largest of these ratios is within `LIKELY_RATIOS`.
@@ -168,9 +168,9 @@ def likely_units(tau: FloatArray, robot: Robot) -> str:
 
 
 def _candidates(robot: Robot) -> dict[str, FloatArray]:
-    """Return the units in which drivers usually publish efforts, each with its size at every joint, (n,) [N m].
+    """Return the units in which drivers usually publish efforts, with the size of each unit at every joint, (n,) [N m].
 
-    The most usual units come first; N m at the joints is not among them.
+    The most usual units come first. N m at the joints is not included.
     """
     ones = np.ones(robot.size)
     found: dict[str, FloatArray] = {}
@@ -208,7 +208,7 @@ def refuse_impossible(log: Log, robot: Robot, cure: str) -> None:
     Args:
         log: log to check.
         robot: the recorded robot.
-        cure: question in the message that suggests what to check.
+        cure: question at the end of the error message, which suggests what to check.
     """
     refuse_beyond_limits(log.q, robot, log.name, cure, log.endless)
     refuse_jumps(log.time, log.q, robot, log.name)

@@ -1,8 +1,8 @@
 """Merging of joint states that several publishers send, each for some of the joints and at its own rate.
 
-The stamps of the publisher that sends most often become the common stamps. Values of the other publishers are
-interpolated at these stamps by splines. If one of them was silent for longer than a few of its sampling intervals, its
-joints are unknown during this gap. So the common stamps within the gap are left out instead of repeating old values.
+The stamps of the most frequent publisher become the common stamps. Values of the other publishers are interpolated at
+these stamps by splines. If a publisher sends nothing for more than a few of its sampling intervals, its joints are
+unknown in this gap. The common stamps within the gap are then left out.
 """
 
 from collections.abc import Sequence
@@ -84,12 +84,12 @@ def chosen(publishers: Sequence[Publisher], names: tuple[str, ...], name: str) -
         name: name of the recording, for messages.
 
     Returns:
-        The publisher's index by field ("position" or "effort") and joint name; efforts that no publisher sends are
-        absent.
+        Index of the chosen publisher, by field ("position" or "effort") and joint name. Joints without efforts are
+        absent from the efforts.
 
     Raises:
-        DataError: no publisher sends the positions of a joint, or a field of a joint has several publishers, none of
-            which is preferred.
+        DataError: no publisher sends the positions of a joint, or several publishers send a field of a joint, and none
+            of them is preferred.
     """
     found: Chosen = {field: {} for field in FIELDS}
     for joint in names:
@@ -113,7 +113,7 @@ def chosen(publishers: Sequence[Publisher], names: tuple[str, ...], name: str) -
 
 @dataclass(frozen=True, eq=False)
 class _Track:
-    """Rows of one publisher in SI units; a row holds the values of its joints at one time.
+    """Rows of one publisher in SI units; a row contains the values of the publisher's joints at one time.
 
     Attributes:
         topic: name of the topic.
@@ -144,7 +144,7 @@ def merge_publishers(
     conversion: Conversion,
     notes: list[str],
 ) -> Measured:
-    """Return the positions and torques of all joints at the stamps of the publisher that sends most often.
+    """Return positions and torques of all joints at the stamps of the most frequent publisher.
 
     Stamps at which not all joints are known are left out.
 
@@ -234,7 +234,7 @@ def _track(
 
 
 def _description(tracks: Sequence[_Track], clock: _Track, names: tuple[str, ...], lost: int) -> str:
-    """Return a sentence on each publisher's joints and rate, and on the number of rows that were left out.
+    """Return a sentence on the joints and rate of each publisher, and on the number of rows left out.
 
     Args:
         tracks: rows of each publisher.

@@ -1,15 +1,16 @@
 """Units, signs, ratios and gear side of recorded numbers, and their conversion to SI values at the joints.
 
-The same rules serve columns of CSV files, joint states of bags, data sets and arrays. A unit may be preceded by a
-number, which is the size of one raw count. It may also be a percentage of a rated value:
+These rules apply to CSV columns, joint states in bags, data sets and arrays. A unit may be preceded by a number, the
+size of one raw count. It may also be a percentage of a rated value:
 
     mA    2.69 mA    kg cm    % of 1.27 N m
 
-Values measured on the motor side of the gears pass through the gear ratios N and the coupling C of robot.yaml,
+Values measured on the motor side of the gears are converted by the gear ratios N and the coupling matrix C of
+robot.yaml:
 
-    q_joint = C^-1 (q_motor / N),   tau_joint = C' (N tau_motor),
+    q_joint = C^-1 (q_motor / N),   tau_joint = C' (N tau_motor)
 
-and currents, which are always those of the motors, are first multiplied by the torque constants.
+Currents are always currents of the motors, and are first multiplied by the torque constants.
 """
 
 import re
@@ -39,11 +40,10 @@ FORMS = "a number before it is the size of one count ('2.69 mA'), '% of 1.27 N m
 class Quantity(Strict):
     """Unit, side, sign and ratio of the raw numbers of all axes, in the order of the robot's joints.
 
-    unit: one for all, or one per axis, such as `mA`, `2.69 mA` (the size of one count) or `% of 1.27 N m`.
+    unit: one unit for all axes, or one per axis, such as `mA`, `2.69 mA` (the size of one count) or `% of 1.27 N m`.
     side: side of the gears on which the values were measured; `motor` values are converted by the gear ratios and the
-        coupling of robot.yaml.
-    sign, ratio: factors on the raw values, besides unit and gear; one for all, or one per axis.
-    offset: offset that is added to positions last, on the joint's side [rad or m].
+    coupling of robot.yaml. sign, ratio: factors on the raw values, in addition to unit and gear ratio; one for all
+    axes, or one per axis. offset: offset added to the converted positions, on the joint side [rad or m].
     counts_per_turn: counts per turn of an encoder, for the unit `count`.
     """
 
@@ -55,7 +55,7 @@ class Quantity(Strict):
     counts_per_turn: Positive | None = None
 
     def other_lengths(self, wanted: int) -> str:
-        """Return a phrase that names the fields with neither one entry nor `wanted` entries; "" if there are none."""
+        """Return a phrase with the names of fields that have neither 1 nor `wanted` entries; "" if there are none."""
         given = {
             "unit": wanted if isinstance(self.unit, str) else len(self.unit),
             "sign": len(self.sign) or wanted,
@@ -65,7 +65,7 @@ class Quantity(Strict):
         return "; ".join(f"{key} has {got} entries" for key, got in given.items() if got != wanted)
 
     def units(self, count: int) -> tuple[str, ...]:
-        """Return the unit of each axis, `count` in number."""
+        """Return the unit of each of `count` axes."""
         return (self.unit,) * count if isinstance(self.unit, str) else self.unit
 
     def factors(self, count: int) -> FloatArray:
@@ -78,7 +78,7 @@ SI = Quantity(unit="rad")  # default quantity, for which `Conversion` takes 1 as
 
 
 def unit_factor(unit: str, table: Units) -> float | None:
-    """Return the size of a unit in the base unit of a table; None if the table lacks the unit.
+    """Return the size of a unit, relative to the base unit of `table`; None if the table lacks the unit.
 
     Args:
         unit: the unit, such as "mA", "2.69 mA" or "% of 1.27 N m".
@@ -94,12 +94,12 @@ def unit_factor(unit: str, table: Units) -> float | None:
 
 
 def quantity_of(text: str) -> Quantity:
-    """Parse a command-line option that states one unit for all joints, or one per joint with commas between.
+    """Parse a command-line option with one unit for all joints, or with comma-separated units, one per joint.
 
     Each unit may end with `at motor` or `at joint`, such as `mA` or `% of 1.27 N m at motor`.
 
     Raises:
-        ConfigurationError: the units name both sides of the gears.
+        ConfigurationError: some units are at the motor and others at the joint.
     """
     parts = [one.strip() for one in text.split(",")]
     sides = {one.rpartition(" at ")[2] for one in parts if one.endswith((" at motor", " at joint"))} or {"joint"}
@@ -145,8 +145,8 @@ class Conversion:
     """Conversion of raw numbers of all axes, (N, n), to values at the joints, in two steps.
 
     The first step multiplies every axis by a factor. It gives rad (or m) and N m (or N) on the side of the gears where
-    the numbers were measured. The second step applies gear ratios and coupling. Between the two steps, axes may be
-    treated one by one.
+    the numbers were measured. The second step applies gear ratios and coupling. Between the two steps, each axis may be
+    treated separately.
 
     Args:
         robot: the recorded robot.
@@ -180,7 +180,7 @@ class Conversion:
     def speed_limits(self) -> FloatArray:
         """Return the maximum speed of each axis, (n,) [rad/s or m/s].
 
-        It applies to the side of the gears where positions were measured.
+        The speed refers to the side of the gears where positions were measured.
         """
         own = self.robot.velocity_limits
         return own if self._position.side == "joint" else own * np.abs(self.robot.gear_ratios)
@@ -220,7 +220,7 @@ def joint_rates(raw: FloatArray, quantity: Quantity, robot: Robot) -> FloatArray
 def length_factors(quantity: Quantity, robot: Robot, *, rate: bool = False) -> FloatArray:
     """Return the factors (n,) that convert raw positions to rad (or m), without the gear ratios.
 
-    The converted positions still apply to the side of the gears on which they were measured.
+    The converted positions still refer to the side of the gears on which they were measured.
 
     Args:
         quantity: unit, side, sign and ratio of the raw numbers.
@@ -240,9 +240,9 @@ def length_factors(quantity: Quantity, robot: Robot, *, rate: bool = False) -> F
 
 
 def torque_factors(quantity: Quantity, robot: Robot) -> tuple[FloatArray, bool]:
-    """Return the factors (n,) from raw torques or currents to N m (or N), and whether the raw numbers are currents.
+    """Return the factors (n,) from raw torques or currents to N m (or N), and whether the numbers are currents.
 
-    The torques are those on the side of the gears where they were measured.
+    The converted torques still refer to the side of the gears on which they were measured.
 
     Args:
         quantity: unit, side, sign and ratio of the raw numbers.

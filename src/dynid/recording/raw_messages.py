@@ -71,7 +71,7 @@ def from_list(log_ns: Sequence[int], messages: Sequence[bytes]) -> RawMessages:
 
 
 def from_blocks(blocks: Sequence[Block]) -> RawMessages:
-    """Build `RawMessages` from all blocks of one topic, each of which lies in its own buffer."""
+    """Build `RawMessages` from all blocks of one topic; each block has its own buffer."""
     if not blocks:
         return from_list((), ())
     log_ns = np.concatenate([block.log_ns for block in blocks])

@@ -1,18 +1,20 @@
-"""Removal of recorded rows that merely repeat the row before, although the arm moves.
+"""Removal of recorded rows that merely repeat the previous row, although the arm moves.
 
-A row holds the values of all joints at one time. Repeated rows have two causes. A recorder that writes its last
-received message at its own rate writes some states twice if the source is slower: at 30 Hz, with a source of 29.3 Hz,
-one row in 43. The moving arm then seems to stand still, and accelerations derived from its positions become ten times
-too large. Between two repeats the stamps drift by a whole period against the source. So repeats are left out, and the
-other rows get evenly spaced stamps: the value of a line fitted through the stamps around each row, from one gap or rest
-to the next.
+A row contains the values of all joints at one time. A row that repeats the previous row makes the moving arm seem to
+stand still, so accelerations derived from the positions become ten times too large. Such repeats have two causes.
 
-A driver may also repeat its last state because a reply was lost. The arm has then moved twice as far at the next row.
-In this case the stamps are right, and a repeated row gets values interpolated between its neighbours. Longer runs of
-repeats are left out, which leaves a gap. The displacement over a repeat distinguishes the causes. With a slow source it
-equals the displacements before and after. With a lost reply, the displacement per row of the recording equals that
-before and after. If neither holds, rows are noisy or their stamps are of another kind, see
-`identification.data.instants`, and they stay unchanged.
+Slow source: A recorder that writes the last received message at its own rate repeats some states if its source is
+slower. With a recorder at 30 Hz and a source at 29.3 Hz, this is one row in 43. Between two repeats, the stamps drift
+by a whole period against the source. So repeats are left out, and the other rows get evenly spaced stamps. They lie on
+lines that are fitted to the stamps around each row, between gaps and rests of the arm.
+
+Lost reply: A driver may repeat its last state because a reply of a servo was lost. Then the stamps are right, and the
+arm has moved twice as far at the next row. A repeated row gets values interpolated between its neighbours. Longer runs
+of repeats are left out, which leaves a gap.
+
+The displacement over a repeat distinguishes the causes. With a slow source it equals the displacements before and
+after. With a lost reply, the displacement per recorded row equals that before and after. If neither is true, the rows
+are noisy or their stamps are of another kind, see `identification.data.instants`, and they are not changed.
 """
 
 from collections.abc import Callable
@@ -36,7 +38,7 @@ FEWEST = 20  # minimum number of rows that are not repeats
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of a recording; a row holds the values of all n joints at one time.
+    """Rows of a recording; a row contains the values of all n joints at one time.
 
     Attributes:
         time: stamps, (N,) [s].
@@ -45,7 +47,7 @@ class Rows:
         dq: velocities, (N, n) [rad/s or m/s]; None if they were not recorded.
         goal: values from another source, such as goal positions, (N, n), or None; the search for repeated rows ignores
             them.
-        words: description of the changes made to the rows; "" if there are none.
+        words: description of the changes made to the rows; "" without changes.
     """
 
     time: FloatArray
@@ -56,7 +58,7 @@ class Rows:
     words: str = ""
 
     def mapped(self, time: FloatArray, words: str, function: Callable[[FloatArray], FloatArray]) -> "Rows":
-        """Return rows with other stamps and another description, and with a function applied to every array.
+        """Apply a function to every array; return rows with the results, new stamps and a new description.
 
         Args:
             time: stamps of the new rows, (K,) [s].
@@ -68,7 +70,7 @@ class Rows:
 
 
 def without_repeats(rows: Rows) -> Rows:
-    """Return rows without repeats: rows that equal the row before although the arm moves.
+    """Remove or replace repeats, which are rows that equal the previous row although the arm moves.
 
     If the recorder was faster than its source, repeats are left out, and the other rows get evenly spaced stamps. If
     replies were lost, short runs of repeats get interpolated values, and longer runs are left out. If no row is
@@ -94,7 +96,7 @@ def without_repeats(rows: Rows) -> Rows:
 
 
 def repeated(rows: Rows) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return two masks (N,): rows equal to the row before, and those among them at which the arm certainly moves.
+    """Return masks (N,) of the rows equal to the previous row, and of the subset in which the arm certainly moves.
 
     The arm certainly moves if it moves before and after a run of equal rows, and if the run is not unusually long.
     """
@@ -117,14 +119,14 @@ def repeated(rows: Rows) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
 
 
 def _stretches(time: FloatArray, own: NDArray[np.int64], alike: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the index of the stretch to which each row that is not a repeat belongs, (K,).
+    """Return the index of the stretch that contains each row that is not a repeat, (K,).
 
-    Stretches end at gaps of the stamps and at rests of the arm.
+    A stretch is a sequence of rows without a gap in the stamps and without a rest of the arm.
 
     Args:
         time: stamps of all rows, (N,) [s].
         own: indices of the rows that are not repeats, (K,).
-        alike: mask of the rows that equal the row before, either as repeats or because the arm rests, (N,).
+        alike: mask of the rows that equal the previous row, as repeats or because the arm rests, (N,).
     """
     steps = np.diff(time)
     gaps = np.append(0, np.cumsum(steps > GAP * float(np.median(steps))))[own]
@@ -133,22 +135,22 @@ def _stretches(time: FloatArray, own: NDArray[np.int64], alike: NDArray[np.bool_
 
 
 def _roughness(q: FloatArray, own: NDArray[np.int64], stretches: NDArray[np.int64]) -> tuple[float, float]:
-    """Return two measures of how uneven the motion is near repeats; each is small if its cause of repeats applies.
+    """Return two measures of uneven motion near repeats, one for each cause; the measure of the true cause is small.
 
-    A displacement is the change of the positions from one row that is not a repeat to the next. Each measure compares
-    displacements with the mean of the displacements before and after. It is the sum of squared differences, divided by
-    the sum of squared displacements.
+    A displacement is the change of the positions from one row that is not a repeat to the next. Each displacement is
+    compared with the mean of the displacements before and after it. A measure is the sum of these squared differences,
+    divided by the sum of squared displacements.
 
-    The first measure assumes a slow source: displacements are compared as they are. The second measure assumes lost
-    replies: displacements per recorded row are compared, repeats included.
+    The first measure is for a slow source, and compares the displacements themselves. The second measure is for lost
+    replies, and compares displacements per recorded row, counting repeats.
 
-    Only displacements next to repeats count. If repeats are so regular that none of these stands out, all displacements
-    count. Both measures are infinite if the arm does not move.
+    Only displacements next to repeats count, or all if no repeat differs from its surroundings. Both measures are
+    infinite if the arm does not move.
 
     Args:
         q: positions of all rows, (N, n) [rad or m].
         own: indices of the rows that are not repeats, (K,).
-        stretches: index of the stretch without gaps that each of these rows belongs to, (K,).
+        stretches: index of the stretch that contains each of these rows, see `_stretches`, (K,).
     """
     way, rows = np.diff(q[own], axis=0), np.diff(own)[:, None]
     within = stretches[:-3] == stretches[3:]
@@ -164,21 +166,21 @@ def _roughness(q: FloatArray, own: NDArray[np.int64], stretches: NDArray[np.int6
 
 
 def _even(time: FloatArray, stretches: NDArray[np.int64], between: NDArray[np.int64]) -> tuple[FloatArray, float]:
-    """Return evenly spaced stamps (K,) [s] by `_on_lines`, and the usual rate of the stamps [Hz].
+    """Return evenly spaced stamps (K,) [s], computed by `_on_lines`, and the rate of the longest stretch [Hz].
 
     Lines are fitted through about twice the usual number of rows from one repeat to the next. Stretches with fewer than
     `SHORTEST_LINE` rows keep their stamps, and so do stretches whose new stamps would overlap.
 
     Args:
         time: stamps of the rows that are not repeats, (K,) [s].
-        stretches: index of the stretch without gaps that each of these rows belongs to, (K,).
-        between: numbers of rows from each repeat to the next.
+        stretches: index of the stretch that contains each of these rows, see `_stretches`, (K,).
+        between: number of rows from each repeat to the next, in order.
     """
     wanted = max(2 * int(np.median(between)) + 1 if len(between) else len(time), SHORTEST_LINE)
     ends = np.flatnonzero(np.diff(stretches)) + 1
     parts = np.split(time, ends)
     found = [_on_lines(own, wanted) if len(own) >= SHORTEST_LINE else own for own in parts]
-    for k in range(1, len(found)):  # a line may overlap the stretch before
+    for k in range(1, len(found)):  # fitted stamps may overlap the previous stretch
         if found[k][0] <= found[k - 1][-1]:
             found[k], found[k - 1] = parts[k], parts[k - 1]
     longest = max(found, key=len)
@@ -186,7 +188,7 @@ def _even(time: FloatArray, stretches: NDArray[np.int64], between: NDArray[np.in
 
 
 def _on_lines(time: FloatArray, wanted: int) -> FloatArray:
-    """Return evenly spaced stamps (K,) [s] for one stretch of rows without gaps.
+    """Return evenly spaced stamps (K,) [s] for successive rows without gaps.
 
     For each row, a line is fitted through the stamps of the `wanted` rows around it, or of all rows if there are fewer.
     The line's value at the row becomes its stamp.
@@ -207,7 +209,7 @@ def _on_lines(time: FloatArray, wanted: int) -> FloatArray:
 
 
 def _bridged(rows: Rows, repeats: NDArray[np.bool_], words: str) -> Rows:
-    """Return rows in which short runs of repeats are replaced by interpolated values and long runs are left out.
+    """Replace short runs of repeats by interpolated values, and leave out long runs.
 
     Args:
         rows: the rows.

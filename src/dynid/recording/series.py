@@ -1,8 +1,8 @@
 """Bulk decoding of a bag's joint data to numpy arrays.
 
-The first complete message determines the layout; all messages of this layout are decoded at once. Messages with another
-layout (an additional joint, another order, another publisher) are decoded one by one and counted. Truncated or
-malformed messages are left out and counted.
+The first complete message determines the layout, and all messages with this layout are decoded at once. Messages with
+another layout (such as additional joints or another order) are decoded one by one and counted. Truncated or malformed
+messages are left out and counted.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ class JointSeries:
         joint_names: names of the joints, (n,).
         values: arrays (N, n) by field; fields that the messages do not carry are absent.
         singly_decoded: number of messages whose layout differs from the first one's.
-        left_out: number of malformed messages, which are not contained.
+        left_out: number of malformed messages, which are left out.
         reason: fault of the first malformed message.
         log_ns: log times, (N,) [ns].
     """
@@ -75,10 +75,9 @@ def joint_series(
 
     Args:
         content: topic with its messages.
-        joint_names: names of the wanted joints, in the wanted order; None takes those of the first message.
-        foreign: whether the publisher is software other than dynid. If so, messages that lack wanted joints, such as a
-            gripper's, count as malformed. So do messages without efforts, if other messages have efforts. Velocities
-            are not read.
+        joint_names: names of the wanted joints, in the wanted order; None means the joints of the first message.
+        foreign: whether the publisher is software other than dynid. If so, messages without all wanted joints count as
+            malformed, and also messages without efforts if other messages have efforts. Velocities are not read.
         skipped: mask (N,) of messages that are known to have other joints; None if there are none.
 
     Raises:
@@ -132,7 +131,7 @@ class _Message:
 
 
 def _first_whole(raw: RawMessages, content: TopicContent) -> _Message:
-    """Return the first message of a topic that can be decoded; raise the first message's DataError if there is none."""
+    """Return the first message of a topic that can be decoded; if there is none, raise the first message's error."""
     first: DataError | None = None
     for index in range(len(raw)):
         try:
@@ -160,9 +159,9 @@ def _first_of(raw: RawMessages, content: TopicContent, wanted: tuple[str, ...]) 
 
 
 def _looks(count: int) -> list[int]:
-    """Return the indices of those of `count` messages in which publishers are searched.
+    """Return the indices of the messages that are examined to find publishers, out of `count` messages.
 
-    They are the first `FOREIGN_LOOKS` messages, and the same number of messages at even intervals.
+    They are the first `FOREIGN_LOOKS` messages, and as many messages at even intervals over the topic.
     """
     spread = np.linspace(0, count - 1, FOREIGN_LOOKS).astype(int).tolist() if count > FOREIGN_LOOKS else []
     return list(dict.fromkeys([*range(min(count, FOREIGN_LOOKS)), *spread]))
@@ -171,7 +170,7 @@ def _looks(count: int) -> list[int]:
 def joint_sets(content: TopicContent, wanted: tuple[str, ...]) -> list[frozenset[str]]:
     """Return the sets of wanted joints that occur together in a message of a topic.
 
-    Sets that are part of another set are left out.
+    Subsets of another set are left out.
 
     Args:
         content: topic with its messages.
@@ -222,9 +221,9 @@ def _decoded(raw: RawMessages, index: int, content: TopicContent, fields: Sequen
 
 
 def _interfaces(message: Any, stamp_ns: int) -> _Message:
-    """Convert a decoded DynamicJointState; its joints are those with the interface "position".
+    """Convert a decoded DynamicJointState, using only joints with the interface "position".
 
-    Other interfaces that a joint lacks become NaN.
+    Values of other interfaces are NaN for joints without the interface.
     """
     sent = [
         dict(zip(one.interface_names, one.values, strict=False))
@@ -239,7 +238,7 @@ def _interfaces(message: Any, stamp_ns: int) -> _Message:
 
 
 def messages_alike(content: TopicContent, joints: tuple[str, ...]) -> NDArray[np.bool_]:
-    """Return a mask (N,) of a topic's messages with the same layout as the first message that has all of `joints`."""
+    """Return a mask (N,) of the topic's messages that have the layout of the first message with all of `joints`."""
     raw, found = content.messages, np.zeros(len(content.messages), dtype=bool)
     first = _first_of(raw, content, joints)
     if first is None or content.message_type == DYNAMIC_JOINT_STATE:  # its layout may change with every message
@@ -258,7 +257,7 @@ def _decode_alike(
     stamps: NDArray[np.int64],
     values: dict[str, FloatArray],
 ) -> NDArray[np.bool_]:
-    """Decode all messages of a topic with the same layout as `first`; return a mask (N,) of them.
+    """Decode all messages of a topic that have the layout of `first`; return a mask (N,) of these messages.
 
     Args:
         content: topic with its N messages.

@@ -1,4 +1,4 @@
-"""Schemas of the settings that nodes publish as JSON in std_msgs/String, so that a bag is complete on its own."""
+"""Schemas of the settings that nodes publish as JSON in std_msgs/String, so that a bag contains them."""
 
 from typing import Annotated, Literal, TypeVar
 
@@ -19,11 +19,10 @@ PhaseName = Literal["approach", "trajectory", "rest", "done", "cancelled"]
 class HardwareSettings(Strict):
     """Settings of the arm's driver on the latched topic `hardware_settings`: torque constants, mount, cycle and clock.
 
-    torque_constants_nm_per_a: torque constants; () if drives are commanded by torque and report torque.
-    current_unit_a: size of one count of current [A], for all servos or per joint.
-    boot_id: boot ID of the host whose monotonic clock the stamps follow; "" if they follow another time, such as a
-        simulated clock that can pause.
-    stamp_offset_ns: offset of the stamps from that monotonic clock [ns].
+    torque_constants_nm_per_a: torque constants; () if drives are commanded by torque and report torque. current_unit_a:
+    size of one raw count of current [A], for all servos or per joint. boot_id: boot ID of the host whose monotonic
+    clock gives the stamps; "" if the stamps come from another clock, such as a simulated clock that can pause.
+    stamp_offset_ns: offset of the stamps from the host's monotonic clock [ns].
     """
 
     robot: str
@@ -53,9 +52,9 @@ class HardwareSettings(Strict):
 
 
 def recorded_current_unit(robot: Robot) -> float | tuple[float, ...]:
-    """Return the size of one count of current of a robot's servos [A], as in `HardwareSettings.current_unit_a`.
+    """Return the size of one raw count of current of a robot's servos [A], for `HardwareSettings.current_unit_a`.
 
-    It is one number if it is equal for all servos, else one number per joint.
+    The result is one number if all servos have the same size, else one number per joint.
     """
     units = tuple(robot.current_units.tolist())
     return units[0] if len(set(units)) == 1 else units
@@ -105,13 +104,13 @@ class ExperimentSettings(Strict):
         return self.phases[-1].stamp_ns if self.state in ("done", "cancelled") else None
 
     def entered(self, name: PhaseName, stamp_ns: int) -> "ExperimentSettings":
-        """Return these settings with another phase added, which begins at the stamp `stamp_ns` [ns]."""
+        """Return a copy of the settings with an additional phase that begins at the stamp `stamp_ns` [ns]."""
         return self.model_validate({**self.model_dump(), "phases": (*self.phases, Phase(name=name, stamp_ns=stamp_ns))})
 
     def continues(self, earlier: "ExperimentSettings") -> bool:
         """Return whether these settings are a later state of the same experiment as `earlier`.
 
-        They are if all settings are equal and the phases begin with those of `earlier`.
+        This is the case if all settings are equal and `phases` begins with the phases of `earlier`.
         """
         kept = self.phases[: len(earlier.phases)]
         return self.model_copy(update={"phases": kept}) == earlier
@@ -156,12 +155,12 @@ def reported_settings(text: str, robot: Robot) -> HardwareSettings:
 
 
 def refuse_other_gravity(settings: HardwareSettings, robot: Robot, who: str) -> None:
-    """Raise DataError if a mount's gravity vector in robot.yaml differs from that in the driver's settings.
+    """Raise DataError if robot.yaml and the driver's settings state different gravity vectors for the mount.
 
     Args:
         settings: settings of the driver, as received or from a bag.
         robot: the robot.
-        who: beginning of the message, which says where the settings come from.
+        who: beginning of the error message, which states the source of the settings.
     """
     today = robot.gravity(settings.mount)
     if not np.allclose(today, settings.gravity_m_s2, atol=1e-6):
@@ -172,9 +171,9 @@ def refuse_other_gravity(settings: HardwareSettings, robot: Robot, who: str) -> 
 
 
 def constants_note(hardware: HardwareSettings, robot: Robot | None) -> list[str]:
-    """Return a note as a list if a recording's torque constants differ from those in robot.yaml; [] if they do not.
+    """Return a list with a note if the torque constants of a recording differ from robot.yaml, else [].
 
-    Torque constants scale every parameter; the recorded ones are used.
+    The recorded torque constants are used; they scale all identified parameters.
     """
     recorded = hardware.torque_constants_nm_per_a
     if robot is None or not recorded or np.allclose(robot.joint_constants, recorded):
@@ -183,7 +182,7 @@ def constants_note(hardware: HardwareSettings, robot: Robot | None) -> list[str]
 
 
 def parse_settings(topic: str, text: str, schema: type[Settings]) -> Settings:
-    """Parse the settings in a topic's JSON text, which may come from any sender.
+    """Parse the settings in the JSON text of a topic and validate them, as the sender is unknown.
 
     Raises:
         DataError: the text is too long or invalid; the message names the topic, the field, the value and what was

@@ -1,7 +1,7 @@
-"""Reader of a bag's sqlite3 files, which changes neither these files nor the journals beside them.
+"""Reader of a bag's sqlite3 files that changes neither these files nor their journals.
 
-SQLite rolls back a journal and moves a write-ahead log into the database as soon as it opens them. So a database with a
-journal or a log is copied to the temporary folder together with it, and the copy is opened.
+When SQLite opens a database, it rolls back a journal and moves a write-ahead log into the database. So a database with
+such a file is copied together with it to the temporary folder, and the copy is opened.
 """
 
 import os
@@ -43,11 +43,11 @@ class SqliteContent:
 
 
 def read_sqlite(path: Path, budget: BagBudget) -> SqliteContent:
-    """Read an sqlite3 file of a bag, together with a journal or write-ahead log that its recorder left beside it.
+    """Read an sqlite3 file of a bag, together with a journal or write-ahead log that the recorder left.
 
     Raises:
-        DataError: not a rosbag2 file, damaged, or larger than the budget; or the files beside it are not those of a
-            recorder, see `pending_files`.
+        DataError: not a rosbag2 file, damaged, or larger than the budget; or its journal files are suspicious, see
+            `pending_files`.
     """
     path = path.resolve()  # SQLite looks for the other files beside the resolved path
     beside = pending_files(path)
@@ -77,7 +77,7 @@ def read_packed_sqlite(path: Path, budget: BagBudget) -> SqliteContent:
 
 
 def pending_files(path: Path) -> dict[str, Path]:
-    """Return the paths of the rollback journal and the write-ahead log beside a database.
+    """Return the paths of a database's rollback journal and write-ahead log in the same folder.
 
     The keys are `JOURNAL` and `LOG`. Empty and missing files are left out.
 
@@ -100,8 +100,8 @@ def pending_files(path: Path) -> dict[str, Path]:
 def refuse_other_files(journal: Path) -> None:
     """Raise DataError if an SQLite journal names another file, a super-journal.
 
-    Transactions over several databases have a super-journal. After a rollback SQLite deletes the named file, whatever
-    and wherever it is. A recorder writes to one database only, so its journal names no other file.
+    Only transactions over several databases have a super-journal, and a recorder writes to one database only. SQLite
+    deletes the named file after a rollback, so a manipulated journal could delete any file.
     """
     with journal.open("rb") as stream:
         stream.seek(-min(len(JOURNAL_MAGIC), journal.stat().st_size), os.SEEK_END)
@@ -143,7 +143,7 @@ def _query(path: Path, budget: BagBudget, *, immutable: bool) -> SqliteContent:
 
 
 def _within(size: int, most: int, path: Path) -> int:
-    """Return `size`, the number of bytes read from a file so far, if it is at most `most`.
+    """Return `size`, the number of bytes read from a file so far; raise an error if it exceeds `most`.
 
     Raises:
         DataError: `size` exceeds `most`, the number of bytes that the file can contain.
@@ -159,8 +159,8 @@ def _within(size: int, most: int, path: Path) -> int:
 def _refuse_programs(database: sqlite3.Connection, path: Path, held: int) -> None:
     """Raise DataError if the tables `topics` or `messages` of an SQLite file are not plain tables.
 
-    The function also limits the work of all later queries: SQLite interrupts them once they have taken far more
-    instructions than reading a file of this size requires.
+    The function also limits all later queries: SQLite interrupts a query that takes far more instructions than reading
+    a file of this size requires.
 
     Args:
         database: the opened file.

@@ -1,4 +1,4 @@
-"""Limits on the data that a recorder accepts from a topic, so that a flooded topic does not displace states."""
+"""Limits on the data that a recorder accepts from each topic, so that one flooded topic does not suppress states."""
 
 from dataclasses import dataclass
 
@@ -8,11 +8,11 @@ class TopicLimits:
     """Limits on the messages that a recorder accepts from one topic.
 
     Attributes:
-        depth: number of messages that may wait for a stalled recorder.
+        depth: maximum number of messages in the queue of a stalled recorder.
         largest: maximum size of a message [bytes].
-        bytes_per_s: maximum rate of data in the long run [bytes/s]; None is unlimited.
-        messages_per_s: maximum rate of messages in the long run [1/s]; None is unlimited.
-        burst_s: a burst may contain as much data as the two rates permit in this time [s].
+        bytes_per_s: maximum long-term data rate [bytes/s]; None is unlimited.
+        messages_per_s: maximum long-term message rate [1/s]; None is unlimited.
+        burst_s: maximum size of a burst, as the time in which the two rates permit the same amount of data [s].
     """
 
     depth: int

@@ -10,7 +10,7 @@ from dynid.robot import FloatArray
 def tracking_rms(recording: DriverRecording) -> FloatArray:
     """Return each joint's root mean square tracking error during the trajectory motion of a recording, (n,) [rad].
 
-    The tracking error is the position of a state minus that of the reference with the same stamp.
+    The tracking error is the measured position minus the reference position with the same stamp.
 
     Raises:
         DataError: no reference or no trajectory was recorded, or no reference has the same stamp as a state.

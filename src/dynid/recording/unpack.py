@@ -1,4 +1,4 @@
-"""Decompression of lz4 and zstd data that recorders write; decompressed chunks and messages are charged to a budget."""
+"""Decompression of lz4 and zstd data in bags; decompressed chunks and messages are charged to a budget."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,7 +44,7 @@ def _plain(data: bytes, size: int) -> bytes:
 
 
 def _zstd(data: bytes, size: int) -> bytes:
-    """Decompress zstd data to at most one byte more than `size`; this byte reveals data that exceed the stated size."""
+    """Decompress zstd data to at most `size` + 1 bytes; the last byte reveals data larger than the stated size."""
     with zstandard.ZstdDecompressor().stream_reader(data) as stream:
         return stream.read(size + 1)
 
@@ -69,7 +69,7 @@ def unpacked_pieces(file: Path) -> Iterator[bytes]:
 
 
 def unpacked_message(raw: bytes, budget: BagBudget) -> bytes:
-    """Return the decompressed bytes of one message that was compressed by zstd on its own.
+    """Return the decompressed bytes of one message that was compressed separately by zstd.
 
     Raises:
         DataError: the message is damaged, or beyond the budget.
