@@ -1,6 +1,7 @@
-"""Report section on an adaptive run: decrease of the uncertainty over time, and the reason why the run ended.
+"""Report section on an adaptive run: decrease of the model's uncertainty over time, and reason for its end.
 
-In an adaptive run the model is identified while the arm moves, and each segment of the motion is planned accordingly.
+In an adaptive run the model is identified while the arm moves, and each motion segment is planned to reduce the
+remaining uncertainty.
 """
 
 from math import log
@@ -17,15 +18,11 @@ def adaptive_section(history: dict[str, Any] | None) -> dict[str, Any] | None:
         history: the result of `AdaptiveRun.as_dict()`.
 
     Returns:
-        A dictionary of these entries, with coordinates of an SVG drawing:
-            end: reason why the run ended.
-            rows: one row of text for each evaluation of the model during the run.
-            points: curve of the widest confidence interval, divided by its limit, on a logarithmic axis.
-            expected: curve of the values that the planner expected after each segment.
-            dots: coordinates of each point of `points`.
-            limit: height of the limit.
-            last_s: right end of the time axis [s].
-            most: upper end of the vertical axis.
+        A dictionary with the entries below; curves and heights are coordinates in an SVG drawing: end: reason why the
+        run ended. rows: one row of text for each evaluation of the model during the run. points: curve of the widest
+        confidence interval, divided by its limit, on a logarithmic axis. expected: curve of the values that the planner
+        expected after each segment. dots: coordinates of each point of `points`. limit: height of the limit. last_s:
+        right end of the time axis [s]. most: upper end of the vertical axis.
     """
     if not history:
         return None

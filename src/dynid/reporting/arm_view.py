@@ -24,7 +24,8 @@ class WorstPose:
     Attributes:
         lambda_min: smallest eigenvalue of M(q) at this pose [kg m^2].
         q: positions of all axes, (n,) [rad or m].
-        direction: unit eigenvector to this eigenvalue, the joint acceleration that needs the least torque, (n,).
+        direction: unit eigenvector of this eigenvalue, which is the joint acceleration that needs the least torque,
+            (n,).
         points: origins of base and joints in the base frame, then the last link's centre of mass if it is known,
             (k, 3) [m].
         centres: centres of mass of the c links in the base frame, (c, 3) [m]; (0, 3) without standard parameters.
@@ -80,8 +81,8 @@ class LinkMargin:
         mass: mass [kg].
         lowest: lower bound of the mass [kg].
         highest: upper bound of the mass [kg].
-        eigenvalue: smallest eigenvalue of the pseudo-inertia matrix.
-        required: lower bound of this eigenvalue.
+        eigenvalue: smallest eigenvalue of the link's pseudo-inertia matrix.
+        required: lower bound required of this eigenvalue.
     """
 
     joint: str

@@ -1,4 +1,4 @@
-"""Bar charts as figure files: errors of estimators, and the models' spread and held-out errors of a campaign."""
+"""Bar charts as figure files, such as errors of estimators, and spread and held-out errors of a campaign's models."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

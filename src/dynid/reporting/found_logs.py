@@ -11,7 +11,9 @@ LEAST_MOTION_S = 10.0  # minimum time that a joint must move in a recording [s]
 def log_row(found: FoundLog, names: Sequence[str]) -> dict[str, Any]:
     """Return the summary of one recording: number of rows, duration, rate, signals, and a sentence on missing data.
 
-    `names` are the joint names.
+    Args:
+        found: the recording.
+        names: names of the joints.
     """
     row: dict[str, Any] = {"name": found.name, "kind": found.kind, "rows": 0, "seconds": 0.0, "rate_hz": None}
     row |= {"torques": False, "goals": False, "gaps": 0, "notes": [], "missing": found.problem}

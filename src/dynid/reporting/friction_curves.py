@@ -1,4 +1,4 @@
-"""Curves of every joint's friction torque over speed, without load and under the largest load of gravity."""
+"""Curves of each joint's friction torque over speed, without load and under the largest gravity torque."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,10 +34,10 @@ class FrictionCurves:
 
 
 def friction_curves(result: Result) -> FrictionCurves | None:
-    """Return the friction torques of a model's complete friction law, at speeds up to half of the speed limits.
+    """Compute each joint's total friction torque at speeds up to half of the speed limit.
 
-    Return None if no friction law was estimated besides the base parameters. The largest gravity torques are those at
-    random poses.
+    The result is None if no friction law was estimated in addition to the base parameters. The largest gravity torque
+    of a joint is determined from random poses.
     """
     content, robot = result.content, result.robot
     separate = content.friction()
@@ -58,8 +58,8 @@ def friction_curves(result: Result) -> FrictionCurves | None:
 def drawings(result: Result, labels: Sequence[str]) -> list[dict[str, str]]:
     """Return for each joint its label, the axis ranges and the load as text, and SVG points of the friction curves.
 
-    Each joint has two curves: without load, and under the largest gravity torque. The list is empty if no friction
-    law was estimated besides the base parameters. `labels` are the labels of the joints.
+    Each joint has two curves: without load, and under the largest gravity torque. The list is empty if no friction law
+    was estimated in addition to the base parameters. `labels` are the labels of the joints.
     """
     curves = friction_curves(result)
     if curves is None:

@@ -30,7 +30,7 @@ def joint_figure(results: Sequence[JointLevel]) -> Figure:
         models = (("eq. 1", FIRST_ORDER, one.first_order), ("ARX, fourth order", FOURTH_ORDER, one.arx))
         for label, colour, model in models:
             if isinstance(model, str):
-                continue  # the text says why there is no model
+                continue  # the report text states why there is no model
             response = model.response(FREQUENCIES_HZ)
             row[0].semilogx(FREQUENCIES_HZ, 20.0 * np.log10(np.abs(response)), color=colour, label=label, linewidth=1.2)
             row[1].semilogx(FREQUENCIES_HZ, np.rad2deg(np.unwrap(np.angle(response))), color=colour, linewidth=1.2)

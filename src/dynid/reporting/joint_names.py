@@ -4,9 +4,9 @@ from itertools import takewhile
 
 
 def short_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return joint names without the words, separated by "_", that all names share at the start and at the end.
+    """Return joint names without the words (separated by "_") that all names have in common at start and end.
 
-    If a name consists of such words alone, all names are returned unchanged.
+    If a name consists only of common words, all names are returned unchanged.
     """
     words = [name.split("_") for name in names]
     first = _shared(words)

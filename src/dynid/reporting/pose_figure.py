@@ -1,4 +1,4 @@
-"""Figure of poses to compare with a real arm: zero, rest, and each joint moved in its positive direction."""
+"""Figure of poses for comparison with a real arm: zero pose, rest posture, and each joint moved positively."""
 
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ def sign_test_poses(robot: Robot) -> dict[str, FloatArray]:
 
 
 def skeleton(chain: SerialChain, q: FloatArray) -> FloatArray:
-    """Return the origins of base and joints at a pose q (chain,) [rad or m], as (chain + 1, 3) [m]."""
+    """Return the origins of base and c chain joints at a pose q (c,) [rad or m], as (c + 1, 3) [m]."""
     return np.array([np.zeros(3), *chain.placements(q)[:, :3, 3]])
 
 
@@ -72,7 +72,7 @@ def pose_figure(robot: Robot) -> Figure:
 
 
 def _draw(axes: Any, chain: SerialChain, q: FloatArray, colour: str, reach: float) -> None:
-    """Draw the chain at a pose q (chain,): links as lines, joints as dots, and the axes of the last link's frame.
+    """Draw the chain at a pose q (c,) [rad or m]: links as lines, joints as dots, and axes of the last link's frame.
 
     `reach` is the length of the arm [m], which scales the frame.
     """
@@ -95,7 +95,7 @@ def _axis(axes: Any, chain: SerialChain, joint: int, reach: float) -> None:
 def _frame(axes: Any, zero: FloatArray, reach: float) -> None:
     """Set axis limits with equal scales around the arm.
 
-    `zero` are the origins of base and joints in the zero pose, (chain + 1, 3) [m], and `reach` is the arm's length [m].
+    `zero` are the origins of base and c joints in the zero pose, (c + 1, 3) [m], and `reach` is the arm's length [m].
     """
     centre = 0.5 * (zero.min(axis=0) + zero.max(axis=0))
     for limits, middle in zip((axes.set_xlim, axes.set_ylim, axes.set_zlim), centre, strict=True):

@@ -1,4 +1,4 @@
-"""Measured and predicted torques of each motion, stored in the result folder for the report."""
+"""Files of measured and predicted torques of each motion in a result folder, which the report reads."""
 
 import io
 from collections.abc import Sequence
@@ -75,7 +75,7 @@ def _stored_motion(path: Path, stored: np.lib.npyio.NpzFile, k: int) -> Motion:
 
 
 def recorded_bags(content: ModelFile) -> list[tuple[Path, Kind, Mapping]]:
-    """Return the bags from which a model was identified, as far as they still exist at their path.
+    """Return the bags from which a model was identified, except those that no longer exist at their path.
 
     Model files of older versions do not name their bags; then the list is empty.
 
@@ -97,7 +97,7 @@ def recorded_bags(content: ModelFile) -> list[tuple[Path, Kind, Mapping]]:
 
 
 def predicted_with(robot: Robot, content: ModelFile, recordings: Sequence[tuple[Path, Kind, Mapping]]) -> list[Motion]:
-    """Return measured torques of recordings and those that a stored model predicts, sampled as in its identification.
+    """Return the measured torques of recordings with the torques that a stored model predicts for them.
 
     Args:
         robot: robot of the model.

@@ -1,6 +1,6 @@
-"""HTML report on whether an identified model can be trusted, and why, in one self-contained file.
+"""HTML report on the trustworthiness of an identified model, with reasons, in one self-contained file.
 
-The file contains its style, scripts and data; its content policy forbids loading anything else.
+The file contains its styles, scripts and data. Its content security policy forbids loading anything else.
 """
 
 import json
@@ -54,7 +54,7 @@ METHOD_WORDS = {
 
 
 def render_report(result: Result, others: Sequence[Result] = (), tracked: Sequence[Path] = ()) -> str:
-    """Return the report of a result as HTML text, with a comparison if other results are given.
+    """Return the report on a result as HTML text, with a comparison if other results are given.
 
     Args:
         result: result to report.
@@ -83,7 +83,7 @@ def render_report(result: Result, others: Sequence[Result] = (), tracked: Sequen
 
 
 def write_report(result: Result, path: Path, others: Sequence[Result] = (), tracked: Sequence[Path] = ()) -> None:
-    """Write the report of a result to a new file, completely or not at all.
+    """Write the report on a result to a new file; if this fails, no file remains.
 
     Args:
         result: result to report.

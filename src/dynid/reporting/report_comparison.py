@@ -82,7 +82,7 @@ def _figures(results: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def _motions(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Return one row for each motion that was held out for at least one result, with relative torque errors as text."""
+    """Return one row with relative torque errors (as text) for each motion that at least one result held out."""
     found: dict[str, list[str]] = {}
     for k, one in enumerate(results):
         for row in one.motion_errors():
@@ -92,7 +92,7 @@ def _motions(results: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def _joint_errors(results: Sequence[Result]) -> list[list[float]]:
-    """Return for each result the relative torque error of each joint, as RMS over its held-out motions.
+    """Return each result's relative torque error per joint, as RMS over the result's held-out motions.
 
     The list of a result without held-out motions is empty.
     """
@@ -140,7 +140,7 @@ def _parameters(results: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def _settings(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Return one row for each setting or origin (robot, mount, version ...) in which the results differ."""
+    """Return one row for each property (such as robot, mount, version or a setting) in which the results differ."""
     flat = [_flat(one.content.provenance.get("settings", {})) for one in results]
     for values, one in zip(flat, results, strict=True):
         values |= {

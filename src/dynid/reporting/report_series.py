@@ -19,7 +19,7 @@ CLOUD_STAGES = ("OLS", "SDP", "CLIE")
 
 
 def packed(values: FloatArray) -> dict[str, Any]:
-    """Pack values (N,), any unit, as 16-bit numbers in base64, so that value = low + step * number."""
+    """Encode values (N,), any unit, as 16-bit numbers in base64, so that value = low + step * number."""
     low, high = float(np.min(values)), float(np.max(values))
     step = (high - low) / STEPS or 1.0
     numbers = np.rint((np.asarray(values) - low) / step).astype("<u2")
@@ -27,7 +27,7 @@ def packed(values: FloatArray) -> dict[str, Any]:
 
 
 def rounded(values: Any, digits: int = 5) -> list[float]:
-    """Return values, flattened, as numbers with `digits` significant digits, which suffice for a chart."""
+    """Return the flattened values rounded to `digits` significant digits, which suffice for a chart."""
     return [float(f"{value:.{digits}g}") for value in np.asarray(values, dtype=float).ravel()]
 
 
@@ -90,10 +90,10 @@ def pose_data(pose: WorstPose) -> dict[str, Any]:
 
 
 def cloud_data(result: Result) -> dict[str, Any] | None:
-    """Return the models of a campaign as points in their first two principal components, by stage.
+    """Return a campaign's models as points in the plane of their first two principal components, by stage.
 
-    A campaign identifies one model per bag and sampling interval, in several stages. Return None if the result is not
-    of a campaign.
+    A campaign identifies one model per bag and sampling interval, in several stages. The return value is None for
+    results of single identifications.
     """
     rows = result.tables.get("cloud_scores")
     if not rows or "pc2" not in rows[0]:
@@ -113,7 +113,7 @@ def cloud_data(result: Result) -> dict[str, Any] | None:
 def conditioning_data(result: Result) -> dict[str, Any] | None:
     """Return the condition number of the regressor for each bag at each sampling interval of a campaign.
 
-    Return None if the result is not of a campaign.
+    The return value is None for results of single identifications.
     """
     rows = [row for row in result.tables.get("runs", []) if row["kappa"]]
     if not rows:

@@ -31,7 +31,7 @@ def check_rows(result: Result) -> list[dict[str, Any]]:
     """
     rows = []
     for check in (*result.content.verdict, *result.processing):
-        share = min(used(check), 0.99 if check.passed else 1.0)  # only a failed check fills its bar
+        share = min(used(check), 0.99 if check.passed else 1.0)  # the bar is full only if the check failed
         unit = f" {pretty_unit(check.unit)}" if check.unit else ""
         rows.append(
             {
@@ -84,7 +84,7 @@ def tiles(result: Result) -> list[dict[str, str]]:
 def parameter_rows(result: Result) -> list[dict[str, Any]]:
     """Return a row for each base parameter: unit, value, standard deviation, and the value after each stage.
 
-    Stages are the steps of the identification method. `moved` in a row is the difference between the value after a
+    Stages are the steps of the identification method. The entry `moved` is the difference between the value after a
     stage and the final value, in standard deviations.
     """
     path = {row["parameter"]: row for row in result.tables.get("parameters", [])}
@@ -131,7 +131,7 @@ def used_stages(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def friction_rows(result: Result) -> list[dict[str, str]]:
-    """Return a row for each axis and non-zero term of the friction law that supplements the base parameters."""
+    """Return a row for each axis and each non-zero term of the friction law that supplements the base parameters."""
     law = result.content.friction()
     if law is None:
         return []
@@ -152,7 +152,7 @@ def friction_rows(result: Result) -> list[dict[str, str]]:
 
 
 def ladder_rows(result: Result) -> list[dict[str, Any]]:
-    """Return a row for each friction structure that was compared on held-out blocks of time, with its error."""
+    """Return a row for each compared friction structure, with its error on held-out blocks of time."""
     block = result.content.friction_law
     return [
         {
@@ -167,9 +167,9 @@ def ladder_rows(result: Result) -> list[dict[str, Any]]:
 
 
 def set_rows(result: Result) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the names of a campaign's held-out motions, and a row for each parameter set with its errors on them.
+    """Return the names of a campaign's held-out motions, and a row of errors on these motions per parameter set.
 
-    Parameter sets are those of the method's stages and of comparison fits. Errors are relative torque errors.
+    Parameter sets come from the stages of the method and from comparison fits. Errors are relative torque errors.
     """
     stored = result.campaign.get("held_out", {})
     motions = list(next(iter(stored.values()), {}))

@@ -21,9 +21,10 @@ class JointResidual:
         mean: mean of the residual [N m].
         deviation: standard deviation of the residual [N m].
         edges: edges of the histogram, (BINS + 1,) [N m].
-        density: density of the histogram, (BINS,) [1 / N m].
+        density: probability density in each bin of the histogram, (BINS,) [1 / N m].
         autocorrelation: autocorrelation at lags of 0, 1, ... samples, (at most LAGS + 1,).
-        band: 1.96 / sqrt(N) for N samples; for white noise, 95 % of the autocorrelation after lag 0 is within +- band.
+        band: 1.96 / sqrt(N) for N samples. For white noise, 95 % of the autocorrelations at lags above 0 are within +-
+            band.
         interval_s: sampling interval, the duration of one lag [s].
         friction: Coulomb friction that the model lacks (positive) or overestimates (negative) [N m]. It is fitted to
             the residual together with `slope`; NaN if the joint hardly moved.
@@ -48,7 +49,7 @@ class JointResidual:
 
 
 def autocorrelation(values: FloatArray, lags: int = LAGS) -> FloatArray:
-    """Return the autocorrelation of values (N,), any unit, at lags 0 to `lags`, at most N / 2; it is 1 at lag 0."""
+    """Return the autocorrelation of values (N,), any unit, at lags 0 to `lags` (at most N / 2), with 1 at lag 0."""
     x = values - values.mean()
     power = float(x @ x)
     count = min(lags, len(x) // 2)
@@ -86,7 +87,7 @@ def joint_residual(motion: Motion, joint: int) -> JointResidual:
 
 
 def _with_velocity(left: FloatArray, dq: FloatArray) -> tuple[float, float]:
-    """Fit residual = a + friction sign(dq) + slope dq to the samples in motion; return friction and slope.
+    """Fit residual = a + friction sign(dq) + slope dq to the moving samples; return friction and slope.
 
     Both are NaN if the joint did not move enough in both directions.
 

@@ -29,12 +29,13 @@ class Result:
     """Contents of one result folder.
 
     Attributes:
-        folder: folder from which it was read.
+        folder: path of the result folder.
         robot: robot of the model.
         content: content of model.yaml.
         campaign: content of campaign.json; {} for a single identification.
-        tables: a campaign's tables by name; a row is a dictionary of texts by column.
-        motions: measured and predicted torques of motions, fitted motions last; () if no recording is available.
+        tables: rows of each table of a campaign, by the table's name; a row is a dictionary of texts by column.
+        motions: measured and predicted torques of each motion, with fitted motions last; () if no recording is
+            available.
     """
 
     folder: Path
@@ -65,14 +66,14 @@ class Result:
         return [Check.model_validate({k: v for k, v in row.items() if k != "passed"}) for row in rows]
 
     def check(self, key: str) -> Check | None:
-        """Return the check of the model with the ID `key`; None if it was not made, or has no ID in an old file."""
+        """Return the model's check with the ID `key`; None if the check was not made or an old file has no IDs."""
         return next((one for one in self.content.verdict if one.id == key), None)
 
     def motion_errors(self) -> list[dict[str, Any]]:
         """Return a row for each motion: name, use, RMS torque error [N m], and relative errors in total and per joint.
 
-        Relative errors are given for all samples, and for samples in motion. The latter is None if the joint never
-        moves, or if a campaign of an older version did not store it.
+        Relative errors are given for all samples, and for samples in motion. The error in motion is None if the joint
+        never moves, or if a campaign of an older version did not store it.
         """
         rows = [
             {
@@ -106,7 +107,7 @@ class Result:
 
     @property
     def cross_validated(self) -> tuple[Motion, ...]:
-        """Fitted motions with cross-validated predictions: each block of time is predicted by a fit to the others."""
+        """Fitted motions with cross-validated predictions: a fit to all other blocks of time predicts each block."""
         return tuple(one for one in self.motions if one.kind == "cross-validated")
 
     def pooled(self, motions: Sequence[Motion] | None = None) -> dict[str, Any] | None:
@@ -128,7 +129,7 @@ def open_result(
         folder: folder of an identification or a campaign, or a demo's folder with the subfolder `model`.
         robot: the robot, its name or its folder; None is the robot that model.yaml names.
         recordings: held-out recordings to predict, in addition to those in the folder.
-        mapping: mapping of CSV files.
+        mapping: mapping that describes the columns of CSV recordings; None without CSV recordings.
 
     Raises:
         InputNotFoundError: the folder has no model.yaml, or a recording does not exist.

@@ -1,4 +1,4 @@
-"""Writer of a result folder: model, exports, predictions, and the report on whether the model can be trusted."""
+"""Writer of a result folder: model, exported files, predicted torques, and report."""
 
 import json
 from collections.abc import Sequence
@@ -20,8 +20,8 @@ from dynid.threads import on_one_thread
 def write_result(result: Identification, folder: Path | str) -> Path:
     """Write the result of an identification into a new folder.
 
-    The folder has model.yaml, MJCF, URDF with rotor_inertias.yaml, predictions.npz and report.html. A campaign adds
-    campaign.json, its tables, figures and runs; its temporary store of finished runs is then removed.
+    The folder contains model.yaml, MJCF, URDF with rotor_inertias.yaml, predictions.npz and report.html. A campaign
+    adds campaign.json, tables, figures and runs; its temporary files of finished runs are then removed.
 
     Returns:
         Path of the report.
@@ -58,7 +58,7 @@ def add_report(robot: Robot, folder: Path, motions: Sequence[Motion], named: Pat
         robot: robot of the model.
         folder: the folder.
         motions: measured and predicted torques of motions.
-        named: final path of the folder, from which the report takes the name of the result.
+        named: final path of the folder, from which the report derives the name of the result.
 
     Raises:
         OutputExistsError: one of the files exists.

@@ -15,7 +15,7 @@ _LIMIT_SIGNS = {"at most": "<=", "at least": ">=", "equals": "=="}
 
 
 def number(value: float) -> str:
-    """Return a number as text with four significant digits; a whole number has all digits and thousands separators."""
+    """Return a number as text: integers with all digits and thousands separators, others with four digits."""
     if np.isfinite(value) and value == round(value) and abs(value) < 1e9:
         return f"{int(value):,}"
     return f"{value:.4g}"

@@ -1,4 +1,4 @@
-"""Table of the tracking errors of recorded motions, which compare controllers with and without a model."""
+"""Table of tracking errors of recorded motions, for comparing controllers with and without a model."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ WORDS = {"ff_pd": "feed-forward and PD", "computed_torque": "computed torque", "
 def tracking_rows(robot: Robot, bags: Sequence[Path]) -> list[dict[str, Any]]:
     """Return a row for each bag: controller, and RMS tracking errors over all revolute joints and per joint.
 
-    Errors are in deg, of prismatic joints in mm, as text.
+    Errors are text in deg, and in mm for prismatic joints.
 
     Raises:
         InputNotFoundError: a bag does not exist.

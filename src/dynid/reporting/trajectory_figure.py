@@ -140,7 +140,7 @@ def write_trajectory_figure(
 
 
 def write_figure(path: Path, draw: Callable[[], Figure]) -> None:
-    """Write the figure that `draw` returns to a new file, completely or not at all, in the format of the suffix.
+    """Write the figure that `draw` returns to a new file in the format of the suffix; if this fails, no file remains.
 
     Raises:
         UnknownNameError: the suffix is not a figure format.

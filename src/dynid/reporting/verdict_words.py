@@ -1,4 +1,4 @@
-"""Verdict on a model in plain words: whether the model can be trusted, and what to check before using it."""
+"""Verdict on a model in plain words: whether the model can be trusted, and what to check before using the model."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ class Words:
 
     Attributes:
         accepted: whether the model is accepted; None if the model has no verdict.
-        headline: one short sentence.
+        headline: short sentence with the verdict.
         sentences: reasons for the verdict.
         advice: remedies for failed checks.
         cautions: facts to check before using the model.
@@ -43,9 +43,9 @@ class Words:
 
 
 def used(check: Check) -> float:
-    """Return the fraction of its limit that a check uses: value / limit, or limit / value for "at least".
+    """Return a check's value / limit, or limit / value if the limit is a lower bound ("at least").
 
-    It is at most 1 if the check passed, 0 is the best value, and NaN means that the fraction is undefined.
+    The result is at most 1 if the check passed. 0 is the best value, and NaN means undefined.
     """
     if check.sense == "equals" or not check.limit > 0:
         return float("nan")
@@ -74,7 +74,7 @@ def outcome(checks: Sequence[Check]) -> str:
 def advice(checks: Sequence[Check], recordings: Iterable[str]) -> tuple[str, ...]:
     """Return advice for each failed check, without repetitions.
 
-    Advice may differ between bags and CSV files; `recordings` are the paths of the recordings.
+    Advice may differ between bags and CSV files, which the paths `recordings` of the recordings show.
     """
     table = read_yaml(ADVICE)
     kinds = dict.fromkeys("csv" if is_csv(Path(one)) else "bag" for one in recordings)
@@ -94,7 +94,7 @@ def percent(value: float | None) -> str:
 def joint_labels(joint_names: tuple[str, ...]) -> tuple[str, ...]:
     """Return short joint names with the joint's number from 1, such as '2 shoulder tilt'.
 
-    A name that already ends with its number gets no second number.
+    A name that already ends with the joint's number is not numbered again.
     """
     names = short_names(joint_names)
     if any(name.isdecimal() for name in names):
@@ -153,7 +153,7 @@ def _prediction(result: Result) -> str:
 
 
 def worst_moving(errors: dict[str, Any]) -> tuple[int, float | None]:
-    """Return the index of the joint with the largest relative torque error in motion, and this error.
+    """Return the index of the joint with the largest relative torque error during motion, and this error.
 
     The error is None if no joint moves. `errors` is the result of `Result.pooled`.
     """
