@@ -1,1 +1,1 @@
-"""Identified model at run time: compiled functions, a controller for a user's loop, and the model as C source."""
+"""Identified model at run time: compiled functions, a controller for a user's control loop, and C source code."""

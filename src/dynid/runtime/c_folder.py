@@ -1,4 +1,4 @@
-"""Writer of the folder of `dynid export c`: header, source, a test with the model's values, an example loop, CMake."""
+"""Writer of the output folder of `dynid export c`: C header, source, test, example control loop and CMake file."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -73,7 +73,8 @@ def ambiguous_torques(model: Model, q: FloatArray, dq: FloatArray, ddq: FloatArr
     """Return a Boolean mask (N, n) of the joints and states at which the motor torque is ambiguous.
 
     Friction depends on the motor torque, so two motor torques may satisfy the friction law at one state. Rounding
-    decides which one is found, and code with `float` numbers may return the other one.
+    errors decide which solution is found, so code with `float` numbers may find another one than code with `double`
+    numbers.
 
     Args:
         model: the model.
@@ -103,7 +104,7 @@ def ambiguous_friction(model: Model, dq: FloatArray, load: FloatArray) -> BoolAr
 
 
 def _with_a_double(law: FrictionLaw, dq: FloatArray, wanted: FloatArray, te: FloatArray) -> BoolArray:
-    """Return a Boolean mask (N, n) of the joints and states at which the equation of motor torque has two solutions.
+    """Return a mask (N, n) of the joints and states at which the equation for the motor torque has two solutions.
 
     The equation for the motor torque tm is tm = wanted + friction(dq, tm, te). Friction as a function of tm jumps where
     motor torque and load balance, tm = -te. So there may be one solution on each side of this jump.

@@ -1,4 +1,4 @@
-"""Templates of the CMake, test and example files beside the C source.
+"""Templates of the CMake, test and example files that accompany the C source.
 
 The module `dynid.runtime.c_folder` replaces the placeholders, which are words between two @.
 """

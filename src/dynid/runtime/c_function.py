@@ -1,7 +1,7 @@
 """Translation of small Python functions of floats to C99.
 
-Supported are arithmetic, comparisons, `if`, a counted `for`, and results of several values. So the friction law is
-written only once, in `dynid.model.friction`: the same functions run in Python and, translated, in C.
+Supported are arithmetic, comparisons, `if`, a `for` with a counter, and functions with several results. Thus the
+friction law exists only once, in `dynid.model.friction`: its functions run in Python and are translated to C.
 """
 
 import ast
@@ -31,7 +31,7 @@ HELPERS = {
 
 
 def python_function(function: Callable[..., Any]) -> ast.FunctionDef:
-    """Return the Python syntax tree of a function, which may be compiled by numba."""
+    """Return the syntax tree of a Python function, which may be decorated by numba."""
     plain = getattr(function, "py_func", function)
     tree = ast.parse(textwrap.dedent(inspect.getsource(plain))).body[0]
     assert isinstance(tree, ast.FunctionDef)
@@ -45,9 +45,9 @@ def called(function: Callable[..., Any]) -> set[str]:
 
 
 def needed(roots: Iterable[Callable[..., Any]], known: Mapping[str, Callable[..., Any]]) -> list[Callable[..., Any]]:
-    """Return the functions `roots` and all functions that they call, directly or not, in the order of C definitions.
+    """Return the functions `roots` and all functions they call, directly or indirectly, in the order C requires.
 
-    Only functions in `known`, by name, are considered. Each function comes after those that it calls.
+    Each function comes after the functions that it calls. Only functions in `known` (by name) are considered.
     """
     found: dict[str, Callable[..., Any]] = {}
 
@@ -67,11 +67,11 @@ class CFunction:
 
     Args:
         function: function whose arguments are floats, except those in `types`.
-        types: C declarations of other arguments by name, with % in place of the name.
+        types: C declarations of arguments that are not floats, by name, with % in place of the name.
         constants: values of the constants that the function uses, by name.
         number: function that formats a float as a C number.
         result_type: C struct for results of several values, with the array member `value`.
-        results: names of the functions that return this struct.
+        results: names of all functions that return the struct `result_type`.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class CFunction:
         for name in names:
             if name != "_":
                 self._declare(name, "real")
-        if isinstance(value, ast.Tuple):  # refused if a name on the left is read on the right
+        if isinstance(value, ast.Tuple):  # refused if the right side reads a name that the left side assigns
             read = {one.id for one in ast.walk(value) if isinstance(one, ast.Name)}
             if read & set(names):
                 raise self._refuse(value)
@@ -164,7 +164,7 @@ class CFunction:
             self._kinds[name] = kind
 
     def _condition(self, node: ast.expr) -> str:
-        """Return an expression as C text in exactly one pair of parentheses, since clang warns of `if ((a == b))`."""
+        """Return an expression as C text in one pair of parentheses only, since clang warns about `if ((a == b))`."""
         text = self._value(node)
         return text if isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp) else f"({text})"
 

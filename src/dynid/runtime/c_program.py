@@ -8,21 +8,21 @@ Number = Callable[[float], str]
 
 
 def double_number(value: float) -> str:
-    """Return the text of a float as a C number of type double."""
+    """Return the text of a number as a C constant of type double."""
     return repr(float(value))
 
 
 def float_number(value: float) -> str:
-    """Return the text of a float as a C number of type float, with the nine digits that distinguish all floats."""
+    """Return the text of a number as a C constant of type float, with nine digits, which distinguish all floats."""
     text = f"{float(value):.9g}"
     return f"{text if set(text) & set('.en') else text + '.0'}f"
 
 
 def c_function(name: str, program: Program, number: Number) -> str:
-    """Return the text of a static C function that computes the same result as the generated code `program`.
+    """Return the text of a static C function that computes the result of the generated code `program`.
 
-    The arguments of the C function are the arrays of `program`; the last one is the result. `number` formats a constant
-    for C.
+    The arguments of the C function are the arrays of `program`; the last one is the result. `number` is a function that
+    formats a constant for C.
     """
     arrays = [f"const real *{one}" for one in program.names[:-1]] + [f"real *{program.names[-1]}"]
     lines = [f"static void {name}({', '.join(arrays)})", "{", *(f"    (void){one};" for one in program.names)]
@@ -39,7 +39,7 @@ def _is_name(token: str) -> bool:
 
 
 def _live_assignments(text: str) -> list[tuple[str, list[str]]]:
-    """Return the assignments in generated code that contribute to its result, in order, each as target and tokens.
+    """Return the assignments in generated code that contribute to the result, in order, each as target and tokens.
 
     Unused assignments are omitted, because C compilers reject unused values.
     """

@@ -35,7 +35,7 @@ class CSource:
 
     Attributes:
         model: the model.
-        sha256: SHA-256 of the model file, which the source states.
+        sha256: SHA-256 of the model file, which a comment in the source states.
         single: whether numbers are `float`, for microcontrollers, instead of `double`.
     """
 
@@ -126,7 +126,7 @@ class CSource:
         return "\n".join([*lines, ""])
 
     def _law(self) -> str:
-        """Return the C functions that compute this model's friction, as text; "" if the model needs none."""
+        """Return the text of the C functions that compute this model's friction; "" if none are needed."""
         one = self.constants
         roots = [friction.motor_torque_of] if one.law.size else []
         roots += [friction.torque_of] if one.dry.size else []
@@ -150,7 +150,7 @@ class CSource:
         return "\n".join([head, *lines, "}", ""])
 
     def _dry(self) -> str:
-        """Return the C function for the sign-dependent friction among the base parameters."""
+        """Return the text of the C function for the sign-dependent friction among the base parameters."""
         one, lines = self.constants, []
         if one.dry.size:
             lines.append("    for (int i = 0; i < N; i++) tau[i] += torque_of(DRY, i, transition, dq[i], 0, 0);")

@@ -30,7 +30,7 @@ class Constants:
         motors: Coulomb friction of motors that move several joints, (m,).
         coupling: rotation of these motors per rotation of the joints, (m, n).
         law: values of the friction law that supplements the base parameters, (terms, n); (terms, 0) without one.
-        transition: transition velocity of this law, below which the sign of a velocity is smoothed [rad/s].
+        transition: transition velocity of the friction law, below which the sign of a velocity is smoothed [rad/s].
     """
 
     turns: FloatArray
@@ -46,7 +46,7 @@ class Constants:
 
     @classmethod
     def of(cls, arm: ArmModel, base: BaseParameters, law: FrictionLaw | None) -> "Constants":
-        """Return the arrays of an arm with base parameters `base`, supplemented by the friction law `law` unless None.
+        """Build the arrays from base parameters `base` and an additional friction law `law` (None without one).
 
         Raises:
             DataError: the parameters belong to another model structure.

@@ -6,8 +6,8 @@
         tau = controller.step(q, q_ref, dq_ref, ddq_ref)
 
 The control law is that of `dynid.control.model_laws.ComputedTorque`: friction and Coriolis torques are computed from
-the reference velocity. The measured velocity is quantised by the encoder. Friction feed-forward from it would chatter,
-or would never start a joint in stiction.
+the reference velocity. Friction feed-forward from the measured velocity, which the encoder quantises, would chatter,
+and would never start a joint in stiction.
 """
 
 import math
@@ -46,7 +46,7 @@ class ControlledModel:
         base: base parameters.
         law: friction law that supplements the base parameters; None without one.
         accepted: whether the model passed its checks.
-        torque_constants: torque constants by which currents became torques in the identification, (n,) [N m/A].
+        torque_constants: torque constants with which the identification converted currents to torques, (n,) [N m/A].
     """
 
     robot: Robot
@@ -82,7 +82,7 @@ class ControlledModel:
 class LoopController:
     """Computed-torque controller of one control loop, created by `Model.controller`.
 
-    It has state, so only one thread may use it.
+    The controller has internal state, so only one thread may use it.
 
     Attributes:
         tau: torques of the last step, (n,) [N m]; the same array at every step.
@@ -123,7 +123,7 @@ class LoopController:
     def step(
         self, q: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray, dq: FloatArray | None = None
     ) -> FloatArray:
-        """Return the motor torques of this cycle, (n,) [N m], as the array `tau`, which the next step overwrites.
+        """Return the array `tau` with the motor torques of this cycle, (n,) [N m]; the next step overwrites it.
 
         Args:
             q: measured positions, (n,) [rad].
@@ -187,7 +187,7 @@ class LoopSettings:
     def of(
         cls, robot: Robot, rate_hz: float, stated: Mapping[str, PerJoint | None], shares: Mapping[str, float]
     ) -> "LoopSettings":
-        """Return the settings of a robot's control loop.
+        """Build the settings of a robot's control loop from stated values and the defaults in the robot's folder.
 
         Args:
             robot: the robot.
@@ -240,7 +240,7 @@ def _defaults(robot: Robot, stated: Mapping[str, PerJoint | None]) -> dict[str, 
 
 
 def _per_joint(name: str, value: PerJoint | None, size: int) -> FloatArray:
-    """Return a setting as one value per joint, (size,), from one number for all joints or one number each.
+    """Return a setting as one value per joint, (size,); `value` is one number for all joints, or one per joint.
 
     Raises:
         ConfigurationError: the setting `name` has another size, or a value that is not finite or too small.

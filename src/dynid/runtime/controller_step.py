@@ -25,7 +25,7 @@ def controller_step(
     turns: Any, springs: Any, phi: Any, links: Any, dry: Any, motors: Any, coupling: Any, law: Any,
     work: Any, tau: Any, limited: Any,
 ) -> int:  # fmt: skip
-    """Compute the torques of the computed-torque law in one cycle into `tau` (n,) [N m], within the torque limits.
+    """Compute one cycle of the computed-torque law; write the limited torques into `tau` (n,) [N m].
 
     Args:
         torques: address of the compiled function that computes inverse dynamics.
@@ -35,7 +35,7 @@ def controller_step(
         inputs: q, dq, q_ref, dq_ref, ddq_ref, (5, n), SI units.
         memory: last position and velocity estimate, (2, n); updated.
         gains: proportional gains K_P, velocity gains K_V and torque limits, (3, n).
-        scalars: four numbers. The first two form the new velocity estimate: the weight of the last estimate [-], and
+        scalars: four numbers. The first two give the new velocity estimate: the weight of the last estimate [-], and
             the factor on the change of position [1/s]. The third is the fraction of the gravity torque that is fed
             forward. The fourth is the velocity below which the sign of a velocity is smoothed [rad/s].
         turns: 1 for revolute axes, 0 for prismatic ones, (n,).

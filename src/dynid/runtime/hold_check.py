@@ -1,9 +1,9 @@
-"""Check of an arm's joint torques against a model, at two postures, before gravity compensation starts.
+"""Check of an arm's holding torques against a model, at two postures, before gravity compensation starts.
 
 The arm moves to and fro about a posture under a control law that needs no model. Friction cancels in the mean of a
 joint's torques in both directions. So this mean is the holding torque, which balances gravity and springs. It is
-compared with the model, joint by joint. A difference is explained if possible: by another mount, by one joint with a
-wrong sign or scale, by another scale of all torques, or by a payload.
+compared with the model, joint by joint. If they differ, the likely reason is searched: another mount, one joint with a
+wrong sign or scale, another scale of all torques, or a payload.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ MOVING_RAD_S = 0.06  # speed above which a joint counts as moving; velocity regi
 CRUISE = 0.7, 1.4  # range of constant speed, relative to the joint's median speed
 AVERAGED_S = 0.1  # time over which velocity and torque are averaged [s]: feedback at a low rate makes both oscillate
 LEAST_SAMPLES = 25  # minimum number of samples per direction
-SHARE, FRICTION_SHARE, FLOOR_SHARE = 0.12, 0.08, 0.004  # allowed shares of gravity, friction, torque limit
+SHARE, FRICTION_SHARE, FLOOR_SHARE = 0.12, 0.08, 0.004  # allowed fractions of gravity, friction, torque limit
 CANDIDATES, LARGEST_OFFSET_RAD, SEED = 300, 0.8, 1
 CERTAIN_RATIO = 2.0  # ratio to the allowed difference at which a fault is certainly detected
 SCALE_FAULT = 0.3
@@ -49,12 +49,12 @@ def sway_motion(robot: Robot, posture: FloatArray, name: str) -> Trajectory:
 def allowed_error(model: Model, q: FloatArray, friction: FloatArray | float = FRICTION_SHARE) -> FloatArray:
     """Return the allowed difference between measured and predicted holding torque, (n,) or (N, n) [N m].
 
-    It is the sum of three parts: fractions of the gravity torque, of the friction torque and of the torque limit.
+    It is the sum of fixed fractions of the gravity torque, the friction torque and the torque limit.
 
     Args:
         model: model of the arm as mounted.
         q: postures, (n,) or (N, n) [rad].
-        friction: fraction of the friction torque in this sum.
+        friction: fraction of the friction torque in the sum.
     """
     gravity = model.gravity(q)
     slow = np.full_like(gravity, MOVING_RAD_S)
@@ -72,10 +72,10 @@ class HeldTorques:
             hardly moved, it is the mean torque.
         expected: holding torque that the model predicts there [N m].
         allowed: allowed difference [N m]; for a joint that hardly moved it includes all friction.
-        drives: half of the mean torque in positive direction of motion minus that in negative direction [N m]. It is
-            positive, because the motor overcomes friction; otherwise a sign in robot.yaml is wrong.
+        drives: half of the difference between the mean torques in positive and in negative direction of motion [N m].
+            It must be positive, because the motor overcomes friction; otherwise a sign in robot.yaml is wrong.
         moved: whether the joint moved long enough in both directions.
-        stopped: whether the samples were taken after the motion was aborted; then joints need not have moved.
+        stopped: whether the motion was aborted before the samples were taken; joints then need not have moved.
     """
 
     place: FloatArray
@@ -90,8 +90,8 @@ class HeldTorques:
     def of(cls, model: Model, time: FloatArray, q: FloatArray, dq: FloatArray, tau: FloatArray) -> "HeldTorques":
         """Return the holding torques from samples of a `sway_motion`.
 
-        Velocities and torques are first averaged over `AVERAGED_S`. Without averages, the selection of samples by an
-        oscillating velocity would bias their mean torque.
+        Velocities and torques are first averaged over `AVERAGED_S`. Otherwise the selection of samples by an
+        oscillating velocity would bias the mean torque.
 
         Args:
             model: model of the arm as mounted.
@@ -151,7 +151,7 @@ def _mean(rows: FloatArray, chosen: BoolArray) -> FloatArray:
 
 
 def holding_verdict(model: Model, shown: Sequence[HeldTorques]) -> Verdict:
-    """Return a verdict with one check per joint: its largest deviation from the model over the postures in `shown`."""
+    """Return a verdict with one check per joint: the largest deviation from the model over all postures in `shown`."""
     return Verdict(tuple(_check(k, name, shown) for k, name in enumerate(model.robot.joint_names)))
 
 
@@ -171,7 +171,7 @@ def _check(k: int, name: str, shown: Sequence[HeldTorques]) -> Check:
 def refuse_deviation(model: Model, shown: Sequence[HeldTorques]) -> None:
     """Raise SafetyError if measured holding torques differ too much from the model.
 
-    The message names the joints and the likely reason. `shown` are the torques at all postures so far.
+    The message names the joints and the likely reason. `shown` are the holding torques at all postures so far.
     """
     failed = holding_verdict(model, shown).failed
     if not failed:
@@ -182,7 +182,7 @@ def refuse_deviation(model: Model, shown: Sequence[HeldTorques]) -> None:
 
 
 def second_posture(model: Model, first: FloatArray, allows: Allows) -> FloatArray:
-    """Return a second posture for the check, (n,) [rad], with which the two postures detect as many faults as possible.
+    """Return a second posture for the check, (n,) [rad], so that both postures together detect the most faults.
 
     Possible faults are a wrong torque scale of each joint, and a wrong sign of each chain joint.
 
@@ -212,10 +212,10 @@ def second_posture(model: Model, first: FloatArray, allows: Allows) -> FloatArra
 
 
 def _fault_effects(model: Model, q: FloatArray) -> FloatArray:
-    """Return how much each possible fault would change the holding torques at q (N, n) [rad], (N, faults) [-].
+    """Return the effect of each possible fault on the holding torques at q (N, n) [rad], as (N, faults) [-].
 
-    The possible faults are a wrong torque scale of each joint, and a wrong sign of each chain joint. An entry is the
-    largest change of a joint's torque, divided by the allowed difference. Above 1 the fault is detected.
+    The possible faults are a wrong torque scale of each joint, and a wrong sign of each chain joint. The effect is the
+    largest change of any joint's torque, divided by the allowed difference. A fault with an effect above 1 is detected.
     """
     gravity, allowed = model.gravity(q), allowed_error(model, q)
     found = [SCALE_FAULT * np.abs(gravity) / allowed]

@@ -8,7 +8,7 @@ from dynid.robot import FloatArray
 from dynid.runtime.model import Model
 
 Shown = tuple[FloatArray, FloatArray, FloatArray, FloatArray]  # place, measured, expected, allowed, (n,) each
-LARGEST_RESIDUAL = 0.35  # maximum residual of an explanation [share of the squared difference]
+LARGEST_RESIDUAL = 0.35  # maximum residual of an explanation [fraction of the squared difference]
 LEAST_MASS_KG = 0.02
 REQUIRED_GAIN = 1.2  # required improvement by a later explanation [factor]
 
@@ -37,10 +37,10 @@ def reason_of(model: Model, shown: Sequence[Shown]) -> str:
 def _explanations(
     model: Model, q: FloatArray, measured: FloatArray, expected: FloatArray, allowed: FloatArray
 ) -> Iterator[tuple[str, FloatArray]]:
-    """Yield possible explanations in words, with the holding torques that each predicts, (N, n) [N m].
+    """Yield possible explanations as text, each with the holding torques that it predicts, (N, n) [N m].
 
-    They are another mount, the opposite sign of a joint, another scale of all torques, a payload, and another scale of
-    one joint's torque. They come in this order, the most certain first.
+    The explanations are, most certain first: another mount, the opposite sign of a joint, another scale of all torques,
+    a payload, and another scale of one joint's torque.
 
     Args:
         model: model of the arm.
@@ -77,7 +77,7 @@ def _explanations(
 
 
 def _fit(column: FloatArray, values: FloatArray) -> float:
-    """Return the factor by which `column` must be scaled to fit `values` best; 0 if the column is zero.
+    """Return the factor with which `column` fits `values` best in least squares; 0 if the column is zero.
 
     Both arrays have the same shape, such as (N, n).
     """

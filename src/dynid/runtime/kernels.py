@@ -1,8 +1,7 @@
 """Compiled loops over states, which call an arm's compiled programs and add wrapped angles, springs and friction.
 
-The loops are the same for all arms. A program computes one state; it is given by the address of its machine code, see
-`dynid.codegen.kernels.load_programs`. An arm's constants are arrays, see `dynid.runtime.calls.Constants`. A friction
-law is an array of its values (terms, n).
+The loops do not depend on the arm. An arm's program computes one state, and is passed as the address of its machine
+code, see `dynid.codegen.kernels.load_programs`. An arm's constants are arrays, see `dynid.runtime.calls.Constants`.
 """
 
 import math
@@ -104,7 +103,7 @@ def torques_of_states(
     program: int, loaded: bool, transition: float, states: Any, turns: Any, springs: Any, phi: Any, links: Any,
     dry: Any, motors: Any, coupling: Any, law: Any, out: Any,
 ) -> None:  # fmt: skip
-    """Compute the motor torques of N states into `out` (N, n), all friction included, in SI units.
+    """Compute the motor torques of N states, including all friction, into `out` (N, n), in SI units.
 
     `states` (3, N, n) are positions, velocities and accelerations. `program` is the address of the compiled function
     for inverse dynamics, and `loaded` is whether friction depends on motor torque or load. All other arguments are

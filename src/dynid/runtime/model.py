@@ -32,22 +32,22 @@ if TYPE_CHECKING:
 class Model:
     """Arm with identified parameters, and methods that compute torques, accelerations and matrices.
 
-    The methods take one state (n,) or many (N, n), in SI units, and return arrays of the same kind. The first call
-    compiles the functions, which takes some seconds once per arm; later processes load them from the cache.
+    The methods take one state (n,) or many states (N, n), in SI units, and return results for one or N states. The
+    first call compiles the functions, which takes some seconds once per arm; later processes load them from the cache.
 
     Attributes:
         robot: the arm.
         base: base parameters.
-        friction_law: friction law that supplements the base parameters; None without one. The method `friction`
-            computes the sum of both.
+        friction_law: friction law that supplements the base parameters; None without one. The method `friction` adds
+            the friction of both.
         mount: name of the arm's mount; None is the robot's default.
-        torque_constants: torque constants by which currents became torques in the identification, (n,) [N m/A]; ()
-            if they are not known or torques were measured.
+        torque_constants: torque constants with which the identification converted currents to torques, (n,) [N m/A]; ()
+            if unknown or if torques were measured.
         lengths_m: modified DH lengths that replace those of the robot [m], by name.
         unconstrained: base parameters before the projection to physically consistent ones, (p,); None if unknown.
         accepted: whether the model passed its checks.
-        verdict: the checks.
-        arms: geometry and structure by mount, for the mounts used so far.
+        verdict: results of all checks of the model.
+        arms: cache of geometry and structure, by mount.
         standard: physically consistent standard parameters of the links; None if they are not known.
     """
 
@@ -119,7 +119,7 @@ class Model:
         return Calls(self.arm(), self.base, self.friction_law, np.array(self.robot.file.tool_m))
 
     def torques(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """Return the motor torques of a motion, friction included, (n,) or (N, n) [N m].
+        """Return the motor torques of a motion, including friction, (n,) or (N, n) [N m].
 
         Args:
             q: positions, (n,) or (N, n) [rad].
@@ -148,7 +148,7 @@ class Model:
         return self.calls.coriolis(states[0], states[1]).reshape(*shape, shape[-1])
 
     def friction(self, dq: FloatArray, load: FloatArray) -> FloatArray:
-        """Return the friction torques, (n,) or (N, n) [N m], that the motors overcome in addition to a load.
+        """Return the friction torques of joints under a load, (n,) or (N, n) [N m].
 
         Args:
             dq: velocities, (n,) or (N, n) [rad/s]; at 0 the direction is unknown, and sign-dependent friction is 0.
@@ -160,9 +160,9 @@ class Model:
     def forward_dynamics(self, q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
         """Return the accelerations under motor torques, (n,) or (N, n) [rad/s^2]; the inverse of `torques`.
 
-        Stiction is not modelled: sign-dependent friction is 0 at zero velocity. Friction terms that are quadratic in
-        torque jump where motor torque and load have the same size. Motor torques within this jump have no unique
-        acceleration.
+        Stiction is not modelled: sign-dependent friction is 0 at zero velocity. Friction terms quadratic in torque jump
+        at equal magnitudes of motor torque and load. For motor torques within this jump, the acceleration is not
+        unique.
 
         Args:
             q: positions, (n,) or (N, n) [rad].
@@ -181,7 +181,7 @@ class Model:
         return self.calls.jacobian(states[0]).reshape(*shape[:-1], 6, shape[-1])
 
     def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
-        """Return the confidence interval of each parameter at probability `level`, lower and upper end by name, in SI.
+        """Return the confidence interval of each parameter at level `level`, as lower and upper bound by name, in SI.
 
         Parameters of the friction law are named by term and axis, such as FC3. Parameters without a standard deviation
         are omitted.
@@ -218,7 +218,7 @@ class Model:
     ) -> LoopController:
         """Return a computed-torque controller for your own loop; see `dynid.runtime.controller`.
 
-        A value per joint is one number for all joints, or (n,). None selects the value in the robot's folder.
+        Values per joint are one number for all joints, or an array (n,).
 
         Args:
             rate_hz: steps of your loop per second [Hz].
@@ -245,7 +245,7 @@ class Model:
         return LoopController(fed, settings)
 
     def pinocchio(self) -> "pinocchio.Model":
-        """Return the chain joints as a pinocchio model with rotor inertias as armature, without friction.
+        """Return a pinocchio model of the chain joints, with rotor inertias as armature and without friction.
 
         Use the method `friction` for friction torques.
 
@@ -280,7 +280,7 @@ class Model:
         return ArrayFriction.of(whole_friction(self.robot, self.base, self.friction_law), xp)
 
     def _states(self, *given: FloatArray) -> tuple[FloatArray, tuple[int, ...]]:
-        """Return k given arrays, such as q and dq, as one new array (k, N, n), and their common original shape.
+        """Stack k arrays, such as q and dq, into a new array (k, N, n); return it with their common original shape.
 
         Raises:
             DataError: the arrays are not numbers, or their shapes are not all (n,) or all (N, n).

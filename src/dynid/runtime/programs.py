@@ -1,8 +1,8 @@
 """Generated programs of an arm for one state: torques, gravity, inertia matrix, Coriolis matrix and tool Jacobian.
 
-They are straight-line scalar code for one state at a time, so that a control loop can call them. Springs are excluded:
-their torque depends on the unwrapped position, while all other terms repeat after a turn. The loops in
-`dynid.runtime.kernels` add them.
+The programs are straight-line scalar code for one state at a time, so that a control loop can call them. They exclude
+springs, whose torque depends on the unwrapped position, while all other terms repeat after a turn. The loops in
+`dynid.runtime.kernels` add the springs.
 """
 
 from dataclasses import replace

@@ -1,6 +1,6 @@
 """Reader of the dynamic parameters in an MJCF or URDF file, as a model that can be compared with identified models.
 
-Inertias, armature, linear springs, damping and friction loss come from the file. The geometry is the robot's; a file
+The model has the file's inertias, armature, linear springs, damping and friction loss, and the robot's geometry. A file
 with another geometry is refused. MuJoCo reads both formats.
 """
 
@@ -112,7 +112,7 @@ class _SimulatorFile:
     def refuse_other_geometry(self, arm: ArmModel) -> None:
         """Raise DataError if the file's geometry differs from that of the robot's model `arm`.
 
-        Compared are the joint axes, and the placement of each link relative to the previous link.
+        The function compares the joint axes, and the placement of each link relative to the previous link.
         """
         own = [
             frame @ np.linalg.inv(at)
@@ -137,7 +137,7 @@ class _SimulatorFile:
     def links(self, arm: ArmModel) -> list[FloatArray]:
         """Return the ten standard parameters of each chain link, (10,) each in SI units.
 
-        Bodies that are not chain links themselves count with the chain link that carries them.
+        The inertia of any other body is added to the chain link that carries the body.
         """
         found = [np.zeros(10) for _ in self.bodies]
         for body in range(1, self.model.nbody):
@@ -166,7 +166,7 @@ class _SimulatorFile:
     def drives(self, arm: ArmModel) -> dict[str, float]:
         """Return the file's armature, damping, friction loss and linear springs as standard parameters of the drives.
 
-        Values are by parameter name, in SI units.
+        The result maps parameter names to values in SI units.
         """
         model, found = self.model, dict[str, float]()
         first = {

@@ -1,4 +1,4 @@
-"""Identified model as a MuJoCo model that can be stepped, friction included."""
+"""Identified model as a MuJoCo model, with friction, for simulation."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -26,17 +26,18 @@ class MujocoArm(NamedTuple):
 def mujoco_model(
     result: Path | str | Model, robot: Robot | None = None, *, mount: str | None = None, geometry: bool = False
 ) -> MujocoArm:
-    """Return an identified model as a MuJoCo model with its data and its friction.
+    """Convert an identified model to a MuJoCo model, with simulation data and a friction object.
 
     Call `friction.update(data)` before every `mujoco.mj_step(model, data)`. Write torques into `data.ctrl` or into
     `data.qfrc_applied`. `data.ctrl` has one actuator per joint, named as the joint, within the limits of robot.yaml.
 
     Args:
-        result: folder that identify wrote, its model.yaml, or a loaded model.
+        result: result folder of an identification, path of a model.yaml, or a loaded model.
         robot: robot of the model; None loads the robot that model.yaml names.
-        mount: name of the mount, which determines gravity; None is the model's own.
-        geometry: whether to keep shapes for a viewer, and fingers that follow other joints. Then the MuJoCo model may
-            have more joints than the robot; `friction.dofs` are the indices of the robot's degrees of freedom.
+        mount: name of the mount, which determines gravity; None is the mount stated in the model.
+        geometry: whether to keep shapes for a viewer, and gripper fingers coupled to other joints. Then the MuJoCo
+            model may have more joints than the robot; `friction.dofs` are the indices of the robot's degrees of
+            freedom.
 
     Raises:
         InputNotFoundError: the file does not exist.

@@ -1,4 +1,4 @@
-"""Identified model as a pinocchio model: links of its URDF, rotor inertias as armature, gravity of its mount."""
+"""Identified model as a pinocchio model, with rotor inertias as armature and the gravity of the arm's mount."""
 
 from collections.abc import Mapping
 
