@@ -1,4 +1,4 @@
-"""Robots as data: loading, drafting and checking of a robot's folder, with robot.yaml, a URDF and other files."""
+"""Robots as data: load, draft and check a robot's folder, which contains robot.yaml, a URDF and other files."""
 
 from dynid.robot.file import PhysicalBounds as PhysicalBounds
 from dynid.robot.file import RobotFile as RobotFile

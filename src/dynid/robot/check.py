@@ -1,4 +1,4 @@
-"""Check of a robot's folder: possible uses, missing data, and the parameters of its model."""
+"""Check of a robot's folder: its possible uses, missing data, and the parameters of its dynamic model."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ DRAFT_HINT = "'dynid robot motions' drafts it"
 
 @dataclass(frozen=True)
 class Use:
-    """One use of a robot, such as simulation or driving; `missing` states what prevents it, '' if nothing does."""
+    """One use of a robot, such as simulation; `missing` states what prevents the use, '' if it is possible."""
 
     name: str
     missing: str
@@ -40,10 +40,10 @@ class RobotCheck:
 
     Attributes:
         model: the robot's model, including its parameter groupings.
-        undecided: questions that a person must still answer, by field of robot.yaml.
-        uses: all uses that are checked, such as simulation; `Use.missing` states what prevents one.
+        undecided: questions that the user must still answer, by field of robot.yaml.
+        uses: all checked uses, such as simulation.
         notes: remarks, such as physically impossible inertias in the URDF.
-        silent: standard parameters that affect no joint torque.
+        silent: names of standard parameters that affect no joint torque.
     """
 
     model: ArmModel
@@ -58,10 +58,11 @@ class RobotCheck:
         return self.uses[0].ready and all(field.split(".")[0] in DRIVING_FIELDS for field in self.undecided)
 
     def tried(self, trials: dict[str, Callable[[], str]]) -> "RobotCheck":
-        """Return this check after a trial of every use for which nothing was missing so far.
+        """Return a copy of this check in which each possible use has been tried.
 
-        `trials` are functions by name of the use. A trial returns why the use is impossible, or '' if it is possible.
-        This text becomes the `missing` of the use. A use without a trial keeps its outcome.
+        Args:
+            trials: trial function by name of the use. It returns why the use is impossible, which replaces
+                `Use.missing`, or '' if the use is possible. Uses without a trial function do not change.
         """
         uses = (
             replace(use, missing=trials[use.name]()) if use.ready and use.name in trials else use for use in self.uses
@@ -69,7 +70,7 @@ class RobotCheck:
         return replace(self, uses=tuple(uses))
 
     def groupings(self) -> dict[str, str]:
-        """Return for each base parameter, by name, the formula of the standard parameters that it combines."""
+        """Return the formula of the combined standard parameters for each base parameter, by name."""
         regrouping = self.model.regrouping
         return {name: regrouping.formula(name).split(" = ", 1)[1] for name in regrouping.names}
 
@@ -89,7 +90,7 @@ class RobotCheck:
 
 
 def _missing(*attributes: str, robot: Robot) -> str:
-    """Return the error message of the first of these attributes that the robot lacks; '' if it has all."""
+    """Return the error message of the first named attribute that the robot lacks; '' if the robot has all."""
     for name in attributes:
         try:
             getattr(robot, name)
@@ -103,7 +104,7 @@ def _missing_file(robot: Robot, name: str, purpose: str) -> str:
 
 
 def _nominal(robot: Robot, model: ArmModel) -> str:
-    """Return why the robot's file of CAD standard parameters is not usable; '' if it is usable."""
+    """Return the reason why the robot's file of CAD standard parameters is unusable; '' if it is usable."""
     name = robot.file.simulation.standard_parameters
     if missing := _missing_file(robot, name, "standard parameters close to the arm (CAD)"):
         return missing
@@ -115,7 +116,7 @@ def _nominal(robot: Robot, model: ArmModel) -> str:
 
 
 def _missing_meshes(robot: Robot) -> str:
-    """Return why contact between links cannot be predicted, such as a missing mesh; '' if it can be predicted."""
+    """Return why contact between links cannot be predicted, for example a missing mesh; '' if it can."""
     try:
         tree_with_meshes(robot.urdf_path)
     except ConfigurationError as error:
@@ -174,9 +175,10 @@ def _inertia_notes(robot: Robot) -> list[str]:
 
 
 def _limits(robot: Robot, model: ArmModel) -> tuple[str, list[str]]:
-    """Return why the physical bounds are unusable ('' if they are usable), and notes about them.
+    """Return the reason why the physical bounds are unusable ('' if they are usable), and notes about them.
 
-    The notes state the source of each link's box. If the CAD standard parameters violate the bounds, a note says so.
+    The notes state the source of each link's box, which must contain the link's mass, and whether the CAD standard
+    parameters violate the bounds.
     """
     try:
         limits = model.limits(robot.file.physical_bounds)
@@ -203,7 +205,7 @@ def _nominal_outside(robot: Robot, model: ArmModel, limits: ArmLimits) -> list[s
 
 
 def check_robot(robot: Robot) -> RobotCheck:
-    """Check for which uses a robot's folder is ready, and derive the parameters of its model.
+    """Check for which uses a robot's folder is complete, and derive the parameters of its dynamic model.
 
     Raises:
         InputNotFoundError: the URDF does not exist.

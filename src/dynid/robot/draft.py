@@ -1,4 +1,4 @@
-"""Draft of robot.yaml from a URDF; decisions that only a person can make become questions."""
+"""Draft of robot.yaml from a URDF; decisions that only the user can make become questions."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -40,7 +40,7 @@ DEFAULT_VELOCITY = {"velocity_limit_rad_s": 3.0, "velocity_limit_m_s": 0.25}  # 
 MASS_FACTOR = 3.0  # bounds of a link's mass relative to the URDF's, either way
 TOTAL_FACTOR = 1.5  # bound of the sum of masses relative to the URDF's
 TOKEN_MASS_KG = 1e-6  # a lighter mass in a URDF means unknown mass
-MOTION_SHARE, SLIDING = 0.6, 0.05  # share of the speed limit that motions reach; their minimum [rad/s; m/s]
+MOTION_SHARE, SLIDING = 0.6, 0.05  # speed of motions relative to the limit; their minimum [rad/s; m/s]
 BOX_MARGIN_M = 0.06  # margin of boxes around the link's origin, its centre of mass and the next joint
 CLEAR_DEG = 1.5  # minimum distance of an imported rest posture from a limit
 ENDLESS_RAD = 100.0  # limits beyond this count as absent
@@ -70,9 +70,9 @@ class Draft:
         content: content of robot.yaml.
         chain: names of the chain joints.
         decoupled: names of the decoupled joints.
-        left_out: names of movable joints of the URDF that the draft omits, including `fingers`.
+        left_out: names of movable joints of the URDF that the draft treats as fixed, including `fingers`.
         fingers: names of omitted joints that are fingers of a gripper.
-        nominal: the URDF's inertials as standard parameters, or a sentence why they are not usable.
+        nominal: standard parameters from the URDF's inertias, or a sentence why they are not usable.
         lambda_min: lower bound for the smallest eigenvalue of M(q), for acceptance [kg m^2; kg].
         gears: friction and rotor inertias of the servo models' gears.
     """
@@ -88,22 +88,23 @@ class Draft:
 
     @property
     def questions(self) -> dict[str, str]:
-        """Questions that a person must answer, by field of robot.yaml."""
+        """Questions that the user must answer, by field of robot.yaml."""
         return dict(self.content["undecided"])
 
 
 def _axes(tree: UrdfTree, tip: str | None, apart: Collection[str]) -> tuple[list[UrdfJoint], list[UrdfJoint]]:
-    """Return the chain's joints, and the movable joints beyond the chain's end that do not count as fixed.
+    """Return the joints of the chain, and the movable joints beyond its end that are not treated as fixed.
 
     Args:
         tree: tree of the URDF.
-        tip: last link of the chain; joints beyond it count as fixed, except those in `apart`. None ends the chain where
-            the movable joints branch, or before a joint in `apart`; then no movable joint counts as fixed.
+        tip: last link of the chain; joints beyond it are treated as fixed, except joints in `apart`. None ends the
+            chain where the movable joints branch, or before a joint in `apart`; then no movable joint is treated as
+            fixed.
         apart: names of decoupled joints.
 
     Raises:
-        ConfigurationError: the URDF has no such link or joint or no movable joint, several arms branch off at the root,
-            or a joint in `apart` cannot be decoupled.
+        ConfigurationError: the URDF lacks the link `tip`, a joint in `apart` or any movable joint, several arms branch
+            off at the root, or a joint in `apart` cannot be decoupled.
     """
     movable = [joint for joint in tree.joints if joint.movable]
     for name in apart:
@@ -137,10 +138,10 @@ def _axes(tree: UrdfTree, tip: str | None, apart: Collection[str]) -> tuple[list
 def _without_fingers(
     chain: list[UrdfJoint], beyond: list[UrdfJoint], apart: Collection[str]
 ) -> tuple[list[UrdfJoint], list[UrdfJoint], tuple[str, ...]]:
-    """Return the chain without a gripper's fingers, the joints beyond it without fingers, and the fingers' names.
+    """Remove the joints of gripper fingers; return the chain, the joints beyond the chain, and the fingers' names.
 
-    Joints in `apart`, the decoupled joints, are kept. The stroke of a finger is too short to identify its drive. So a
-    model with a finger would never pass the acceptance checks.
+    The stroke of a finger is too short to identify its drive, so a model with a finger would never pass the acceptance
+    checks. Joints in `apart`, the decoupled joints, are not removed.
     """
 
     def is_finger(joint: UrdfJoint) -> bool:
@@ -155,7 +156,7 @@ def _without_fingers(
 
 
 def _next(tree: UrdfTree, movable: list[UrdfJoint], chain: list[UrdfJoint]) -> list[UrdfJoint]:
-    """Return the joints in `movable` that come directly after all joints of the chain in the URDF's tree."""
+    """Return the joints in `movable` that follow directly after the last joint of the chain in the URDF's tree."""
     found = []
     for joint in movable:
         above = [one for one in tree.path_to(joint.parent) if one.movable]
@@ -165,7 +166,7 @@ def _next(tree: UrdfTree, movable: list[UrdfJoint], chain: list[UrdfJoint]) -> l
 
 
 def _joint_row(joint: UrdfJoint, role: str, questions: dict[str, str]) -> dict[str, Any]:
-    """Return a joint's entry of robot.yaml; add to `questions` one for each limit that the URDF does not give.
+    """Return a joint's entry of robot.yaml; add a question to `questions` for each limit missing in the URDF.
 
     `role` is "chain" or "decoupled".
     """
@@ -211,10 +212,10 @@ def _bounds(
     """Return proposed `physical_bounds` of robot.yaml, and add questions about them.
 
     Args:
-        chain: the chain with the URDF's inertials.
-        boxes: for each link the box around the URDF's shapes, or a sentence why it is missing.
+        chain: serial chain with the inertias of the URDF.
+        boxes: for each link, the box around its URDF shapes, or a sentence why there is no box.
         stated_kg: mass of all moving links, as given by the user; None if unknown.
-        questions: questions that a person must answer, by field; new ones are added.
+        questions: questions that the user must answer, by field; new questions are added.
     """
     inertias = list(chain.model.inertias)[1 : chain.size + 1]
     known = [inertia.mass > TOKEN_MASS_KG for inertia in inertias]
@@ -259,7 +260,7 @@ def _corners(name: str, lower: FloatArray, upper: FloatArray) -> dict[str, list[
 
 
 def _nominal(name: str, urdf: Path, chain: SerialChain, axes: list[AxisRow]) -> StandardFile | str:
-    """Return the URDF's inertials as standard parameters, or a sentence why they are not usable.
+    """Return the standard parameters from the URDF's inertias, or a sentence why they are not usable.
 
     `axes` are the proposed rotor inertias and friction parameters of all joints.
     """
@@ -295,14 +296,14 @@ def draft_robot(
     Args:
         name: name of the robot.
         urdf: path of the URDF.
-        tip: last link of the chain; all joints beyond it are fixed, except decoupled joints. None ends the chain where
-            the movable joints branch.
+        tip: last link of the chain; all joints beyond it are treated as fixed, except decoupled joints. None ends the
+            chain where the movable joints branch.
         decoupled: names of joints (of a hand) that are modelled by inertia and friction alone.
-        total_mass_kg: mass of all moving links; with None, the draft asks for it.
+        total_mass_kg: mass of all moving links; if None, the draft contains a question about it.
         servos: file of other software that assigns servos to joints, see `servo_sources`; None uses the URDF's
             `<ros2_control>` block if it has one.
-        servo_models: names of servo models that the source does not give, by joint name. The key "" applies to all
-            joints without their own entry. For a model that is given nowhere, the draft contains a question.
+        servo_models: names of servo models that the servo file does not state, by joint name. The key "" applies to all
+            joints without their own entry. The draft contains a question about each model that remains unknown.
 
     Raises:
         InputNotFoundError: the URDF or the file of servos does not exist.
@@ -322,10 +323,10 @@ def draft_robot(
 
 
 def _drop_answered(questions: dict[str, str], rows: list[dict[str, Any]], geared: bool, whole: bool) -> None:
-    """Remove the questions that a source of servos answers, in place.
+    """Remove the questions that a file of servos answers, in place.
 
     Args:
-        questions: questions that a person must answer, by field.
+        questions: questions that the user must answer, by field.
         rows: the joints' entries of robot.yaml.
         geared: whether the friction of all gears is known.
         whole: whether every movable joint of the URDF has an entry.
@@ -348,7 +349,7 @@ def _draft(
     source: ServoSource | None,
     servo_models: Mapping[str, str],
 ) -> Draft:
-    """Return the draft of a robot; `source` assigns servos to joints; other arguments are those of `draft_robot`."""
+    """Draft a robot with the servos in `source` (None without servos); other arguments are those of `draft_robot`."""
     if not re.match(NAME_PATTERN, name):
         raise ConfigurationError(f"the robot's name is '{name}'; expected a word, such as my_arm")
     tree = read_tree(read_urdf_text(urdf), str(urdf))
@@ -439,7 +440,7 @@ def _draft(
 
 
 def _within(row: dict[str, Any], angle_deg: float) -> float:
-    """Return an angle [deg] clipped to a joint's limits, minus a margin that the start of drafted motions needs.
+    """Clip an angle [deg] to a joint's limits, with a margin for the start of drafted motions.
 
     `row` is the joint's entry of robot.yaml.
     """

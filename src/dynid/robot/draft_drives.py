@@ -1,6 +1,6 @@
 """Drive requirements of a drafted robot's joints, estimated from its URDF.
 
-In all functions, `rows` are the drafted joints of robot.yaml, one dictionary of fields per joint.
+In all functions, `rows` are the drafted joint entries of robot.yaml, one dictionary of fields per joint.
 """
 
 from typing import Any
@@ -27,8 +27,8 @@ LEAST_LAMBDA = 1e-6  # smallest eigenvalue bound of M(q) [kg m^2; kg]
 def reach(rows: list[dict[str, Any]], clear: float = 0.0) -> tuple[FloatArray, FloatArray]:
     """Return the lower and upper ends of the range of motion of drafted joints, (n,) each [rad or m].
 
-    The range is that of the joint limits, for revolute joints at most half a turn from zero. At both ends it is
-    shortened by the fraction `clear` of its width. `rows` are the joints of robot.yaml.
+    The joint limits give the range; for revolute joints it ends at most half a turn from zero. It is shortened at both
+    ends by the fraction `clear` of its width. `rows` are the joint entries of robot.yaml.
     """
     slides = np.array(["lower_m" in row for row in rows])
     ends = ([row[f"{end}_m"] if f"{end}_m" in row else np.deg2rad(row[f"{end}_deg"]) for row in rows] for end in ENDS)
@@ -40,7 +40,7 @@ def reach(rows: list[dict[str, Any]], clear: float = 0.0) -> tuple[FloatArray, F
 
 
 def gravity_loads(chain: SerialChain, rows: list[dict[str, Any]]) -> tuple[FloatArray, FloatArray]:
-    """Return K random postures within the joint limits, (K, n) [rad or m], and the gravity torques there, (K, n).
+    """Return K random postures within the joint limits, (K, n) [rad or m], and their gravity torques, (K, n).
 
     Torques are in N m, forces of prismatic joints in N. The first posture is the one nearest to zero. `rows` are the
     joints of robot.yaml.
@@ -56,7 +56,7 @@ def gravity_loads(chain: SerialChain, rows: list[dict[str, Any]]) -> tuple[Float
 
 
 def inertia_matrices(chain: SerialChain, poses: FloatArray) -> FloatArray:
-    """Return the inertia matrices of the links, without rotors, at K postures (K, n), (K, chain, chain) [kg m^2; kg].
+    """Return the links' inertia matrices without rotors at K postures (K, n), as (K, chain, chain) [kg m^2; kg].
 
     Only the upper triangles are filled.
     """
@@ -65,10 +65,10 @@ def inertia_matrices(chain: SerialChain, poses: FloatArray) -> FloatArray:
 
 
 def proposed_drives(rows: list[dict[str, Any]], loads: FloatArray, M: FloatArray) -> tuple[FloatArray, list[AxisRow]]:
-    """Return the torque that each drive must deliver, (n,) [N m; N], and proposed rotor inertias and friction.
+    """Return each drive's required torque, (n,) [N m; N], and proposed rotor inertias and viscous friction.
 
     The required torque holds the largest gravity load and accelerates the joint by `BRISK`. It is at most the torque
-    limit in `rows`. A URDF states neither rotor inertia nor friction, so they are proposed:
+    limit in `rows`. A URDF states neither rotor inertia nor friction, so these rules give proposals:
 
     - A rotor inertia is at least a fifth of the mean inertia of the links that the joint moves.
     - The largest gravity load accelerates the rotor alone by at most 60 rad/s^2.
@@ -110,7 +110,7 @@ def _mean_inertia(rows: list[dict[str, Any]], M: FloatArray) -> FloatArray:
 
 
 def brisk_torques(rows: list[dict[str, Any]], M: FloatArray, drives: list[AxisRow]) -> FloatArray:
-    """Return the torques that accelerate links and rotors at `BRISK` [rad/s^2 or m/s^2], (n,) [N m; N].
+    """Return the torques (n,) [N m; N] that accelerate links and rotors by `BRISK` [rad/s^2 or m/s^2].
 
     Args:
         rows: joints of robot.yaml.
@@ -130,16 +130,16 @@ def _largest_of_kind(rows: list[dict[str, Any]], values: FloatArray) -> FloatArr
 
 
 def propose_limits(rows: list[dict[str, Any]], need: FloatArray, questions: dict[str, str]) -> None:
-    """Replace torque limits in `rows` that are missing or implausibly high by proposals, and add questions about them.
+    """Propose torque limits in `rows` where they are missing or implausibly high, and add questions about them.
 
-    The limits serve to detect recorded torques in a wrong unit. With a limit of 1000 N m for a small arm, all torques
-    would seem to be in a wrong unit. A limit is implausible only if it also exceeds that of the other joints by far:
-    a wrist may have a servo as strong as the shoulder's.
+    Torque limits serve to detect recorded torques in a wrong unit. With a limit of 1000 N m for a small arm, all
+    torques would seem to be in a wrong unit. A limit is implausible if it far exceeds both the required torque and the
+    largest required torque of joints of its kind, as a wrist may have a servo as strong as the shoulder's.
 
     Args:
         rows: joints of robot.yaml; torque limits are changed in place.
         need: torques that a motion requires of the joints, (n,) [N m; N].
-        questions: questions that a person must answer, by field; new ones are added.
+        questions: questions that the user must answer, by field; new questions are added.
     """
     largest = _largest_of_kind(rows, need)
     strongest = max(own for row, own in zip(rows, need.tolist(), strict=True) if "role" not in row)
@@ -164,11 +164,11 @@ def propose_limits(rows: list[dict[str, Any]], need: FloatArray, questions: dict
 def least_eigenvalue(M: FloatArray) -> float:
     """Return a lower bound for the eigenvalues of the inertia matrix M(q), for the acceptance of models [kg m^2; kg].
 
-    It is `EIGENVALUE_SHARE` times the smallest eigenvalue of the given matrices, within fixed limits. The matrices are
-    those of the links without rotors, since drives may have almost no rotor inertia.
+    The bound is `EIGENVALUE_SHARE` times the smallest eigenvalue of the matrices `M`, within fixed limits. `M` excludes
+    rotors, since drives may have almost no rotor inertia.
 
     Args:
-        M: inertia matrices at K postures, upper triangles, (K, chain, chain) [kg m^2; kg].
+        M: inertia matrices of the links at K postures, upper triangles, (K, chain, chain) [kg m^2; kg].
     """
     least = float(np.linalg.eigvalsh(M, UPLO="U").min())
     return float(np.clip(three_figures(EIGENVALUE_SHARE * least), LEAST_LAMBDA, LAMBDA_MIN))

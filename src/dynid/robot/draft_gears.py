@@ -1,7 +1,7 @@
-"""Gear friction of a drafted robot, known from its servo models: friction.yaml and proposals for its joints.
+"""Gear friction of a drafted robot, derived from its servo models, for friction.yaml and the joints' entries.
 
-Published figures are those in friction.yaml of the robots CRANE-X7 and OMX leader. For a servo model that is not listed
-there, the figures of the servo nearest in stall torque are scaled by the ratio of stall torques. The field `source` of
+Published friction values are in friction.yaml of the robots CRANE-X7 and OMX leader. For another servo model, the
+values of the servo with the nearest stall torque are scaled by the ratio of the stall torques. The field `source` of
 the drafted gear states this.
 """
 
@@ -49,13 +49,13 @@ class DraftedGears:
     rotors: dict[str, float]
 
     def knows(self, rows: Sequence[dict[str, Any]]) -> bool:
-        """Return whether the gear friction is known for the servo models of all joints `rows` of robot.yaml."""
+        """Return whether the gear friction of all joints is known; `rows` are the joint entries of robot.yaml."""
         return all(row.get("servo_model") in self.file.servos for row in rows)
 
     def drive(self, row: dict[str, Any]) -> tuple[AxisRow, float] | None:
         """Return the rotor inertia and viscous friction of a joint, and its Coulomb friction [N m].
 
-        Return None if the gear of its servo model is unknown. `row` is the joint's entry of robot.yaml.
+        The result is None if the gear of the joint's servo model is unknown. `row` is the joint's entry of robot.yaml.
         """
         model = row.get("servo_model")
         if model not in self.file.servos:
@@ -88,7 +88,7 @@ class DraftedGears:
     def easy_load(self, row: dict[str, Any]) -> float:
         """Return the largest load torque [N m] that a joint's drive lifts from rest with a torque margin.
 
-        The result is infinite without a torque limit. `row` is the joint's entry of robot.yaml.
+        The result is infinite if the joint has no torque limit. `row` is the joint's entry of robot.yaml.
         """
         limit = joint_torque_nm(row)
         if not math.isfinite(limit) or row.get("servo_model") not in self.file.servos:
@@ -106,7 +106,7 @@ class DraftedGears:
             rows: joints of robot.yaml.
             loads: largest gravity torque of each joint, (n,) [N m].
             inertial: torque for a brisk acceleration, (n,) [N m].
-            questions: questions that a person must answer, by field; new ones are added.
+            questions: questions that the user must answer, by field; new questions are added.
         """
         for row, load, more in zip(rows, loads.tolist(), inertial.tolist(), strict=True):
             if row.get("servo_model") not in self.file.servos or "current_limit_a" not in row:
@@ -122,7 +122,7 @@ class DraftedGears:
 
 
 def _advice(row: dict[str, Any], needed_a: float) -> str:
-    """Return sentences on what limits the current of a joint, and how the user may raise it to `needed_a` [A].
+    """Return sentences on what limits a joint's current, and how the user may raise the limit to `needed_a` [A].
 
     `row` is the joint's entry of robot.yaml.
     """
@@ -143,7 +143,7 @@ def _advice(row: dict[str, Any], needed_a: float) -> str:
 
 
 def draft_gears(rows: Sequence[dict[str, Any]]) -> DraftedGears:
-    """Return the gears of all servo models that the joints `rows` of robot.yaml name, as far as they are known."""
+    """Return the known gears of all servo models that `rows`, the joint entries of robot.yaml, name."""
     published, siblings = _published()
     servos: dict[str, str] = {}
     gears: dict[str, Gear] = {}
@@ -160,9 +160,10 @@ def draft_gears(rows: Sequence[dict[str, Any]]) -> DraftedGears:
 
 
 def _published() -> tuple[dict[str, Gear], dict[str, str]]:
-    """Return gears with published figures by name, and a dictionary from servo models to the names of these gears.
+    """Return gears with published friction values by name, and a dictionary from servo models to gear names.
 
-    Several servo models may share one gear. Both come from the friction.yaml files of the robots in `PUBLISHED_BY`.
+    Several servo models may have the same gear. The data come from the friction.yaml files of the robots in
+    `PUBLISHED_BY`.
     """
     files = [load_validated(share_folder() / "config" / robot / FILE_NAME, GearFile) for robot in PUBLISHED_BY]
     gears = {name: file.gears[name] for file in files for name in ROTORS_KG_M2 if name in file.gears}
@@ -177,9 +178,9 @@ def _stall_nm(model: Dynamixel | None) -> float | None:
 
 
 def _nearest(stall_nm: float) -> tuple[str, float]:
-    """Return the servo model with published friction whose stall torque is nearest to `stall_nm` [N m], and a ratio.
+    """Find the servo model with published friction whose stall torque is nearest to `stall_nm` [N m].
 
-    The ratio is `stall_nm` over the stall torque of the returned model.
+    The return values are this servo model, and the ratio of `stall_nm` to its stall torque.
     """
     own = {name: _stall_nm(dynamixel_named(name)) for name in ROTORS_KG_M2}
     ratios = {name: stall_nm / torque for name, torque in own.items() if torque is not None}
@@ -188,9 +189,9 @@ def _nearest(stall_nm: float) -> tuple[str, float]:
 
 
 def _scaled(gear: Gear, name: str, share: float) -> Gear:
-    """Return the friction figures of a gear, scaled to a servo whose stall torque is `share` times as large.
+    """Scale the friction values of a gear to a servo whose stall torque is `share` times as large.
 
-    At the same fraction of the stall torque, friction torques are then `share` times as large. `name` is the servo
+    At an equal fraction of the stall torque, friction torques are then `share` times as large. `name` is the servo
     model of `gear`.
     """
     power = {term.symbol: GROWS.get(term.unit, 0.0) if term.symbol not in ("ws", "a") else 0.0 for term in TERMS}

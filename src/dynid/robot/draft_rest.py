@@ -1,7 +1,8 @@
 """Proposal of a rest posture for a drafted robot: the lowest allowed posture of an upright arm.
 
-The proposal has the least potential energy among allowed postures. These are within the joint limits, their gravity
-torques are easy for the drives, and every joint is above the base plane. If the URDF has shapes, links do not touch.
+The proposal has the least potential energy of all allowed postures. In an allowed posture, joints are within their
+limits and above the base plane, and gravity torques leave each drive a margin. If the URDF has shapes, links must not
+touch.
 """
 
 from collections.abc import Iterator
@@ -20,9 +21,9 @@ from dynid.robot.draft_drives import CLEAR, reach
 CLEARANCE_M = 0.03  # height of joints and tool above the base plane
 MOVED_M = 1e-6  # a joint's origin whose height changes less than this is fixed to the base
 DRAWN, REFINED, STARTS = 3000, 250, 3  # number of random postures, of steps of a refinement, and of refined postures
-ALWAYS = 0.95  # share of postures above which contact of two links is by design
+ALWAYS = 0.95  # fraction of postures with contact of two links above which it is by design
 SEEN = 64  # number of postures at which contact by design is determined
-NEAR_ZERO = 1e-3  # weight of the distance to zero beside the energy: joints that lift nothing stay at zero
+NEAR_ZERO = 1e-3  # weight of the distance from zero, so that joints without influence on the energy stay at zero
 LEAST_ENERGY_J = 1e-9  # smallest range of the potential energy, so that no cost divides by zero
 
 
@@ -54,7 +55,7 @@ class _Postures:
         self._by_design = self._always_touching()
 
     def _heights(self, q: FloatArray) -> FloatArray:
-        """Return the heights above the base of the k joint frames of pinocchio's model at q (chain,), (k,) [m]."""
+        """Return the heights (k,) [m] above the base of all k joint frames of pinocchio's model at q (chain,)."""
         pinocchio.framesForwardKinematics(self._chain.model, self._data, q)
         return np.array([frame.translation[2] for frame in self._data.oMf])
 
@@ -91,7 +92,7 @@ class _Postures:
         return self._shapes is None or set(self._shapes.touching(q)) <= self._by_design
 
     def lowest(self) -> FloatArray | None:
-        """Return the allowed posture (chain,) of least cost, or None if no random posture is allowed."""
+        """Return the allowed posture (chain,) with the lowest cost; None if no random posture is allowed."""
         found = []
         order = np.argsort([self.cost(q) for q in self.drawn])
         for place in order:
@@ -102,7 +103,10 @@ class _Postures:
         return min(found, key=self.cost) if found else None
 
     def _refined(self, q: FloatArray) -> FloatArray:
-        """Return the allowed posture of least cost around q (chain,), found by random steps of decreasing size."""
+        """Reduce the cost of a posture q (chain,) by random steps of decreasing size through allowed postures.
+
+        Return the allowed posture with the lowest cost that was found.
+        """
         best, cost = q, self.cost(q)
         for candidate in self._around(q):
             at = best + candidate
@@ -124,7 +128,7 @@ class _Postures:
 def rest_posture(
     urdf: Path, chain: SerialChain, rows: list[dict[str, Any]], easy: FloatArray, poses: FloatArray, loads: FloatArray
 ) -> tuple[dict[str, list[float]], str]:
-    """Return a proposed rest posture as a field of robot.yaml, and words that describe how the posture was chosen.
+    """Return a proposed rest posture as a field of robot.yaml, and a phrase on how the posture was chosen.
 
     The field is `rest_posture_deg`, or `rest_posture` if the arm has prismatic joints. The posture keeps a distance
     from the joint limits, because drafted motions begin in it.
@@ -133,10 +137,9 @@ def rest_posture(
         urdf: path of the arm's URDF, for its shapes.
         chain: the serial chain; gravity acts along -z of the base.
         rows: all joints of robot.yaml; the search keeps the joints beyond the chain near zero.
-        easy: largest load of each joint that its drive lifts from rest with a torque margin, (n,) [N m; N]; inf if
-            unknown.
-        poses: random postures, (K, n) [rad or m]. If the search finds no posture, it proposes the one of these in which
-            gravity torques are smallest relative to `easy`.
+        easy: largest load that each joint's drive lifts from rest with a torque margin, (n,) [N m; N]; inf if unknown.
+        poses: random postures, (K, n) [rad or m]. If no posture is allowed, the one with the smallest gravity torques
+            relative to `easy` is proposed.
         loads: gravity torques at these postures, (K, n) [N m; N].
     """
     lower, upper = reach(rows, CLEAR)

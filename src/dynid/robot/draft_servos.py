@@ -1,6 +1,6 @@
-"""Servos of a drafted robot: the fields of robot.yaml that follow from servo files of other software.
+"""Servos of a drafted robot: fields of robot.yaml derived from servo files of other software.
 
-In all functions, a row is a drafted joint of robot.yaml, a dictionary of fields.
+In all functions, a row is a joint's drafted entry of robot.yaml, as a dictionary of fields.
 """
 
 import math
@@ -30,9 +30,9 @@ def model_of(name: str) -> Dynamixel:
 
 
 def cycle_s(servos: int, baudrate: int) -> float:
-    """Return the shortest of `CYCLES_S` [s] in which `servos` servos can be read and written at a baud rate [bit/s].
+    """Return the shortest cycle in `CYCLES_S` [s] for reading and writing `servos` servos at a baud rate [bit/s].
 
-    If none suffices, return the longest.
+    If no cycle is long enough, the longest one is returned.
     """
     read, reply, write = 14 + servos, 21 * servos, 14 + 3 * servos
     wire_s = (read + reply + write) * BITS_PER_BYTE / baudrate + WIRE_MARGIN_S
@@ -42,14 +42,14 @@ def cycle_s(servos: int, baudrate: int) -> float:
 def add_servos(
     rows: list[dict[str, Any]], source: ServoSource, models: Mapping[str, str], questions: dict[str, str]
 ) -> dict[str, Any]:
-    """Write servo IDs, signs and current limits into the joints; return the blocks `servos` and `bus` of robot.yaml.
+    """Write servo IDs, signs and current limits into `rows`; return the blocks `servos` and `bus` of robot.yaml.
 
     Args:
-        rows: joints of robot.yaml, changed in place.
+        rows: joint entries of robot.yaml, changed in place.
         source: assignment of servos to joints, read from a file of other software.
-        models: names of servo models that the source does not give, by joint name. The key "" applies to all joints
-            without their own entry. For a model that is given nowhere, a question is added.
-        questions: questions that a person must answer, by field; new ones are added, answered ones removed.
+        models: names of servo models that `source` does not state, by joint name. The key "" applies to all joints
+            without their own entry. A question is added for each model that remains unknown.
+        questions: questions that the user must answer, by field; new questions are added, answered questions removed.
 
     Raises:
         UnknownNameError: a joint or a servo model is unknown, or a model has no current control.
@@ -117,7 +117,7 @@ def _other_ids(rows: list[dict[str, Any]], source: ServoSource) -> Iterator[int]
 
 
 def joint_constant(row: dict[str, Any]) -> float:
-    """Return the proposed torque at a joint, by all its servos together, per ampere of one servo [N m/A].
+    """Return the proposed torque of all servos of a joint together, per ampere of one servo [N m/A].
 
     `row` is the joint's entry of robot.yaml, which must name a servo model. A servo model without a published torque
     constant counts as 1 N m/A.
@@ -127,7 +127,7 @@ def joint_constant(row: dict[str, Any]) -> float:
 
 
 def joint_torque_nm(row: dict[str, Any]) -> float:
-    """Return the torque at the current limit of a joint, or else its torque limit [N m; N]; inf without limits.
+    """Return a joint's torque at its current limit, or else its torque limit [N m; N]; inf without limits.
 
     `row` is the joint's entry of robot.yaml.
     """
@@ -139,7 +139,7 @@ def joint_torque_nm(row: dict[str, Any]) -> float:
 def most_current_a(model: Dynamixel) -> float:
     """Return the largest current limit that a draft proposes for a servo model with current control [A].
 
-    It is the model's factory limit, or `STALL_SHARE` of its stall current if that is lower.
+    This is the lower value of the model's factory limit and `STALL_SHARE` of its stall current.
     """
     assert model.current_limit_a is not None
     stalled = [point.current_a for point in model.stall if math.isclose(point.supply_v, model.supply_v)]
@@ -152,7 +152,7 @@ def _add_limit(row: dict[str, Any], model: Dynamixel, questions: dict[str, str])
     Args:
         row: the joint's entry of robot.yaml, changed in place.
         model: servo model of the joint.
-        questions: questions that a person must answer, by field; one about the torque limit is removed.
+        questions: questions that the user must answer, by field; a question about the torque limit is removed.
     """
     constant = joint_constant(row)
     most = most_current_a(model)
@@ -166,7 +166,7 @@ def _add_limit(row: dict[str, Any], model: Dynamixel, questions: dict[str, str])
 
 
 def round_down(value: float) -> float:
-    """Return a positive value rounded down to three significant figures, so that rounding never raises a limit."""
+    """Round a positive value down to three significant figures, so that rounding never raises a limit."""
     unit = 10.0 ** (math.floor(math.log10(value)) - 2)
     return float(f"{math.floor(value / unit + 1e-9) * unit:.3g}")
 

@@ -30,29 +30,31 @@ def file_stem(name: str) -> str:
 class Joint(Strict):
     """One joint of the arm in robot.yaml, with its limits and servos.
 
-    The servo fields are needed to drive the arm, not to identify it. A joint may have several servos of one model, all
-    with the current of the first servo. For a prismatic joint, read N m as N.
+    The servo fields are needed only for driving the arm, not for identification. A joint may have several servos of one
+    model, which all get the current of the first servo. For a prismatic joint, N m means N.
 
     Attributes:
         servo_id: ID of the joint's first servo.
         servo_model: name of the servo model, a key of `servos` in robot.yaml.
         lower_deg: lower limit of a revolute joint; a prismatic joint has `lower_m` instead.
         upper_deg: upper limit of a revolute joint; a prismatic joint has `upper_m` instead.
-        velocity_limit_m_s: speed limit of a prismatic joint; velocity_limit_rad_s may replace it, read as m/s.
+        velocity_limit_m_s: speed limit of a prismatic joint; alternatively, velocity_limit_rad_s is interpreted in m/s.
         role: "chain" for a joint of the serial arm; "decoupled" for a joint (of a hand) that is modelled by inertia and
             friction alone.
         torque_constant_nm_per_a: torque of all servos of the joint together per ampere of one servo, on the motor's
-            side of the gear. Without it, the model's constant is multiplied by the number of servos.
+            side of the gear. None multiplies the servo model's constant by the number of servos.
         gear_ratio: motor angle over joint angle, for data measured at the motors.
         direction: -1 if the joint turns against its first servo's registers, else 1.
         reverse_mode: whether the first servo counts backwards (bit 0 of its drive mode). The driver requires this
             value of the servo and does not change it.
         centre_count: position register at angle zero; None selects the value of `bus`.
-        shadow_ids: IDs of further servos that obey the first servo by their secondary ID. They face it, so their
-            reverse mode is the opposite one.
-        paired: further servos that are commanded by their own IDs.
-        zero_offset_rad: angle that the driver adds to the encoder's angle; `dynid identify --estimate-setup` finds it.
-        beyond_urdf: limits that are wider than the URDF's on purpose; an arm with other wider limits is not driven.
+        shadow_ids: IDs of further servos that execute the first servo's commands by their secondary ID. They are
+            mounted opposite to the first servo, so their reverse mode is the opposite.
+        paired: further servos of the joint that are commanded by their own IDs.
+        zero_offset_rad: angle that the driver adds to the encoder's angle; `dynid identify --estimate-setup` estimates
+            it.
+        beyond_urdf: limits that intentionally exceed those of the URDF; if other limits exceed them, the arm is not
+            driven.
     """
 
     name: JointName
@@ -135,8 +137,8 @@ class Bus(Strict):
         baudrate: baud rate [bit/s].
         cycle_s: duration of a control cycle [s].
         centre_count: position register at angle zero, for joints without their own value.
-        other_ids: IDs of servos on the line that move no joint of this robot, such as those of fingers. The driver does
-            not command them, and they stay without torque.
+        other_ids: IDs of servos on the line that move no joint of this robot, such as finger servos. The driver does
+            not command them, and their torque stays off.
     """
 
     port: str = ""
@@ -165,7 +167,7 @@ class Structure(Strict):
         viscous_friction: whether axes have viscous friction.
         coulomb_friction: whether axes have Coulomb friction.
         friction_offset: whether axes have a constant torque (amplifier offset, or friction that differs by direction).
-        stribeck: fixed shape of friction that decreases with speed, whose magnitude is identified; None for no such
+        stribeck: shape of the friction that decreases with speed, whose magnitude is identified; None without such
             friction.
     """
 
@@ -182,7 +184,7 @@ class Spring(Strict):
 
     Attributes:
         joint: name of a chain joint; a joint has at most one spring.
-        about_deg: joint position in degrees from which the polynomial's variable counts; 0 for a prismatic joint.
+        about_deg: joint position at which the polynomial's variable is 0 [deg]; 0 for a prismatic joint.
         powers: exponents of the polynomial; their coefficients are identified, see `dynid.model.springs`.
     """
 
@@ -195,12 +197,12 @@ class LinkBounds(Strict):
     """Physical bounds of one moving link, in its URDF frame.
 
     Attributes:
-        mass_kg: smallest and largest mass; None leaves only bounds from the arm's total mass.
+        mass_kg: smallest and largest mass; if None, only the arm's total mass bounds the mass.
         centre_of_mass_lower_m: lower corner of the box that contains the centre of mass.
-        centre_of_mass_upper_m: upper corner of this box.
+        centre_of_mass_upper_m: upper corner of the box that contains the centre of mass.
         box_lower_m: lower corner of the box that contains all mass of the link; None derives the box from the URDF's
             shapes, see `robot.link_limits`.
-        box_upper_m: upper corner of that box.
+        box_upper_m: upper corner of the box that contains all mass.
     """
 
     mass_kg: tuple[Positive, Positive] | None = None
@@ -244,7 +246,7 @@ class AuditDomain(Strict):
 
 
 class Nuisances(Strict):
-    """Magnitudes of effects that the simulated arm has and the identified model lacks; each can be disabled.
+    """Magnitudes of effects that the simulated arm has but the identified model lacks; each effect can be disabled.
 
     Attributes:
         coulomb_friction_nm: additional Coulomb friction of each axis.
@@ -274,7 +276,7 @@ class Simulation(Strict):
 
     Attributes:
         step_s: longest step of the integration [s].
-        baudrate: baud rate of the simulated servos [bit/s]; None is that of `bus`.
+        baudrate: baud rate of the simulated servos [bit/s]; None is the baud rate of `bus`.
         standard_parameters: file in the robot's folder with standard parameters close to the real arm's, such as CAD
             values; the file may be missing.
         plant_parameters: file with the standard parameters of the simulated arm; None selects `standard_parameters`.
@@ -298,8 +300,8 @@ class RobotFile(Strict):
         coupling: matrix C (n, n) of q_motor = gear_ratio * (C q_joint), motors in rows; None if every motor moves one
             joint. Then tau_joint = C' (gear_ratio * tau_motor).
         springs: torques that depend on the position of one joint alone, see `Spring`.
-        undecided: decisions that a person must make before the robot is used: the question for each field.
-        rest_posture: alternative to rest_posture_deg for arms with prismatic joints [rad; m if prismatic].
+        undecided: questions that the user must answer before the robot is used, by field of this file.
+        rest_posture: rest posture of arms with prismatic joints [rad; m if prismatic], instead of rest_posture_deg.
         tool_m: contact point of the tool, in the URDF frame of the last chain joint.
     """
 
@@ -355,7 +357,7 @@ class RobotFile(Strict):
         return self
 
     def _no_servo_can(self, joint: Joint) -> Iterator[str]:
-        """Yield an error sentence for each limit of a joint that its servo cannot reach."""
+        """Yield an error sentence for each limit of a joint that exceeds what its servo can do."""
         servo = self.servos[str(joint.servo_model)]
         speed, current = joint.velocity_limit * abs(joint.gear_ratio), servo.most_current_a
         constant = joint.torque_constant_nm_per_a or joint.servo_count * servo.torque_constant_nm_per_a
@@ -410,7 +412,7 @@ class RobotFile(Strict):
         return problems
 
     def _prismatic_problems(self) -> list[str]:
-        """Return an error sentence for each posture field in degrees, if the arm has a prismatic joint."""
+        """Return an error sentence for each posture field in degrees if the arm has a prismatic joint."""
         sliding = [joint.name for joint in self.joints if joint.prismatic]
         given = [key for key in ("audit_domain", "rest_posture_deg") if getattr(self, key) is not None]
         return [f"{key} is in degrees, but joint {sliding[0]} is prismatic: remove it" for key in given if sliding]

@@ -1,9 +1,9 @@
-"""Limits of a link: its mass, the box of its centre of mass, and a box that contains all of its mass.
+"""Physical limits of a link: its mass, a box for its centre of mass, and a box for its whole mass.
 
-If robot.yaml does not give the box of all mass, it encloses the URDF's shapes of the link and of everything fixed to
-it, widened by `SHAPE_MARGIN_M`. Without shapes, or if a mesh cannot be read, the box encloses the link's joint, the
-next joint and the box of the centre of mass. It is then widened by `REACH_SHARE` of the arm's length, at least by
-`LEAST_MARGIN_M`.
+If robot.yaml does not state the box of the whole mass, it is derived from the URDF. It encloses the shapes of the link
+and of everything fixed to the link, widened by `SHAPE_MARGIN_M`. Without shapes, or if a mesh cannot be read, it
+encloses the link's joint, the next joint and the box of the centre of mass. It is then widened by `REACH_SHARE` of the
+arm's length, at least by `LEAST_MARGIN_M`.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ class LinkLimits:
         mass: smallest and largest mass [kg].
         centre: box that contains the centre of mass.
         box: box that contains all mass of the link.
-        source: origin of `box`, in words.
+        source: description of where `box` comes from.
     """
 
     mass: tuple[float, float]
@@ -88,12 +88,12 @@ class ArmLimits:
 
 
 def arm_limits(mdh: MdhChain, bounds: PhysicalBounds, shapes: Sequence[Box | str]) -> ArmLimits:
-    """Return the limits of all links that follow from `physical_bounds` in robot.yaml.
+    """Derive the physical limits of all links from `physical_bounds` in robot.yaml.
 
     Args:
         mdh: kinematic chain.
         bounds: the field `physical_bounds`.
-        shapes: for each link the box around the URDF's shapes, or a sentence why it is missing; () if these boxes were
+        shapes: for each link, the box around its URDF shapes, or a sentence why there is no box; () if these boxes were
             not computed.
 
     Raises:
@@ -134,7 +134,7 @@ def _refuse_no_room(j: int, link: LinkLimits, spread: float) -> None:
 def joint_boxes(mdh: MdhChain, bounds: PhysicalBounds) -> list[Box]:
     """Return for each link a box in its URDF frame that contains its joint, the next joint and its centre of mass.
 
-    The boxes of the centres of mass come from `bounds`. A margin is added on all sides.
+    `bounds` states the ranges of the centres of mass. A margin is added on all sides.
     """
     frames = mdh.placements(np.zeros(mdh.size)) @ np.linalg.inv(mdh.in_link)
     steps = [(np.linalg.inv(a) @ b)[:3, 3] for a, b in pairwise(frames)]
@@ -148,10 +148,11 @@ def _joint_box(link: LinkBounds, step: FloatArray, margin: float) -> Box:
 
 
 def shape_boxes(urdf: Path, joints: tuple[str, ...], chain: SerialChain | None = None) -> list[Box | str]:
-    """Return for each chain link the box around its shapes, its joint and the next joint, or why there is no box.
+    """Return for each chain link the box around its shapes and joints, or the reason why there is no box.
 
-    The shapes are the collision and visual shapes of the link and of everything fixed to it. If one collision shape
-    cannot be read, all collision shapes of the link are ignored; likewise for visual shapes.
+    The box encloses the collision and visual shapes of the link and of everything fixed to it, the link's joint and the
+    next joint. If one collision shape cannot be read, all collision shapes of the link are ignored; likewise for visual
+    shapes.
 
     Args:
         urdf: path of the URDF; meshes are searched in its folder and in ROS packages.
@@ -194,8 +195,8 @@ def _box_of(bodies: list[tuple[ElementTree.Element, FloatArray]], origins: list[
 def _corners(link: ElementTree.Element, kind: str, placement: FloatArray, folder: Path) -> Iterator[FloatArray]:
     """Yield lower and upper corners, (3,) [m], of the bounding boxes of a link's shapes of one kind.
 
-    `kind` is "collision" or "visual". `placement` (4, 4) is the pose of the link in a frame of the caller's choice. The
-    boxes are parallel to the axes of this frame, and the corners are positions in it.
+    `kind` is "collision" or "visual". `placement` (4, 4) is the pose of the link in some frame. The boxes are parallel
+    to the axes of this frame, and the corners are positions in this frame.
     """
     for element in link.findall(kind):
         origin, geometry = element.find("origin"), element.find("geometry")
@@ -210,9 +211,9 @@ def _corners(link: ElementTree.Element, kind: str, placement: FloatArray, folder
 
 
 def _half_size(shape: ElementTree.Element, R: FloatArray, folder: Path) -> Box:
-    """Return a shape's centre in its own frame, (3,) [m], and half its extents along other axes, (3,) [m].
+    """Return a shape's centre in its own frame, (3,) [m], and half its extents along the axes of another frame, (3,).
 
-    The rotation matrix R (3, 3) maps vectors from the shape's frame to the frame of these other axes.
+    The rotation matrix R (3, 3) maps vectors from the shape's frame to the other frame. Extents are in m.
     """
     if shape.tag == "box":
         return np.zeros(3), np.abs(R) @ numbers(shape.get("size", "")) / 2
@@ -257,9 +258,9 @@ def _load_together(riding: Sequence[Sequence[tuple[ElementTree.Element, FloatArr
 
 
 def robot_shapes(robot: Robot) -> list[Box | str]:
-    """Return for each chain link of a robot the box around its URDF shapes, or a sentence why it is missing.
+    """Return for each chain link of a robot the box around its URDF shapes, or the reason why there is no box.
 
-    If robot.yaml gives the box of every link, the URDF is not read.
+    If robot.yaml states the box of every link, the URDF is not read.
     """
     if all(link.box_lower_m is not None for link in robot.file.physical_bounds.links):
         return ["robot.yaml has all boxes"] * robot.chain_size

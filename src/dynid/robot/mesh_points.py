@@ -37,9 +37,9 @@ _KEPT: dict[Key, Mesh | str] = {}  # a mesh, or why it cannot be used
 
 
 def load_meshes(paths: Iterable[Path]) -> None:
-    """Read mesh files into the cache in a child process, except those already in it; `mesh_of` then needs no process.
+    """Read mesh files that are not cached yet in a child process, and store them in the cache for `mesh_of`.
 
-    If a mesh crashes the process, another process reads the meshes after it.
+    If a mesh crashes the process, another process reads the remaining meshes.
 
     Raises:
         ConfigurationError: a file does not exist, or no process can be started.
@@ -85,7 +85,7 @@ def mesh_of(element: ElementTree.Element, path: Path) -> Mesh:
 
 
 def numbers(text: str, count: int = 3) -> FloatArray:
-    """Return the `count` finite numbers in the text of a URDF attribute, (count,).
+    """Parse exactly `count` finite numbers in the text of a URDF attribute; return them as (count,).
 
     Raises:
         ConfigurationError: the text has other content.
@@ -108,7 +108,7 @@ def _key(path: Path) -> Key:
 
 
 def _meshes_in(output: bytes, paths: Sequence[Path]) -> list[Mesh | str]:
-    """Return for each path the mesh in a child process' output, or a sentence why it is unusable.
+    """Decode a child process's output: return for each path the mesh, or a sentence why it is unusable.
 
     The list is shorter than `paths` if the process ended early.
     """

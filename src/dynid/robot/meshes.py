@@ -1,7 +1,8 @@
 """Mesh files of a URDF: search for them, and copy them into a robot's folder.
 
-A URDF names meshes by their ROS package (`package://NAME/meshes/base.stl`) or by a relative path. Both fail for a copy
-of the URDF in another folder. So a robot's folder has copies in `meshes/NAME/meshes/base.stl`; the URDF is not changed.
+A URDF names meshes by their ROS package (`package://NAME/meshes/base.stl`) or by a relative path. Neither works after
+the URDF was copied to another folder. So a robot's folder contains copies such as `meshes/NAME/meshes/base.stl`; the
+URDF is not changed.
 """
 
 import os
@@ -19,7 +20,7 @@ MOST_BYTES = 16 * 2**20  # maximum size of a mesh [bytes]: 335,000 triangles as 
 
 
 def find_mesh(name: str, folder: Path) -> Path:
-    """Return the path of a mesh that a URDF names, searched in the URDF's folder and in ROS packages.
+    """Search the URDF's folder and ROS packages for a mesh that the URDF names; return the path.
 
     A ROS package is a parent folder of the URDF, or a folder in ROS_PACKAGE_PATH or AMENT_PREFIX_PATH.
 
@@ -45,7 +46,7 @@ def find_mesh(name: str, folder: Path) -> Path:
 
 
 def refuse_unfit(mesh: Path) -> None:
-    """Raise ConfigurationError if a mesh file is not in one of `MESH_SUFFIXES`, or is larger than `MOST_BYTES`."""
+    """Raise ConfigurationError if a mesh file has no suffix in `MESH_SUFFIXES`, or is larger than `MOST_BYTES`."""
     if mesh.suffix.lower() not in MESH_SUFFIXES:
         raise ConfigurationError(
             f"the mesh {mesh} is of a format that is not read, expected {', '.join(MESH_SUFFIXES)}: convert it"
@@ -81,8 +82,9 @@ def tree_with_meshes(urdf: Path) -> UrdfTree:
 def copy_meshes(tree: UrdfTree, source: Path, folder: Path) -> None:
     """Copy the meshes of a URDF into a robot's folder.
 
-    Missing and too large meshes are omitted, because only contact checks need them, and these report missing meshes.
-    Files without a mesh suffix are omitted, too, because a URDF of unknown origin could name private files.
+    Missing and too large meshes are omitted, because only checks of contact between links need them, and these checks
+    report missing meshes. Files without a mesh suffix are also omitted, because a URDF of unknown origin could name
+    private files.
 
     Args:
         tree: tree of the URDF.
@@ -111,7 +113,7 @@ def copy_meshes(tree: UrdfTree, source: Path, folder: Path) -> None:
 
 
 def _inside(name: str) -> Path:
-    """Return a mesh's name in a URDF as a relative path without scheme, root, `.` and `..`.
+    """Convert a mesh's name in a URDF to a relative path without scheme, root, `.` and `..`.
 
     So the path cannot leave the folder to which it is appended.
     """

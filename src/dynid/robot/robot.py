@@ -1,6 +1,6 @@
-"""Loaded robots: one folder `config/<robot>/` with `robot.yaml`, other settings files and one URDF.
+"""Loaded robots. A robot is a folder `config/<robot>/` with `robot.yaml`, other settings files and one URDF.
 
-`load_robot("crane_x7")` loads a robot that is part of dynid, `load_robot("path/to/folder")` a robot of the user's own.
+`load_robot("crane_x7")` loads a robot that is part of dynid, `load_robot("path/to/folder")` loads any other robot.
 Angles and limits in the file carry their unit in the name; all attributes are in SI units (rad, m, kg, N m, A, s).
 """
 
@@ -115,7 +115,7 @@ class Robot:
 
     @cached_property
     def wired_servos(self) -> tuple[WiredServo, ...]:
-        """All m servos that move joints: first the n joints' first servos in joint order, then all further servos.
+        """All m servos that move joints: the first servos of the n joints in joint order, then all further servos.
 
         Raises:
             ConfigurationError: a joint has no servo, or robot.yaml has undecided questions.
@@ -141,12 +141,12 @@ class Robot:
 
     @property
     def followers(self) -> tuple[WiredServo, ...]:
-        """All servos that are not the first servo of their joint, the end of `wired_servos`."""
+        """All servos that are not the first servo of their joint; `wired_servos` lists them last."""
         return self.wired_servos[self.size :]
 
     @cached_property
     def current_units(self) -> FloatArray:
-        """Current per register count of each joint's servo, (n,) [A]; that of an XM430 for a joint without servo model.
+        """Current per register count of each joint's servo, (n,) [A]; a joint without servo model counts as XM430.
 
         Raises:
             ConfigurationError: a servo model is not known, or has no current control.
@@ -164,12 +164,12 @@ class Robot:
 
     @cached_property
     def directions(self) -> FloatArray:
-        """Sign of each joint's motor relative to the registers of its first servo, (n,), 1 or -1."""
+        """Sign of each joint's motor angle relative to the position register of its first servo, (n,), 1 or -1."""
         return read_only([joint.direction for joint in self.file.joints])
 
     @cached_property
     def centre_counts(self) -> tuple[int, ...]:
-        """Value of each first servo's position register at which its motor's angle is zero, (n,)."""
+        """Position register of each joint's first servo at which the motor angle is zero, (n,) [counts]."""
         usual = self.file.bus.centre_count
         return tuple(usual if one.centre_count is None else one.centre_count for one in self.file.joints)
 
@@ -230,7 +230,7 @@ class Robot:
     def farthest(self) -> FloatArray:
         """Largest plausible |position| of each joint in recorded data, (n,) [rad or m].
 
-        It is 2 pi, or the larger |limit| of the joint plus 1 if that is more.
+        This is the larger value of 2 pi and the joint's largest |limit| plus 1.
         """
         return read_only(np.maximum(2.0 * np.pi, 1.0 + np.maximum(np.abs(self.lower), np.abs(self.upper))))
 
@@ -256,7 +256,7 @@ class Robot:
     def torque_limits(self) -> FloatArray:
         """Largest torques of the drives at the joints, (n,) [N m].
 
-        They are torque_limit_nm of robot.yaml, or else the torques at the current limits current_limit_a.
+        The limits are torque_limit_nm in robot.yaml, or else the torques at the current limits current_limit_a.
 
         Raises:
             ConfigurationError: a joint has neither torque_limit_nm nor current_limit_a.
@@ -278,8 +278,8 @@ class Robot:
     def drive_constants(self) -> FloatArray:
         """Torque at each joint per unit of command, (n,).
 
-        It is `joint_constants` [N m/A] if commands are currents. If no joint has a torque constant or a servo model,
-        commands are torques, and it is 1.
+        If commands are currents, the constants are `joint_constants` [N m/A]. If no joint has a torque constant or a
+        servo model, commands are torques, and the constants are 1.
         """
         bare = not any(j.torque_constant_nm_per_a or j.servo_model for j in self.file.joints)
         return read_only(np.ones(self.size)) if bare else self.joint_constants
@@ -288,7 +288,7 @@ class Robot:
     def drive_limits(self) -> FloatArray:
         """Largest command of each joint within its current and torque limits, (n,).
 
-        It is in A if commands are currents, and in N m if they are torques, see `drive_constants`.
+        The unit is A if commands are currents, and N m if commands are torques, see `drive_constants`.
         """
         if all(j.current_limit_a is None for j in self.file.joints):
             return read_only(self.torque_limits / self.drive_constants)
@@ -325,7 +325,7 @@ class Robot:
     def audit_lower(self) -> FloatArray:
         """Lower ends of the chain joints' ranges in which M(q) must be positive definite, (chain_size,) [rad or m].
 
-        Without `audit_domain` in robot.yaml they are the joint limits; for revolute joints they are at least -pi.
+        Without `audit_domain` in robot.yaml, the joint limits apply; for revolute joints the value is at least -pi.
         """
         return self._audit_corner(np.maximum, self.lower, -np.pi, "lower_deg")
 
@@ -333,7 +333,7 @@ class Robot:
     def audit_upper(self) -> FloatArray:
         """Upper ends of the chain joints' ranges in which M(q) must be positive definite, (chain_size,) [rad or m].
 
-        Without `audit_domain` in robot.yaml they are the joint limits; for revolute joints they are at most pi.
+        Without `audit_domain` in robot.yaml, the joint limits apply; for revolute joints the value is at most pi.
         """
         return self._audit_corner(np.minimum, self.upper, np.pi, "upper_deg")
 
@@ -347,7 +347,7 @@ class Robot:
         """Return the gravitational acceleration in the base link's frame, (3,) [m/s^2].
 
         Args:
-            mount: a name under mounts_gravity_m_s2; None is the default mount.
+            mount: name of a mount in mounts_gravity_m_s2; None is the default mount.
 
         Raises:
             UnknownNameError: robot.yaml has no mount of this name.

@@ -1,4 +1,4 @@
-"""Servos in robot.yaml: servo models, the servos of a joint, and checks of these fields."""
+"""Schema of the servos in robot.yaml: servo models, servos of a joint, and checks of these fields."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ Direction = Literal[1, -1]
 
 
 class ServoModel(Strict):
-    """A servo type in robot.yaml.
+    """Servo model in robot.yaml.
 
     Attributes:
         model_number: model number on the bus; current unit, limits and registers follow from it, see
             `dynid.hardware.servos`.
         torque_constant_nm_per_a: torque at the servo's shaft per ampere.
-        factory_current_limit_a: factory current limit; if given, it must agree with that of the model number.
+        factory_current_limit_a: factory current limit; if given, it must agree with the known limit of the servo model.
     """
 
     model_number: int
@@ -58,11 +58,11 @@ class ServoModel(Strict):
 
 
 class PairedServo(Strict):
-    """A further servo of a joint, commanded by its own ID with the current of the joint's first servo.
+    """Additional servo of a joint, commanded by its own ID with the current of the joint's first servo.
 
     Attributes:
         servo_id: ID of this servo.
-        direction: sign of its registers relative to those of the first servo; -1 for servos that face each other.
+        direction: sign of its registers relative to the first servo; -1 for servos that face each other.
         reverse_mode: whether this servo counts backwards (bit 0 of its drive mode).
         centre_count: its position register at angle zero; None selects the first servo's value.
     """
@@ -75,7 +75,7 @@ class PairedServo(Strict):
 
 @dataclass(frozen=True)
 class WiredServo:
-    """One servo on the bus, with the settings that robot.yaml requires of it.
+    """One servo on the bus, with the settings that robot.yaml requires.
 
     Attributes:
         servo_id: ID of the servo.
@@ -84,10 +84,10 @@ class WiredServo:
         model_name: name of its model under `servos` in robot.yaml.
         model_number: model number in its answer to a ping.
         reverse_mode: whether the servo counts backwards (bit 0 of its drive mode).
-        direction: sign of its registers relative to those of the joint's first servo, 1 or -1.
+        direction: sign of its registers relative to the joint's first servo, 1 or -1.
         centre_count: position register at which the joint's angle is zero.
-        obeys: its secondary ID, the ID of a servo whose commands it also executes; None if it has none.
-        first: whether it is the first servo of its joint, whose readings are used for the joint.
+        obeys: secondary ID, which is the ID of a servo whose commands this servo also executes; None without one.
+        first: whether this is the joint's first servo, whose readings are used for the joint.
     """
 
     servo_id: int
@@ -139,7 +139,7 @@ def undrivable_number(label: str, model_number: int) -> Iterator[str]:
 
 
 def mismatch_deg(servo: WiredServo, first: WiredServo, position: int, first_position: int) -> float:
-    """Return the difference between a servo's position and the one that its joint's first servo implies [deg].
+    """Return the difference between a servo's position and the position implied by the joint's first servo [deg].
 
     The difference is within half a turn.
 
@@ -154,6 +154,6 @@ def mismatch_deg(servo: WiredServo, first: WiredServo, position: int, first_posi
 
 
 def within_half_turn(counts: float) -> float:
-    """Return an encoder angle [counts] reduced by whole turns to the range of plus or minus half a turn."""
+    """Reduce an encoder angle [counts] by whole turns to the range of plus or minus half a turn."""
     half = TURN_COUNTS // 2
     return (counts + half) % TURN_COUNTS - half

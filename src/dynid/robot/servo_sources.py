@@ -1,7 +1,7 @@
-"""Readers of files of other software that assign servos to joints: `<ros2_control>` blocks, Interbotix' and RT's files.
+"""Readers of `<ros2_control>` blocks and of servo files by Interbotix and RT, which assign servos to joints.
 
-They read joint names, IDs, port, baud rate, reverse modes and shadow servos, which obey another servo's commands. A
-servo model that the file does not name stays unknown, because it follows only from the servo's answer to a ping.
+The readers return joint names, IDs, port, baud rate, reverse modes, and shadow servos, which execute another servo's
+commands. A servo model that the file does not name stays unknown, because only the servo's answer to a ping shows it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ class JointServos:
     Attributes:
         servo_id: ID of the joint's first servo.
         reverse_mode: whether the first servo counts backwards (bit 0 of its drive mode).
-        shadow_ids: IDs of further servos, which obey the first servo's commands.
+        shadow_ids: IDs of further servos, which execute the first servo's commands.
         direction: sign of the joint relative to the first servo's registers, 1 or -1.
         gear_ratio: motor angle over joint angle.
         model: name of the servo model; '' if the file does not name a model that dynid knows.
@@ -51,7 +51,7 @@ class ServoSource:
         joints: servos by joint.
         port: path of the serial port; '' if the file names none.
         baudrate: baud rate [bit/s]; None if the file gives none.
-        notes: sentences on entries that a person should verify.
+        notes: sentences on entries that the user should verify.
         rest: rest posture of the arm by joint [rad]; {} if the file has none.
     """
 
@@ -94,7 +94,7 @@ def _whole(text: str, what: str) -> int:
 
 
 def _by_joint(block: ElementTree.Element) -> Iterator[tuple[str, JointServos]]:
-    """Yield (joint, servos) for joints with an `id` parameter, the layout of the package dynamixel_hardware."""
+    """Yield (joint, servos) for joints with an `id` parameter, as the package dynamixel_hardware uses."""
     for joint in block.findall("joint"):
         own = _parameters(joint)
         if "id" in own:
@@ -112,14 +112,14 @@ def _by_joint(block: ElementTree.Element) -> Iterator[tuple[str, JointServos]]:
 def _by_gpio(
     block: ElementTree.Element, line: Mapping[str, str], notes: list[str]
 ) -> Iterator[tuple[str, JointServos]]:
-    """Yield (joint, servos) from `<gpio>` elements of type dxl, the layout of ROBOTIS.
+    """Yield (joint, servos) from `<gpio>` elements of type dxl, as ROBOTIS uses.
 
-    Servo k moves joint k, unless a transmission matrix assigns it otherwise.
+    Servo k moves joint k, unless a transmission matrix assigns another joint.
 
     Args:
         block: the `<ros2_control>` block.
         line: parameters of its `<hardware>` element by name.
-        notes: sentences on entries that a person should verify; new ones are added.
+        notes: sentences on entries that the user should verify; new notes are added.
     """
     servos = [own for gpio in block.findall("gpio") if (own := _parameters(gpio)).get("type") == "dxl" and "ID" in own]
     joints = [one.get("name", "") for one in block.findall("joint") if "mimic" not in _parameters(one)]
@@ -139,7 +139,7 @@ def _by_gpio(
 
 
 def _matrix(text: str, rows: int, columns: int) -> list[list[float]]:
-    """Return the matrix whose entries a text lists row by row; [] if it does not list rows x columns numbers."""
+    """Parse a matrix from text that lists it row by row; return [] if the text does not have rows x columns numbers."""
     try:
         numbers = [float(number) for number in text.replace(",", " ").split()]
     except ValueError:

@@ -1,4 +1,4 @@
-"""Reading of URDF files as text: unsafe content is refused, and rounded angles are replaced by exact ones."""
+"""Reader of URDF files as text, which refuses unsafe content and replaces rounded angles by exact ones."""
 
 import contextlib
 import re
@@ -17,9 +17,9 @@ NOISE_RAD = 1e-6  # rounding noise of exporters
 
 
 def read_urdf_text(path: Path) -> str:
-    """Return the text of a URDF file, in which rounded angles such as 1.5708 are replaced by exact ones.
+    """Read the text of a URDF file, and replace rounded angles such as 1.5708 by exact ones.
 
-    The angle between two parallel axes would otherwise be some 4e-6 rad, and their common normal could be kilometres
+    With rounded angles, the angle between two parallel axes is some 4e-6 rad, and their common normal may be kilometres
     away. A DOCTYPE is refused, because it could include other files as external entities.
 
     Raises:
@@ -48,9 +48,9 @@ def read_urdf_text(path: Path) -> str:
 
 
 def _refuse_deep(text: str, path: Path) -> None:
-    """Raise ConfigurationError if XML text has too many or too deeply nested elements, before a tree is built.
+    """Raise ConfigurationError if XML text has too many or too deeply nested elements, without building a tree.
 
-    Malformed XML is accepted here; the parser of the tree reports it.
+    Malformed XML is accepted here; the later parsing of the tree reports it.
     """
     depth = count = 0
 
@@ -73,7 +73,7 @@ def _refuse_deep(text: str, path: Path) -> None:
 
 
 def _exact(figure: str) -> str:
-    """Return an angle's text [rad], replaced by the exact value if the text is a rounded multiple of 90 deg.
+    """Return the text of an angle [rad], with a rounded multiple of 90 deg replaced by the exact value.
 
     With four or more decimals, a rounded multiple of 15 deg is replaced, too. Any other text is returned unchanged.
     """

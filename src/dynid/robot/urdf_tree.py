@@ -1,6 +1,6 @@
-"""Tree of a URDF's joints and links, and checks that it is a tree and that given joints form a serial chain.
+"""Tree of a URDF's joints and links, with checks that it is a tree and that given joints form a serial chain.
 
-The checks are needed because pinocchio builds a model from a URDF with a closed loop without an error.
+The checks are needed because pinocchio accepts URDFs with closed loops without an error.
 """
 
 import itertools
@@ -49,9 +49,9 @@ class UrdfJoint:
 
 @dataclass(frozen=True)
 class UrdfTree:
-    """All joints and links of a URDF, with the XML element that contains them.
+    """Tree of all joints and links of a URDF, with the XML element that contains them.
 
-    The root is the link that is not the child of a joint.
+    The root is the only link that is not the child of a joint.
     """
 
     name: str
@@ -72,7 +72,7 @@ class UrdfTree:
         raise ConfigurationError(f"the URDF has no joint {name}; it has {', '.join(j.name for j in self.joints)}")
 
     def path_to(self, link: str) -> list[UrdfJoint]:
-        """Return the joints on the path from the root to a link, in this order."""
+        """Return the joints on the path from the root to a link, in order from the root."""
         above = {joint.child: joint for joint in self.joints}
         path: list[UrdfJoint] = []
         while link in above:
@@ -144,7 +144,7 @@ def _refuse_no_axis(element: ElementTree.Element, joint: str) -> None:
 
 
 def read_tree(urdf_text: str, file: str = "the text") -> UrdfTree:
-    """Return the tree of a URDF from its text; `file` is the file's name in error messages.
+    """Parse the text of a URDF to a tree; `file` is the file's name in error messages.
 
     Raises:
         ConfigurationError: the text is not a URDF, a link is missing or duplicate, or links form a loop or several
@@ -205,7 +205,7 @@ def _refuse_no_tree(links: Sequence[str], joints: Sequence[UrdfJoint]) -> None:
 
 
 def with_limited_turns(tree: UrdfTree) -> str:
-    """Return the URDF's text in which continuous joints are revolute joints with wide limits; the tree is changed.
+    """Replace continuous joints in the tree by revolute joints with wide limits; return the URDF text.
 
     pinocchio represents a continuous joint by two position variables, and a revolute joint by one.
     """
@@ -223,7 +223,7 @@ def with_limited_turns(tree: UrdfTree) -> str:
 def rename_links_of_joints(tree: UrdfTree) -> None:
     """Rename every link that has the same name as a joint, in the tree's XML element.
 
-    pinocchio has frames for links and joints, and cannot distinguish equal names when it reduces a model.
+    pinocchio has frames for both links and joints, and cannot distinguish equal names when it reduces a model.
     """
     taken = {*tree.links, *(joint.name for joint in tree.joints)}
     for name in set(tree.links) & {joint.name for joint in tree.joints}:

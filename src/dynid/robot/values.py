@@ -13,7 +13,7 @@ Vector3 = tuple[float, float, float]
 
 
 def read_only(values: object) -> FloatArray:
-    """Return a float64 copy of values, of any shape, that cannot be changed in place."""
+    """Return a read-only float64 copy of values of any shape."""
     array = np.array(values, dtype=np.float64)
     array.flags.writeable = False
     return array

@@ -1,7 +1,7 @@
 """Expansion of xacro files to URDF text, by the `xacro` package.
 
-A xacro file is a program: its macros may recurse, and its expressions may take any time. So it is expanded in a child
-process with limits of time and memory.
+Macros in a xacro file may recurse, and expressions may take any time. So a child process with limits of time and memory
+expands the file.
 """
 
 import json
@@ -21,7 +21,7 @@ CPU_S, WALL_S = 20, 60  # limits of an expansion; the largest robots take 2 s
 
 
 def expanded(path: Path, arguments: Mapping[str, str]) -> str:
-    """Return the URDF text to which a xacro file expands; relative paths of meshes become absolute.
+    """Expand a xacro file to URDF text, with absolute paths of meshes.
 
     `arguments` are the xacro arguments by name.
 
@@ -52,7 +52,7 @@ def expanded(path: Path, arguments: Mapping[str, str]) -> str:
 
 
 def _expanded_in_child(path: Path, arguments: Mapping[str, str]) -> tuple[str, str]:
-    """Return the text to which a xacro file expands, and the reason if it cannot be expanded; one of them is ""."""
+    """Expand a xacro file in a child process; return the URDF text and "", or "" and the reason for the failure."""
     request = {"path": str(path.absolute()), "arguments": dict(arguments), "cpu_s": CPU_S, "wall_s": WALL_S}
     output, code = in_child("xacro", request, 2 * WALL_S)
     if code != 0:
