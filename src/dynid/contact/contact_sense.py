@@ -89,7 +89,7 @@ class ContactSense:
     def _test(self, dt: float, since_s: float, q: FloatArray) -> None:
         """Test whether a force at the tool has begun or, in contact, whether it has ended.
 
-        Without enough time since the first state to estimate the arm's motion, the method does nothing.
+        The method does nothing until enough time has passed since the first state to estimate the arm's motion.
 
         Args:
             dt: time since the last state [s].
@@ -138,8 +138,8 @@ class ContactSense:
 
         Until the onset tests detect contact, the force is a least-squares estimate from the observer's external
         torques. Afterwards the motion filter estimates it. This filter models friction of unknown direction as quickly
-        changing noise, but the stiction of a joint at rest persists. Its covariance is therefore increased by the
-        covariance that stiction adds to a least-squares estimate.
+        changing noise, but the stiction of a joint at rest persists. The filter's covariance is therefore increased by
+        the covariance that stiction adds to a least-squares estimate.
         """
         if self.onset.contact:
             own, hidden = self.motion.lasting_deviations()

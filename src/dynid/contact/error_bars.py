@@ -10,10 +10,10 @@ The threshold of a moving joint is z standard deviations. Rice's formula for the
 from the permitted rate of false alarms.
 
 Near standstill two errors are bounds instead of random errors, and are added to the threshold. If the velocity does not
-determine the direction of motion, friction has any value between minus and plus its budget, the largest friction torque
-against the motion. The bound is this budget, plus the friction in the model, plus the excess over the budget that
-model.yaml states. An encoder behind gears with backlash stands still while the joint crosses the gap. At the end of the
-gap it starts with a speed of sqrt(2 play a), with the backlash `play` and the acceleration a.
+determine the direction of motion, friction has any value between minus and plus its budget. The budget is the largest
+friction torque against the motion. The bound is this budget, plus the friction in the model, plus the excess over the
+budget that model.yaml states. An encoder behind gears with backlash stands still while the joint crosses the gap. At
+the end of the gap it starts with a speed of sqrt(2 play a), with the backlash `play` and the acceleration a.
 
 All torque errors pass through the observer's low-pass filter, so they act for about 1 / K.
 """

@@ -42,8 +42,8 @@ STEP_RAD = 1e-4  # step of the central difference along dq [rad]; its relative e
 def momentum_terms(q: Any, dq: Any, phi: Any, step: float, inertia: Any, gained: Any, load: Any) -> int:
     """Write M(q) into `inertia`, C^T dq - g into `gained` and C dq + g into `load`, all without friction.
 
-    M is the inertia matrix, C dq are Coriolis torques and g are gravity torques. C^T, the transpose of C, follows from
-    C^T dq = dM/dt dq - C dq, where dM/dt dq is a central difference of M dq along dq.
+    M is the inertia matrix, C dq are Coriolis torques and g are gravity torques. C^T is the transpose of C, so C^T dq =
+    dM/dt dq - C dq. The term dM/dt dq is computed as a central difference of M dq along dq.
 
     Args:
         q: positions, (n,) [rad].
@@ -155,7 +155,7 @@ class MomentumObserver:
         Raises:
             SafetyError: a prismatic or spring-loaded joint is far outside the range of the generated dynamics, or a
                 position is not finite.
-            ConfigurationError: dq is None, and the lag `velocity_s` with which to estimate it is zero.
+            ConfigurationError: dq is None and `velocity_s` is zero, so the velocity cannot be estimated.
         """
         dt = 0.0 if self._last_ns is None else (stamp_ns - self._last_ns) * 1e-9
         if self._last_ns is not None and dt <= 0.0:

@@ -1,9 +1,9 @@
 """Onset detection of forces at the tool: tests of many possible onset times on the filter's innovations.
 
-Every few milliseconds a new hypothesis starts: a constant force acts at the tool from now on. Its least-squares
-estimate is tested against zero force, for which the statistic d' I^-1 d is chi-squared with three degrees of freedom
-(generalised likelihood ratio, Willsky and Jones 1976). The threshold limits the rate of false alarms of all hypotheses
-together, by a Bonferroni correction for their number.
+Every few milliseconds a new hypothesis starts: a constant force acts at the tool from now on. A generalised likelihood
+ratio test (Willsky and Jones 1976) compares the least-squares estimate of this force with zero. Without a force, the
+statistic d' I^-1 d is chi-squared with three degrees of freedom. The threshold limits the rate of false alarms of all
+hypotheses together, by a Bonferroni correction for their number.
 """
 
 import numpy as np

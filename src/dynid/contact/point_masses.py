@@ -1,9 +1,9 @@
 """Least-squares payload estimation with payloads modelled as sums of point masses in a box around the tool.
 
 Every sum of point masses is a physically possible body: its mass is not negative, its centre lies in the box, and its
-pseudo-inertia is positive semidefinite. The box also gives a prior. With half a side b of the box, a mass m has first
-moments about the tool of m b / sqrt(3) and an inertia of m b^2, as standard deviations. Because this prior depends on
-m, the estimate is repeated a few times, each time with the mass of the previous estimate.
+pseudo-inertia is positive semidefinite. The box also gives a prior. For a mass m and half a side b of the box, the
+standard deviations are m b / sqrt(3) for first moments about the tool and m b^2 for inertias. Because this prior
+depends on m, the estimate is repeated a few times, each time with the mass of the previous estimate.
 """
 
 from itertools import product

@@ -169,8 +169,8 @@ class Scale:
     def significance_of_difference(self, one: FloatArray, other: FloatArray) -> float:
         """Return the difference between two payloads in standard deviations, as a measure of significance.
 
-        It is sqrt(d' I d) [-], with the difference d of the parameters (10,) and the information matrix I (10, 10) of
-        all data since the last call of `reset`.
+        The result is sqrt(d' I d) [-]. Here d is the difference of the parameters (10,), and I is the information
+        matrix (10, 10) of all data since the last call of `reset`.
 
         Args:
             one: standard parameters of a payload in the last modified DH frame, (10,), SI.

@@ -116,9 +116,8 @@ def missed_cycles(stamp_ns: NDArray[np.int64], cycle_s: float) -> Drops:
 def _drift(lateness: NDArray[np.float64]) -> float:
     """Return the drift between the driver's clock and the stamps' clock [cycles per message].
 
-    The messages are divided into blocks of `DRIFT_BLOCK`. The smallest lateness of each block is compared with that of
-    the block before. The drift is the median of these changes, divided by `DRIFT_BLOCK`; it is 0 with fewer than five
-    blocks.
+    The messages are divided into blocks of `DRIFT_BLOCK`. The drift is the median change of the smallest lateness from
+    block to block, divided by `DRIFT_BLOCK`. It is 0 with fewer than five blocks.
 
     Args:
         lateness: difference between each message's stamp and its nominal time, (N,) [cycles].

@@ -3,9 +3,9 @@
 - Discovery: has the recorder been discovered by every node to record? Messages published earlier are in no bag. -
 Motion completion: has every topic been recorded up to the end of the motion? Topics arrive with different delays. -
 Late start: does a bag contain the motion from its start? - Completeness: does a bag contain every joint state that the
-driver published? The driver's diagnostics report the number of published states, the stamp of the last one, and the
-number of missed cycles. The number of states in the bag between two reports must equal the number published in this
-time. A difference was lost between driver and recorder.
+driver published? The driver's diagnostics report the numbers of published states and of missed cycles, and the last
+stamp. Between two reports, the bag must contain exactly the number of published states; missing states were lost
+between driver and recorder.
 """
 
 from collections.abc import Collection, Sequence
@@ -111,9 +111,9 @@ class MotionCompletion:
 
     Args:
         experiment: name of the topic that reports the motion.
-        stamped: names of topics whose messages have a header, stamped by the clock of the joint states. The motion is
-            complete when each of these topics has reached the stamp of the motion's end. Topics without messages do not
-            count, nor do messages without a stamp (0).
+        stamped: names of topics whose messages have header stamps from the clock of the joint states. The motion is
+            complete when each of these topics has reached the stamp of the motion's end. Topics without messages and
+            messages with zero stamps are ignored.
 
     Attributes:
         missing: a phrase if the motion's end is not reported yet, afterwards the topics that have not reached the stamp
@@ -152,8 +152,8 @@ def late_starts(experiment: TopicContent | None, stamped: Sequence[TopicContent]
 
     Args:
         experiment: topic that reports the motions; None if it is missing.
-        stamped: topics of messages with a header, stamped by the clock of the motions' phases. Topics without messages,
-            without a header, or with zero stamps are ignored.
+        stamped: topics whose messages have header stamps from the clock of the motions' phases. Topics without
+            messages, without a header, or with zero stamps are ignored.
     """
     motion_ns = _start_ns(experiment) if experiment else None
     if motion_ns is None:
@@ -221,7 +221,7 @@ class Completeness:
 
 
 def completeness(path: Path | str) -> Completeness:
-    """Compare a bag's joint states with the driver's counters in the same bag.
+    """Compare the number of joint states in a bag with the driver's counters in this bag.
 
     Raises:
         InputNotFoundError: the path does not exist.

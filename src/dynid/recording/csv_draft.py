@@ -213,8 +213,8 @@ def _draft_time(draft: Draft, csv: Path, header: Header, clock: int | None, rate
 def _refuse_time(csv: Path, header: Header, clock: int) -> None:
     """Raise DataError if the time column cannot be used.
 
-    It cannot be used if it holds text other than dates, if its name states a unit that is not supported, or if another
-    column holds the fractions of the seconds.
+    It cannot be used if it contains text other than dates, or if its name states an unsupported unit. The column is
+    also refused if another column contains the fractional seconds.
 
     Args:
         csv: path of the CSV file.

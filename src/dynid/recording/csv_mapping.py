@@ -33,9 +33,8 @@ class TimeColumn(Strict):
 class ColumnGroup(Quantity):
     """Columns of one measured quantity, one per axis in the order of the robot's joints.
 
-    file: another CSV file in the same folder, whose rows have the same times as those of the main file; None is the
-        main file.
-    columns: names in the header, or numbers counted from 1.
+    file: another CSV file in the same folder, with the same row times as the main file; None is the main file. columns:
+    names in the header, or numbers counted from 1.
     """
 
     file: str | None = None

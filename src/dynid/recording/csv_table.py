@@ -175,7 +175,7 @@ class _Lines:
         return [field.strip().strip('"') for field in line.split(self.separator)]
 
     def place(self, column: str | int) -> int:
-        """Return the index from 0 of a column that is given by its name, or by its number from 1."""
+        """Return the index, counted from 0, of a column with a given name or number, counted from 1."""
         if isinstance(column, int):
             if column > self.width:
                 raise DataError(f"{self.path} has {self.width} columns; there is no column {column}")

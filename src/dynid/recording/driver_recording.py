@@ -116,8 +116,8 @@ class DriverRecording:
     def trajectory_span(self, experiment: ExperimentSettings | None = None) -> tuple[float, float]:
         """Return start and end [s] of an experiment's trajectory motion, on this recording's time axis.
 
-        Without an argument, the last experiment in the bag is used. If it belongs to a series of motions, the result
-        extends from the start of the series' first motion to the end of its last one.
+        Without an argument, the last experiment in the bag is used. If this last experiment belongs to a series of
+        motions, start and end are those of the whole series.
 
         Raises:
             DataError: no experiment was recorded, or its trajectory never started.
@@ -189,7 +189,7 @@ def load_driver_recording(
         path: folder or single file of the bag.
         robot: robot that the bag must be from; None accepts any robot.
         namespace: namespace of the arm, if the bag holds several arms ("/left"; "/" is the root).
-        needed: topics that the bag must hold, in addition to joint_states and hardware_settings.
+        needed: topics that the bag must contain, in addition to joint_states and hardware_settings.
 
     Raises:
         InputNotFoundError: the path does not exist.

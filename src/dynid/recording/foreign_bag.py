@@ -113,10 +113,10 @@ def _space(topic: str) -> str:
 
 
 def topic_log(bag: Bag, topics: Topics, robot: Robot, mapping: BagMapping) -> Log:
-    """Return one arm's log from the given topics of a bag; the log's notes list what was left out.
+    """Return one arm's log from the given topics of a bag; the log's notes list the data that were left out.
 
     Raises:
-        DataError: the topics have no states of these joints, too few, or impossible ones.
+        DataError: the topics have no states of the arm's joints, too few states, or impossible values.
         ConfigurationError: a unit does not fit the robot.
     """
     conversion = mapping.conversion(robot)

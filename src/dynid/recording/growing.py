@@ -49,7 +49,7 @@ class GrowingRecording:
         return strings(self.since(topic, 0)) if self.count(topic) else []
 
     def recording(self, name: str, robot: Robot | None) -> DriverRecording:
-        """Return the recording received so far, identical to reading the same messages from a bag.
+        """Return the recording of all messages received so far, as if they were read from a bag.
 
         Args:
             name: name of the recording, for messages.

@@ -131,7 +131,7 @@ def _of_content(content: Any, name: str) -> CsvMapping | BagMapping:
 
 
 def stated_units(mapping: BagMapping | None, position: str | None, effort: str | None) -> BagMapping | None:
-    """Return the bag mapping with the units of command-line options added; unchanged if no option is given.
+    """Add the units from command-line options to a bag mapping; return it unchanged without options.
 
     Args:
         mapping: mapping for bags; None if there is none.
@@ -139,7 +139,8 @@ def stated_units(mapping: BagMapping | None, position: str | None, effort: str |
         effort: value of the option --effort, see `quantity_of`; None if not given.
 
     Raises:
-        ConfigurationError: the mapping and an option both state the unit of positions, or both state that of efforts.
+        ConfigurationError: the mapping and an option both state the unit of positions, or both state the unit of
+            efforts.
     """
     if position is None and effort is None:
         return mapping

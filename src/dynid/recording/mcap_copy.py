@@ -27,7 +27,7 @@ def copy_mcap(source: Path, target: Path, information: str) -> None:
     Args:
         source: file without an index that `read_mcap` can read.
         target: path of the new file.
-        information: content of metadata.yaml, which is added unless the old file holds one.
+        information: content of metadata.yaml, which is added unless the old file contains it.
 
     Raises:
         DataError: the old file is larger than the budget.

@@ -15,7 +15,7 @@ OTHER_CLOCK_S = 0.1  # larger differences of two publishers' median latency mean
 
 
 def increasing_times(stamp_ns: NDArray[np.int64], notes: list[str]) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Return times (N,) [s] that start at 0, and a mask (N,) of the messages whose time exceeds all earlier ones.
+    """Return times (N,) [s] that start at 0, and a mask (N,) of the times that exceed all previous times.
 
     If the clock was set back, for example at a restart of a simulator, the following messages are appended after a gap.
 

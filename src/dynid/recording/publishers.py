@@ -52,7 +52,8 @@ class Publisher:
 def publishers_of(content: TopicContent, names: tuple[str, ...]) -> tuple[list[Publisher], list[str]]:
     """Return the publishers on a topic that send some of the arm's joints, and notes on the messages left out.
 
-    A topic may have several publishers. Messages with the same joints of the arm count as those of one publisher.
+    A topic may have several publishers. Messages with the same joints of the arm are assumed to come from one
+    publisher.
 
     Args:
         content: the topic with its messages.
@@ -74,7 +75,7 @@ def publishers_of(content: TopicContent, names: tuple[str, ...]) -> tuple[list[P
 
 
 def chosen(publishers: Sequence[Publisher], names: tuple[str, ...], name: str) -> Chosen:
-    """Choose for each joint the publisher whose positions are used and the one whose efforts are used.
+    """Choose a publisher of positions and a publisher of efforts for each joint.
 
     A publisher of both fields is preferred, and JointState is preferred over ros2_control's DynamicJointState.
 

@@ -1,7 +1,7 @@
 """Removal of recorded rows that merely repeat the previous row, although the arm moves.
 
-A row contains the values of all joints at one time. A row that repeats the previous row makes the moving arm seem to
-stand still, so accelerations derived from the positions become ten times too large. Such repeats have two causes.
+A row contains the values of all joints at one time. At a row that repeats the previous row, a moving arm seems to stand
+still. Accelerations derived from the positions then become ten times too large. Such repeats have two causes.
 
 Slow source: A recorder that writes the last received message at its own rate repeats some states if its source is
 slower. With a recorder at 30 Hz and a source at 29.3 Hz, this is one row in 43. Between two repeats, the stamps drift
@@ -135,7 +135,7 @@ def _stretches(time: FloatArray, own: NDArray[np.int64], alike: NDArray[np.bool_
 
 
 def _roughness(q: FloatArray, own: NDArray[np.int64], stretches: NDArray[np.int64]) -> tuple[float, float]:
-    """Return two measures of uneven motion near repeats, one for each cause; the measure of the true cause is small.
+    """Return two measures of uneven motion near repeated rows, one per possible cause; the true cause's is small.
 
     A displacement is the change of the positions from one row that is not a repeat to the next. Each displacement is
     compared with the mean of the displacements before and after it. A measure is the sum of these squared differences,
@@ -144,8 +144,8 @@ def _roughness(q: FloatArray, own: NDArray[np.int64], stretches: NDArray[np.int6
     The first measure is for a slow source, and compares the displacements themselves. The second measure is for lost
     replies, and compares displacements per recorded row, counting repeats.
 
-    Only displacements next to repeats count, or all if no repeat differs from its surroundings. Both measures are
-    infinite if the arm does not move.
+    Only displacements next to repeats count, or all displacements if the repeats are perfectly regular. Both measures
+    are infinite if the arm does not move.
 
     Args:
         q: positions of all rows, (N, n) [rad or m].

@@ -182,7 +182,7 @@ def constants_note(hardware: HardwareSettings, robot: Robot | None) -> list[str]
 
 
 def parse_settings(topic: str, text: str, schema: type[Settings]) -> Settings:
-    """Parse the settings in the JSON text of a topic and validate them, as the sender is unknown.
+    """Parse and validate the settings in the JSON text of a topic, whose sender is unknown.
 
     Raises:
         DataError: the text is too long or invalid; the message names the topic, the field, the value and what was

@@ -1,4 +1,4 @@
-"""Summaries of the recordings found in a folder, as plain values."""
+"""Summaries of the recordings found in a folder, as dictionaries of plain values."""
 
 from collections.abc import Sequence
 from typing import Any

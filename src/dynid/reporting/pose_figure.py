@@ -21,8 +21,8 @@ FRAME = ("#b3261e", "#2e7d32", "#1f5fa8")  # colours of the last link's x, y and
 def sign_test_poses(robot: Robot) -> dict[str, FloatArray]:
     """Return the poses of the figure, (n,) each [rad or m], by title.
 
-    They are the zero pose, the rest posture if robot.yaml has one, and for each chain joint the zero pose with this
-    joint moved in its positive direction.
+    The poses are the zero pose and, if robot.yaml has one, the rest posture. A further pose for each chain joint is the
+    zero pose with this joint moved in its positive direction.
     """
     poses = {"zero pose: all angles 0": np.zeros(robot.size)}
     try:
@@ -109,7 +109,7 @@ def _frame(axes: Any, zero: FloatArray, reach: float) -> None:
 
 
 def write_pose_figure(robot: Robot, path: Path) -> None:
-    """Write the figure of the poses to a file.
+    """Write the figure of `pose_figure` to a new file.
 
     Raises:
         OutputExistsError: the file exists.

@@ -1,4 +1,4 @@
-"""Report section that compares identified models: verdicts, key figures, errors on the same motions, and parameters."""
+"""Report section that compares identified models: verdicts, key figures, errors on common motions, and parameters."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -30,7 +30,7 @@ class Use:
 
     @property
     def ready(self) -> bool:
-        """Whether nothing prevents this use of the robot."""
+        """Whether this use of the robot is possible."""
         return not self.missing
 
 
@@ -177,8 +177,8 @@ def _inertia_notes(robot: Robot) -> list[str]:
 def _limits(robot: Robot, model: ArmModel) -> tuple[str, list[str]]:
     """Return the reason why the physical bounds are unusable ('' if they are usable), and notes about them.
 
-    The notes state the source of each link's box, which must contain the link's mass, and whether the CAD standard
-    parameters violate the bounds.
+    The notes state the source of each link's box, which is the region that must contain the link's mass. A further note
+    reports CAD standard parameters that violate the bounds.
     """
     try:
         limits = model.limits(robot.file.physical_bounds)

@@ -103,8 +103,8 @@ def _axes(tree: UrdfTree, tip: str | None, apart: Collection[str]) -> tuple[list
         apart: names of decoupled joints.
 
     Raises:
-        ConfigurationError: the URDF lacks the link `tip`, a joint in `apart` or any movable joint, several arms branch
-            off at the root, or a joint in `apart` cannot be decoupled.
+        ConfigurationError: the URDF lacks the link `tip` or a joint in `apart`, has no movable joint or several arms
+            that branch off at the root, or a joint in `apart` cannot be decoupled.
     """
     movable = [joint for joint in tree.joints if joint.movable]
     for name in apart:

@@ -42,8 +42,8 @@ def reach(rows: list[dict[str, Any]], clear: float = 0.0) -> tuple[FloatArray, F
 def gravity_loads(chain: SerialChain, rows: list[dict[str, Any]]) -> tuple[FloatArray, FloatArray]:
     """Return K random postures within the joint limits, (K, n) [rad or m], and their gravity torques, (K, n).
 
-    Torques are in N m, forces of prismatic joints in N. The first posture is the one nearest to zero. `rows` are the
-    joints of robot.yaml.
+    Torques are in N m, forces of prismatic joints in N. The first posture is the allowed posture nearest to zero.
+    `rows` are the joints of robot.yaml.
     """
     (lower, upper), clear = reach(rows), reach(rows, CLEAR)
     near = np.clip(0.0, *clear)
@@ -133,8 +133,8 @@ def propose_limits(rows: list[dict[str, Any]], need: FloatArray, questions: dict
     """Propose torque limits in `rows` where they are missing or implausibly high, and add questions about them.
 
     Torque limits serve to detect recorded torques in a wrong unit. With a limit of 1000 N m for a small arm, all
-    torques would seem to be in a wrong unit. A limit is implausible if it far exceeds both the required torque and the
-    largest required torque of joints of its kind, as a wrist may have a servo as strong as the shoulder's.
+    torques would seem to be in a wrong unit. A limit is implausible if it far exceeds the torques that this joint and
+    all others of its kind require. The other joints count because a wrist may have a servo as strong as the shoulder's.
 
     Args:
         rows: joints of robot.yaml; torque limits are changed in place.

@@ -133,7 +133,7 @@ class Bus(Strict):
     """Serial line that connects the servos, in robot.yaml.
 
     Attributes:
-        port: path of the serial port; '' if it is given elsewhere.
+        port: path of the serial port; '' if the user states it when starting the driver.
         baudrate: baud rate [bit/s].
         cycle_s: duration of a control cycle [s].
         centre_count: position register at angle zero, for joints without their own value.

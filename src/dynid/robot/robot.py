@@ -74,7 +74,7 @@ class Robot:
         return self.file.servos[joint.servo_model]
 
     def _torque_constant(self, joint: Joint) -> float:
-        """Return the torque of a joint's servos together per ampere of one servo, before the gear [N m/A].
+        """Return the total torque of a joint's servos per ampere of one servo, before the gear [N m/A].
 
         Raises:
             ConfigurationError: the joint has neither a torque constant nor a servo model.

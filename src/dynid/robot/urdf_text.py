@@ -24,8 +24,8 @@ def read_urdf_text(path: Path) -> str:
 
     Raises:
         InputNotFoundError: the file does not exist.
-        ConfigurationError: the file is not a regular file of UTF-8 text of at most `MOST_URDF_BYTES`, has a DOCTYPE,
-            is a xacro file, or has more or deeper elements than a robot needs.
+        ConfigurationError: the file is not a regular UTF-8 text file of at most `MOST_URDF_BYTES`, has a DOCTYPE, is a
+            xacro file, or has too many or too deeply nested elements.
     """
     try:
         if not path.exists():

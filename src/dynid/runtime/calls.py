@@ -22,8 +22,8 @@ class Constants:
     Attributes:
         turns: 1 for revolute axes, whose pose repeats after a turn, 0 for prismatic ones, (n,).
         springs: joint, power, zero position and coefficient of every spring term, (k, 4).
-        phi: base parameters with those of springs set to zero, (p,).
-        links: base parameters of links, with those of drives and springs set to zero, (p,).
+        phi: base parameters with spring parameters set to zero, (p,).
+        links: base parameters of links, with drive and spring parameters set to zero, (p,).
         drag: base parameters of viscous friction, all others set to zero, (p,).
         dry: sign-dependent friction of joints among the base parameters, (terms, n), with one row per term of a
             friction law; (terms, 0) without such friction.

@@ -85,7 +85,7 @@ class LoopController:
     The controller has internal state, so only one thread may use it.
 
     Attributes:
-        tau: torques of the last step, (n,) [N m]; the same array at every step.
+        tau: torques of the last step, (n,) [N m]; each step overwrites this array.
         limited: 1 for the joints whose torque was limited in the last step, else 0, (n,).
         velocity: velocity estimate of the last step, (n,) [rad/s].
         rate_hz: steps per second.
@@ -216,9 +216,9 @@ class LoopSettings:
 
 
 def _defaults(robot: Robot, stated: Mapping[str, PerJoint | None]) -> dict[str, PerJoint | None]:
-    """Return for each name in `SETTING_NAMES` the value in the robot's folder, which is the default.
+    """Return the default values of all settings in `SETTING_NAMES`, by name, from the robot's folder.
 
-    If `stated` has a value for a name, its default is not needed and may be None.
+    The default of a setting with a value in `stated` is not needed and may be None.
 
     Raises:
         ConfigurationError: a value is not stated, and the folder has no default.

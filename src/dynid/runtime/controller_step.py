@@ -40,8 +40,8 @@ def controller_step(
             forward. The fourth is the velocity below which the sign of a velocity is smoothed [rad/s].
         turns: 1 for revolute axes, 0 for prismatic ones, (n,).
         springs: joint, power, zero position and coefficient of every spring term, (k, 4).
-        phi: base parameters with those of springs set to zero, (p,).
-        links: base parameters of links, with those of drives set to zero, (p,).
+        phi: base parameters with spring parameters set to zero, (p,).
+        links: base parameters of links, with drive parameters set to zero, (p,).
         dry: sign-dependent friction of joints among the base parameters, (terms, n), with one row per term of a
             friction law.
         motors: Coulomb friction of motors that move several joints, (m,).

@@ -70,7 +70,7 @@ class HeldTorques:
         place: mean position [rad].
         measured: mean of the joint's torques in both directions of motion, without friction [N m]. For a joint that
             hardly moved, it is the mean torque.
-        expected: holding torque that the model predicts there [N m].
+        expected: holding torque that the model predicts at `place` [N m].
         allowed: allowed difference [N m]; for a joint that hardly moved it includes all friction.
         drives: half of the difference between the mean torques in positive and in negative direction of motion [N m].
             It must be positive, because the motor overcomes friction; otherwise a sign in robot.yaml is wrong.

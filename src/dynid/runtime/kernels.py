@@ -18,7 +18,7 @@ JOINT, POWER, ABOUT, COEFFICIENT = range(4)  # columns of the array of springs
 
 @compiled
 def wrap(turns: Any, q: Any, out: Any) -> None:
-    """Copy positions q (n,) to `out` (n,), with those of revolute axes wrapped into +-pi [rad].
+    """Copy positions q (n,) to `out` (n,), and wrap the positions of revolute axes into +-pi [rad].
 
     `turns` (n,) is 1 for revolute axes and 0 for prismatic ones.
     """
@@ -48,7 +48,7 @@ def rigid(program: int, turns: Any, springs: Any, q: Any, dq: Any, ddq: Any, phi
         q: positions, (n,) [rad].
         dq: velocities, (n,) [rad/s].
         ddq: accelerations, (n,) [rad/s^2].
-        phi: base parameters with those of springs set to zero, (p,).
+        phi: base parameters with spring parameters set to zero, (p,).
         at: scratch array, (n,).
         out: result, (n,) [N m].
     """
@@ -66,7 +66,7 @@ def resting(program: int, turns: Any, springs: Any, q: Any, phi: Any, at: Any, o
         turns: 1 for revolute axes, 0 for prismatic ones, (n,).
         springs: joint, power, zero position and coefficient of each spring term, (k, 4).
         q: positions, (n,) [rad].
-        phi: base parameters with those of springs set to zero, (p,).
+        phi: base parameters with spring parameters set to zero, (p,).
         at: scratch array, (n,).
         out: result, (n,) [N m].
     """
@@ -145,7 +145,7 @@ def inertia_of_states(program: int, q: Any, turns: Any, phi: Any, out: Any) -> N
         program: address of the compiled function that computes the inertia matrix of one state.
         q: positions, (N, n).
         turns: 1 for revolute axes, 0 for prismatic ones, (n,).
-        phi: base parameters with those of springs set to zero, (p,).
+        phi: base parameters with spring parameters set to zero, (p,).
         out: result, (N, n, n).
     """
     at = np.empty(q.shape[1])
@@ -163,7 +163,7 @@ def coriolis_of_states(program: int, q: Any, dq: Any, turns: Any, phi: Any, out:
         q: positions, (N, n).
         dq: velocities, (N, n).
         turns: 1 for revolute axes, 0 for prismatic ones, (n,).
-        phi: base parameters with those of springs set to zero, (p,).
+        phi: base parameters with spring parameters set to zero, (p,).
         out: result, (N, n, n).
     """
     at = np.empty(q.shape[1])

@@ -224,7 +224,7 @@ class Model:
             rate_hz: steps of your loop per second [Hz].
             proportional_gain_1_s2: proportional gain K_P per joint [1/s^2]; None: from controller.yaml.
             velocity_gain_1_s: velocity gain K_V per joint [1/s]; None: from controller.yaml.
-            torque_limits_nm: torque limit per joint [N m]; None: those of the drives in robot.yaml.
+            torque_limits_nm: torque limit per joint [N m]; None: the drives' limits in robot.yaml.
             velocity_filter_s: time constant of the velocity estimate [s]; None: from controller.yaml.
             gravity_share: fraction of the gravity torque that is fed forward, 0 to 1; below 1 if something else
                 carries the arm.
