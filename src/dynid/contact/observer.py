@@ -42,8 +42,9 @@ STEP_RAD = 1e-4  # step of the central difference along dq [rad]; its relative e
 def momentum_terms(q: Any, dq: Any, phi: Any, step: float, inertia: Any, gained: Any, load: Any) -> int:
     """Write M(q) into `inertia`, C^T dq - g into `gained` and C dq + g into `load`, all without friction.
 
-    M is the inertia matrix, C dq are Coriolis torques and g are gravity torques. C^T is the transpose of C, so C^T dq =
-    dM/dt dq - C dq. The term dM/dt dq is computed as a central difference of M dq along dq.
+    M is the inertia matrix, C dq are Coriolis torques and g are gravity torques. C^T is the transpose of C. Since dM/dt
+    = C + C^T, it follows that C^T dq = dM/dt dq - C dq. The term dM/dt dq is computed as a central difference of M dq
+    along dq.
 
     Args:
         q: positions, (n,) [rad].

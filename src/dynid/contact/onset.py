@@ -65,7 +65,7 @@ class OnsetTests:
         return self.statistic > self.bound
 
     def accept_hypothesis(self, lasts: bool = True) -> None:
-        """Accept the most probable hypothesis: add the effect of its force to the filter's state and covariance.
+        """Accept the most probable hypothesis: add the effect of the force to the filter's state and covariance.
 
         Args:
             lasts: whether the force continues. If True, the filter estimates it from now on, and

@@ -92,8 +92,8 @@ def missed_cycles(stamp_ns: NDArray[np.int64], cycle_s: float) -> Drops:
 
     The lateness of a message is its stamp minus the time at which it would be due if no cycle had been missed. A driver
     that runs late and catches up has missed no cycle. So a cycle counts as missed only if all later messages are late
-    by one more cycle. A delay that begins within the last second of the bag does not count, because the driver might
-    have caught up.
+    by one more cycle. A delay that begins at the very end of the bag does not count, because the driver might have
+    caught up.
 
     Args:
         stamp_ns: stamps that jitter by less than half a cycle, (N,) [ns].

@@ -150,8 +150,8 @@ class BagWriter:
         Args:
             batches: for each topic, ascending log times (N,) [ns] and serialized messages of one size (N, size), as
                 returned by `JointStateEncoder.encode_many`. Instead of the messages, a function may be given that takes
-                a slice of the N indices and returns the encoded messages. This is faster, because few messages are in
-                memory at a time.
+                a slice of the N indices and returns the encoded messages. This is faster, because the messages of a
+                short slice stay in the processor's cache.
 
         Raises:
             UnknownNameError: a topic is not registered.

@@ -101,7 +101,7 @@ def add_servos(
 
 
 def _fields(own: JointServos) -> dict[str, Any]:
-    """Return the servo fields of a joint in robot.yaml, without those that equal the defaults."""
+    """Return the servo fields of a joint for robot.yaml, except fields that equal their defaults."""
     fields: dict[str, Any] = {"servo_id": own.servo_id}
     fields |= {"reverse_mode": True} if own.reverse_mode else {}
     fields |= {"direction": own.direction} if own.direction != 1 else {}
