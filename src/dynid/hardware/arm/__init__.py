@@ -1,1 +1,1 @@
-"""Arm on the servo bus: opening, reading, driving by currents, and leaving it without torque."""
+"""Arm on the servo bus: opening, reading, driving by currents, and switching torque off."""

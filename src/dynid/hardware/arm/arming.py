@@ -1,4 +1,4 @@
-"""Arming of the servos before torque comes on.
+"""Preparation of the servos before torque comes on (arming).
 
 Goal currents and bus watchdogs are written by sync writes, which servos do not confirm, and are therefore read back.
 """
@@ -18,13 +18,13 @@ REMEDY = "configure the driver again; if it comes back, check the cable to that 
 
 
 class Arming:
-    """Arming of the servos of one arm while their torque is off: goal current 0, bus watchdog on, settings checked.
+    """Preparation of one arm's servos before torque comes on: goal current 0, bus watchdog on, settings checked.
 
     Args:
         bus: the open bus.
         robot: names and current limits.
         watchdog_count: timeout of the bus watchdogs, as a register value (steps of 20 ms).
-        slow: stores the settings that were read back, as the reference for later changes.
+        slow: slow values of the servos, in which the settings that were read back are stored as reference.
     """
 
     def __init__(self, bus: ServoBus, robot: Robot, watchdog_count: int, slow: SlowState) -> None:

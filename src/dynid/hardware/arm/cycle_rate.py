@@ -1,7 +1,7 @@
-"""Rate of the control cycle: the highest that the line to the servos allows, measured before the first cycle.
+"""Highest control cycle rate that the serial line to the servos allows, measured before the first cycle.
 
-The time on the line is the shortest mean of several consecutive cycles, because other programs only lengthen them.
-Whether the machine keeps that rate is judged later, by real cycles, see `dynid.hardware.loop.rate_trial`.
+The time of a cycle is the smallest mean of several consecutive cycles, because other programs only lengthen cycles. A
+later trial shows whether the machine keeps this rate, see `dynid.hardware.loop.rate_trial`.
 """
 
 from collections.abc import Sequence
@@ -16,25 +16,26 @@ RATES_HZ = (1000, 500, 333, 250)  # periods are whole milliseconds, like the tic
 # interval between two reads of slow data (temperature, errors, settings) [s]; each of them lengthens a cycle
 SLOW_POLL_S = 0.020
 CYCLES, SLOW_POLLS = 50, 12  # cycles and reads of slow data in one measurement
-# Number of consecutive cycles, and of reads of slow data, per mean. A reply that was read late makes the next one look
-# early, and so does the phase of an adapter's tick; both hardly affect the sum of several cycles.
+# Number of consecutive cycles, and of reads of slow data, per mean. A reply that was read late makes the next reply
+# look early, and so does the phase of an adapter's tick. Both errors hardly affect the sum of several cycles.
 RUN, SLOW_RUN = 10, 4
 SEARCH_S = 2.0  # longest time to repeat the measurement while it shows a slow line: the host may only be busy [s]
-# a read of slow data longer than this shows an adapter with ticks: other adapters need a quarter of it, those twice [s]
+# duration of a read of slow data above which the adapter delivers replies at ticks [s]; typical durations are a
+# quarter of this value without ticks and twice this value with ticks
 TICK_S = 0.0006
 MARGIN = 1.1  # smallest ratio of the period to the mean time that a cycle needs
 
 
 @dataclass(frozen=True)
 class CycleRate:
-    """A chosen cycle rate, and the measurements behind it.
+    """A chosen cycle rate, and the measurements that justify it.
 
     Attributes:
         rate_hz: one of `RATES_HZ` [Hz].
         cycle_s: period of the cycle [s].
         round_trip_s: time of a read of all servos and the write of their goal currents [s].
         slow_s: time of a read of slow data (temperature, errors, settings) [s].
-        allowed_hz: highest of `RATES_HZ` that these times allow [Hz]; 0 if they allow none.
+        allowed_hz: highest of `RATES_HZ` that the measured times allow [Hz]; 0 if they allow none.
         fixed: whether a user has fixed the rate.
     """
 
@@ -71,7 +72,7 @@ def period_s(rate_hz: int) -> float:
 def choose_rate(round_trip_s: float, slow_s: float) -> int:
     """Return the highest of `RATES_HZ` [Hz] that the line allows; 0 if it allows none.
 
-    The period must have room for a read and a write of all servos, for the mean time of slow data per cycle, and for a
+    The period must suffice for a read and a write of all servos, for the mean time of slow data per cycle, and for a
     margin.
 
     Args:
@@ -86,7 +87,10 @@ def choose_rate(round_trip_s: float, slow_s: float) -> int:
 
 
 def shortest_mean_s(durations_ns: Sequence[float], run: int) -> float:
-    """Return the smallest mean of `run` consecutive durations [s], or the mean of all if there are fewer."""
+    """Return the smallest mean of `run` consecutive durations [s], or the mean of all durations if there are fewer.
+
+    `durations_ns` are in ns.
+    """
     run = min(run, len(durations_ns))
     sums = np.convolve(np.asarray(durations_ns, dtype=np.float64), np.ones(run), mode="valid")
     return float(sums.min()) * 1e-9 / run
@@ -129,7 +133,7 @@ def find_rate(arm: DynamixelArm, fixed_hz: int = 0) -> CycleRate:
 def _round_trip_s(arm: DynamixelArm) -> float:
     """Return the time of a cycle without torque [s]: a read of all servos and the write of zero currents.
 
-    It is the smallest mean of `RUN` consecutive cycles.
+    The result is the smallest mean of `RUN` consecutive cycles.
 
     Raises:
         BusError: the port is lost, or no read is complete.
@@ -154,7 +158,7 @@ def _round_trip_s(arm: DynamixelArm) -> float:
 def _slow_data_s(arm: DynamixelArm) -> float:
     """Return the time of a read of slow data (temperature, errors, settings) [s].
 
-    It is the smallest mean of `SLOW_RUN` consecutive reads.
+    The result is the smallest mean of `SLOW_RUN` consecutive reads.
 
     Raises:
         BusError: the port is lost.

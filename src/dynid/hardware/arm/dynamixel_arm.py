@@ -1,7 +1,7 @@
-"""Arm of DYNAMIXEL X servos in current mode: open, read, write currents, and leave it without torque.
+"""Arm of DYNAMIXEL X servos in current mode: functions to open it, read it, write currents, and switch torque off.
 
-The real and the simulated arm differ in the port only. A real arm can do harm, so a real port needs explicit consent.
-Every port counts as real unless it proves to be simulated when it is opened, see `dynid.hardware.bus.simulated_line`.
+Real and simulated arms differ in the port only. A real arm can do harm, so a real port needs explicit consent. Every
+port counts as real unless it carries the mark of a simulated arm, see `dynid.hardware.bus.simulated_line`.
 """
 
 from collections.abc import Callable, Iterable
@@ -44,7 +44,7 @@ class ArmSample(NamedTuple):
         stamp_ns: arrival of the replies [ns since the epoch]. It is the monotonic time plus a constant, the difference
             of wall clock and monotonic clock when the port was opened. So setting the wall clock does not distort the
             motion.
-        q: joint angles [rad]; a joint that was not read keeps its last valid value here and in the next three arrays.
+        q: joint angles [rad]. In this and the next three arrays, a joint that was not read keeps its last valid value.
         dq: joint velocities [rad/s].
         current_a: present joint currents [A], which are joint torques divided by `Robot.joint_constants`. If each motor
             moves one joint, they are the motor currents, with the sign of the gear ratio.
@@ -74,8 +74,9 @@ class DynamixelArm:
     Args:
         robot: servo IDs and models, limits, centre counts and torque constants.
         port: path of the serial device.
-        allow_real_port: must be True for any port that does not prove to be a simulated line.
-        baudrate: baud rate [bit/s]; None for the robot's.
+        allow_real_port: whether a real arm is permitted; must be True for every port without the mark of a simulated
+            arm.
+        baudrate: baud rate [bit/s]; None for the baud rate in robot.yaml.
         watchdog_s: silence of the bus after which a servo stops by itself [s]; 0.02 to 0.1.
         reply_margin_s: wait time of a read for replies beyond their time on the wire [s].
         clock: clock of the arm and its control loop.
@@ -85,19 +86,19 @@ class DynamixelArm:
 
     Attributes:
         robot: the robot, with the cycle time in use.
-        bus: the line, for requests outside the cycle.
+        bus: the servo bus, for requests outside the control cycle.
         start: additional actions that `open` may take.
         changed: lasting changes that `open` made in the servos, one line each.
         cycle: the exchange of states and goal currents with all servos.
         slow: newest slow values (torque enable, errors, settings, voltage, temperature) of all servos.
         simulated: whether the line is simulated; determined by `open`, False before that.
         watchdog_s: silence of the bus after which a servo stops by itself [s].
-        watchdog_count: the same time as a value of the bus watchdog register.
+        watchdog_count: `watchdog_s` as a value of the bus watchdog register.
         servo_side_hold: fallback while the servos do not answer the driver: they hold their joints themselves, in
             position mode.
 
     Raises:
-        SafetyError: a real port without `allow_real_port`.
+        SafetyError: the port is real, and `allow_real_port` is False.
         ConfigurationError: the robot cannot be driven, see `dynid.model.drivable`.
         ValueError: `watchdog_s` is out of range.
     """
@@ -132,7 +133,7 @@ class DynamixelArm:
         self._torque_is_ours = False
         self.servo_side_hold = ServoSideHold(self.bus, robot)
         self._all_ids = robot.all_servo_ids
-        self._nobody = np.zeros(robot.size, dtype=np.bool_)  # mask that all samples without an alert share
+        self._nobody = np.zeros(robot.size, dtype=np.bool_)  # empty mask, shared by all samples without an alert
         self.cycle = StateCycle(self.bus, paired=[one for one in robot.followers if one.obeys is None])
         self._units = ServoUnits(robot)
         self._caps = self._units.current_caps(robot.current_limits)
@@ -154,9 +155,9 @@ class DynamixelArm:
         again after opening.
 
         Raises:
-            SafetyError: a real line without `allow_real_port`; nothing was sent.
-            BusError: the port cannot be used, or servos are missing, unexpected or not fit to be driven; one message
-                with all findings and their remedies.
+            SafetyError: the port is real, and `allow_real_port` is False; nothing was sent.
+            BusError: the port cannot be used, or servos are missing, unexpected or not fit to be driven. One message
+                lists all findings and their remedies.
         """
         self.bus.open()
         try:
@@ -206,7 +207,8 @@ class DynamixelArm:
 
         Raises:
             BusError: a servo did not confirm that its torque is off, which includes a servo that was left braking; the
-                message names it. Its bus watchdog stops it when the bus falls silent, unless it was left braking.
+                message names it. The bus watchdog stops such a servo when the bus falls silent, unless it was left
+                braking.
         """
         ids, size = self._all_ids, len(self._all_ids)
         unconfirmed: list[str] = []
@@ -227,7 +229,7 @@ class DynamixelArm:
         raise BusError(f"torque off was not confirmed by {names}; {consequence}: switch the arm's power off")
 
     def _brake_unseen(self) -> list[bool]:
-        """Reduce servos that hold their joints in position mode to braking without current (goal PWM 0).
+        """Set goal PWM 0 at servos that hold their joints in position mode, so that they only brake.
 
         Returns:
             For each of the n joints, whether its first servo holds it in position mode and still does not answer.
@@ -348,7 +350,7 @@ class DynamixelArm:
         return found
 
     def begin_slow_polls(self) -> None:
-        """Start the polling of slow values (temperature, errors, settings); their ages count from now."""
+        """Start the polling of slow values (temperature, errors, settings); the ages of all values count from now."""
         self._slow.begin()
 
     def slow_poll(self) -> bool:
@@ -408,7 +410,7 @@ class DynamixelArm:
         return lines
 
     def _unconfirmed(self, torque_enable: int) -> list[str]:
-        """Return labels (ID, joint) of the servos that do not report this value of torque enable, after retries."""
+        """Return labels (ID, joint) of the servos whose torque enable register still differs after retries."""
         unconfirmed: list[str] = []
         for _ in range(CONFIRM_ATTEMPTS):
             values, valid = self.bus.sync_read(table.TORQUE_ENABLE, self._all_ids)

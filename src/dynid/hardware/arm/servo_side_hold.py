@@ -2,8 +2,8 @@
 
 Instructions may still reach a servo whose answers are lost. They are sync writes, which servos do not confirm, so each
 is sent twice. Only a few instructions are sent per control cycle, because the other motors need their currents
-meanwhile. The goal current is set to 0 as well, although position mode does not use it: a servo that boots in between
-stays in current mode, and a nonzero goal current would make it run away when torque comes on.
+meanwhile. The goal current is set to 0 too, although position mode does not use it. A servo that boots in between stays
+in current mode, and a nonzero goal current would make it run away when torque comes on.
 """
 
 from collections import deque
@@ -102,7 +102,9 @@ class ServoSideHold:
             self._send_strength(self._strength)
 
     def brake(self) -> None:
-        """Reduce servos that hold their joints in position mode to braking (goal PWM 0); drop pending instructions.
+        """Set goal PWM 0 at servos that hold their joints in position mode, so that they only brake.
+
+        Pending instructions are dropped.
 
         Raises:
             BusError: the port is lost.
@@ -121,7 +123,7 @@ class ServoSideHold:
         """Switch torque off and restore current mode at the servos that held their joints in position mode.
 
         Raises:
-            BusError: a servo did not confirm it.
+            BusError: a servo did not confirm a write.
         """
         self._instructions.clear()
         for servo_id in self._ids():
@@ -146,8 +148,8 @@ class ServoSideHold:
 def _stall_currents(robot: Robot) -> FloatArray:
     """Return the stall current of each joint's first servo at full voltage, (n,) [A].
 
-    If the robot has a motors.yaml, it is the supply voltage divided by the winding resistance. Otherwise it is the
-    largest published stall current of the model, or infinity if none is published.
+    If the robot has a motors.yaml, the stall current is the supply voltage divided by the winding resistance. Otherwise
+    it is the largest published stall current of the model, or infinity if none is published.
     """
     motors = load_motors(robot)
     if motors is not None:

@@ -32,7 +32,7 @@ def scan(bus: ServoBus, window_s: float, silence_s: float, expected: Collection[
         while listening:
             usual_ns = min(began_ns + round(window_s * 1e9), latest_ns + round(silence_s * 1e9))
             end_ns = max(usual_ns, latest_ns + round(SILENCE_S * 1e9)) if awaited else usual_ns
-            left_ns = max(0, end_ns - bus.clock.monotonic_ns())  # 0: one last look in case the host stalled
+            left_ns = max(0, end_ns - bus.clock.monotonic_ns())  # 0 reads once more, in case the host stalled
             data = port.receive(left_ns * 1e-6)
             answers = [packet for packet in bus.parser.feed(data) if _answers_ping(packet)]
             now_ns = bus.clock.monotonic_ns()

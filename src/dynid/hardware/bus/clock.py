@@ -1,4 +1,4 @@
-"""Clock of the driver: the system's, unless a lock-step run or a paused simulated arm provides its own."""
+"""Clock of the driver: the system clock, unless a simulation provides a simulated clock."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,7 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 def boot_id() -> str:
     """Return the ID of the system's present boot, which all processes on the same monotonic clock share.
 
-    It is '' on a system that has no such ID.
+    The result is '' on a system without such an ID.
     """
     return BOOT_ID.read_text(encoding="utf-8").strip() if BOOT_ID.is_file() else ""
 
@@ -23,10 +23,10 @@ class Clock:
     monotonic_ns = staticmethod(time.monotonic_ns)
 
     def line_ns(self) -> int:
-        """Return the time by which transfers on the line are measured [ns].
+        """Return the present time [ns] on the clock that measures transfers on the serial line.
 
-        It equals `monotonic_ns`, except for a simulated arm with a pausing clock: that clock may pause during a
-        transfer, so transfers are measured in the system's time.
+        This clock is `monotonic_ns`, except for a simulated arm with a pausing clock. A pausing clock may stop during a
+        transfer, so the system clock then measures transfers.
         """
         return self.monotonic_ns()
 
@@ -39,12 +39,12 @@ class Clock:
         time.sleep(seconds)
 
     def wait_until(self, deadline_ns: int, awaits: Callable[[], bool]) -> None:
-        """Wait until the start of a control cycle; return at once if it has passed.
+        """Wait until the start of a control cycle; return at once if this time has passed.
 
         Args:
             deadline_ns: start of the cycle on the clock `monotonic_ns` [ns].
-            awaits: returns whether an input that the cycle needs is still missing. A system clock does not wait for the
-                input; the clock of a simulated arm may pause until the input arrives.
+            awaits: function that returns whether an input of the cycle is still missing. The system clock ignores it;
+                the clock of a simulated arm may pause until the input arrives.
         """
         ahead_ns = deadline_ns - self.monotonic_ns()
         if ahead_ns > 0:
@@ -65,15 +65,15 @@ LONGEST_FACTOR = 3.0  # ratio of the longest wait by the system clock to the tim
 
 
 def succeeds_within(clock: Clock, attempt: Callable[[float], bool], timeout_s: float) -> bool:
-    """Return whether an attempt succeeds within a timeout in the arm's time.
+    """Repeat an attempt until it succeeds or a timeout on the arm's clock is over; return whether it succeeded.
 
-    The clock of a simulated arm may pause while the host is busy, so an attempt takes longer by the system clock. It
-    may therefore take up to `LONGEST_FACTOR` times the timeout by the system clock.
+    The clock of a simulated arm may pause while the host is busy. The time on the system clock is therefore limited
+    separately, to `LONGEST_FACTOR` times the timeout.
 
     Args:
         clock: the arm's clock.
-        attempt: called repeatedly with a wait time [s]; waits for at most this time and returns whether it succeeded.
-        timeout_s: timeout in the arm's time [s].
+        attempt: function of a wait time [s] that waits for at most this time and returns whether the attempt succeeded.
+        timeout_s: timeout on the arm's clock [s].
     """
     end_ns = clock.monotonic_ns() + round(timeout_s * 1e9)
     last_s = time.monotonic() + LONGEST_FACTOR * timeout_s

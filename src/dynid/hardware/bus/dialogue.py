@@ -1,9 +1,9 @@
-"""Dialogue with one servo at a time during set-up: how long to wait for an answer, and which question it answers.
+"""Requests to one servo at a time during set-up: wait times, and assignment of answers to questions.
 
 Protocol 2.0 has no sequence numbers. An answer is identified by the servo's ID and its number of parameters, and the
 host delivers answers in the order of their questions. So a late answer belongs to the earlier question that is still
-unanswered. The answer to a ping proves that no answer to an earlier question will follow: that question stays
-unanswered.
+unanswered. Once a ping is answered, no answer to an earlier question can follow, so earlier questions count as
+unanswered for good.
 """
 
 import contextlib
@@ -80,7 +80,8 @@ class Question:
     def answered_by(self, packet: protocol.Packet) -> bool:
         """Return whether a status packet may be the answer to this question.
 
-        It must have the servo's ID. Unless it reports an error, it must also have the expected number of parameters.
+        The packet must have the servo's ID. Unless it reports an error, it must also have the expected number of
+        parameters.
         """
         refused = bool(packet.error & ~table.ALERT_BIT)
         return packet.packet_id == self.servo_id and (refused or len(packet.parameters) == self.size)
@@ -95,7 +96,7 @@ class Dialogue:
     Attributes:
         late: number of late answers, which took more than `USUAL_S` beyond their time on the wire, or came after the
             usual duration of a broadcast ping.
-        slowest_s: longest time between a question and its late answer [s]; 0 if none was late.
+        slowest_s: longest time between a question and its late answer [s]; 0 if no answer was late.
     """
 
     def __init__(self, bus: Line) -> None:
@@ -113,7 +114,7 @@ class Dialogue:
 
     @property
     def lateness(self) -> str:
-        """Text for messages with the longest delay of late answers; '' if none was late."""
+        """Text, for use in messages, with the longest delay of late answers; '' if no answer was late."""
         return f"answers arrive after {self.slowest_s * 1e3:.0f} ms: the machine is busy" if self.late else ""
 
     def reset(self) -> None:
@@ -123,7 +124,7 @@ class Dialogue:
 
     @contextlib.contextmanager
     def patiently(self) -> Iterator[None]:
-        """Wait up to a second for each answer while the block runs; at its end, wait until no answer is pending.
+        """Wait up to a second for each answer inside the `with` block; at its end, wait until no answer is pending.
 
         Raises:
             SilentLineError: answers are pending at the end, and no servo answers any more.
@@ -212,7 +213,7 @@ class Dialogue:
         return self.late > late
 
     def owe_pings(self, servo_ids: Sequence[int]) -> None:
-        """Register servos that have not answered a broadcast ping yet, so that their late answers are recognised."""
+        """Register servos that have not answered a broadcast ping yet, so that late answers are recognised."""
         for servo_id in servo_ids:
             self._add_pending(_ping(servo_id))
 
@@ -236,10 +237,10 @@ class Dialogue:
         return SilentLineError(f"no servo on {port} answers: no answer in {SILENCE_S:.0f} s, {cause}")
 
     def _send(self, sent: Question, wanted: Question, wait_s: float) -> Answer:
-        """Send a question, and wait for the answer to `wanted`.
+        """Send the question `sent`, and wait for the answer to the question `wanted`.
 
-        The wait ends without an answer after `wait_s` [s] beyond the time on the wire, or once the answer to a later
-        question proves that none will follow.
+        The wait ends without an answer after `wait_s` [s] beyond the time on the wire, or as soon as an answer to a
+        later question shows that no answer will follow.
 
         Args:
             sent: question to send, either `wanted` itself or a ping to the same servo.

@@ -1,4 +1,7 @@
-"""Quick tests of small masks: for some eight values, a search of the bytes is much faster than a numpy function."""
+"""Fast any() and all() of small numpy masks.
+
+For about eight values, a search of the bytes is much faster than a numpy function.
+"""
 
 from typing import Any
 

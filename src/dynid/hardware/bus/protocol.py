@@ -103,7 +103,7 @@ def build_packet(packet_id: int, instruction: int, payload: bytes = b"", *, stuf
 
 
 def finish_frame(frame: bytearray) -> bytes:
-    """Return the wire bytes of a frame whose payload was changed in place: with a new CRC, and stuffed if needed.
+    """Return a frame whose payload was changed in place as wire bytes, with a new CRC and, if needed, byte stuffing.
 
     Args:
         frame: wire bytes of an instruction packet that was built without any stuffing; its CRC is updated.
@@ -277,7 +277,7 @@ class PacketParser:
         """Return the position of a header inside the first packet of the buffer; 0 if there is none.
 
         Such a header proves that the packet, of `total` bytes, was cut off. A reply to a fast sync read is not stuffed
-        and may contain the bytes of a header, so the result is 0 for it.
+        and may contain the bytes of a header, so the result for such a reply is 0.
         """
         if self._buffer[4] == BROADCAST_ID and self._buffer[7] == Instruction.STATUS:
             return 0

@@ -1,8 +1,8 @@
 """Servo bus of the driver: requests to single servos, and reads and writes of several servos at once.
 
 All frames are built and parsed here, on the descriptor that the DYNAMIXEL SDK opened. The SDK's group reads return
-stale values after a late reply, zeros after a failed read, and hide the servos' error bytes; and whether its `txPacket`
-stuffs a frame depends on its version. The 1 kHz cycle is in `state_cycle`.
+stale values after a late reply, return zeros after a failed read, and hide the servos' error bytes. Only some versions
+of the SDK's `txPacket` stuff a frame. The 1 kHz cycle is in `state_cycle`.
 """
 
 import termios
@@ -105,7 +105,7 @@ class ServoBus:
 
     @property
     def simulated(self) -> bool:
-        """Whether the open line has proved that it is simulated, see `simulated_line`."""
+        """Whether the port is open and carries the mark of a simulated arm, see `simulated_line`."""
         return self._handler is not None and self._handler.simulated
 
     def open(self) -> None:
@@ -151,7 +151,7 @@ class ServoBus:
     # -- set-up, one servo at a time ---------------------------------------------------------------------------
 
     def patiently(self) -> AbstractContextManager[None]:
-        """Wait up to a second for each servo's answer while the block runs, because a busy host may delay answers.
+        """Wait up to a second for each servo's answer inside the `with` block, because a busy host may delay answers.
 
         See `Dialogue.patiently`.
         """
@@ -178,7 +178,7 @@ class ServoBus:
 
     @contextmanager
     def at_baudrate(self, baudrate: int) -> Iterator[None]:
-        """Use another baud rate [bit/s] of this computer's port while the block runs; servos are not changed.
+        """Use another baud rate [bit/s] of this computer's port inside the `with` block; servos are not changed.
 
         Raises:
             BusError: the port does not support the rate.
@@ -253,8 +253,8 @@ class ServoBus:
     def _parts(self, servo_id: int, address: int, size: int) -> list[tuple[int, int]]:
         """Return (address, size) of the reads that cover a range of a servo's registers.
 
-        This is a single read. Once a servo has refused to read across missing addresses, each existing part is read on
-        its own.
+        Usually a single read covers the range. Once a servo has refused to read across missing addresses, each existing
+        part is read on its own.
         """
         return self._listed_parts(servo_id, address, size) if self._gaps_refused else [(address, size)]
 
@@ -316,8 +316,8 @@ class ServoBus:
     def sync_read(self, register: Register, servo_ids: Sequence[int] | None = None) -> tuple[list[int], list[bool]]:
         """Return one register's raw values from several servos (n,), and whether each was read (n,).
 
-        Each servo waits for the reply of the servo before it, so a silent servo silences all servos after it. Those are
-        therefore read again without the silent one, until several consecutive reads get no answer.
+        Each servo waits for the reply of the servo before it, so a silent servo silences all servos after it. The
+        silenced servos are therefore read again without it, until several consecutive reads get no answer.
 
         Args:
             register: the register.
@@ -349,7 +349,7 @@ class ServoBus:
             servo_id: ID of the servo.
             address: first address.
             size: number of bytes.
-            margin_s: wait time beyond the time on the wire [s]; None for that of the bus.
+            margin_s: wait time beyond the time on the wire [s]; None for `reply_margin_s`.
         """
         data = bytearray(size)
         for at, length in self._parts(servo_id, address, size):
@@ -390,7 +390,7 @@ class ServoBus:
             request: the instruction packet.
             wire_s: time of the request and all replies on the wire [s].
             meanwhile: called once while the bytes are on the wire; it must take less time than they do.
-            margin_s: wait time beyond the time on the wire [s]; None for that of the bus.
+            margin_s: wait time beyond the time on the wire [s]; None for `reply_margin_s`.
             keep_input: whether to yield bytes that arrived before the request as well, instead of discarding them.
         """
         if not keep_input:
@@ -412,14 +412,14 @@ class ServoBus:
     ) -> Iterator[list[protocol.Packet]]:
         """Send a request; until the timeout, yield the packets that each arrival of bytes completes.
 
-        An arrival of incomplete packets yields an empty list. The timeout is that of `arrivals`. After it, the port is
-        read a last time: if the host stalled, the reply may have arrived in time without having been read.
+        An arrival of incomplete packets yields an empty list. The timeout is that of `arrivals`. After the
+        timeout, the port is read a last time, because a stalled host may not have read a reply that came in time.
 
         Args:
             port: the open port.
             request: the instruction packet.
             reply_size: bytes of all replies, which set the wait time.
-            margin_s: wait time beyond the time on the wire [s]; None for that of the bus.
+            margin_s: wait time beyond the time on the wire [s]; None for `reply_margin_s`.
         """
         for data in self.arrivals(port, request, self.wire_s(len(request), reply_size), margin_s=margin_s):
             yield self.parser.feed(data)

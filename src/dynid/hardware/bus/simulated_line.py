@@ -1,10 +1,10 @@
 """Proof that a serial line is simulated: a mark that the simulated arm puts on its own pseudo-terminal.
 
 A pseudo-terminal may be a relay to a real arm, such as one made by `socat PTY TCP:robot`, so a pseudo-terminal alone
-proves nothing. The simulated arm therefore writes a mark as the terminal's window size. The kernel keeps the window
-size with this device alone: no byte stream carries it, and no servo can reply with it. The mark contains the device's
-number, so that a program that copies window sizes from one terminal to another does not copy the proof. It vanishes
-when the simulated arm ends.
+proves nothing. The simulated arm therefore writes a mark as the terminal's window size. The kernel stores the window
+size for this device alone: no byte stream carries it, and no servo can reply with it. The mark contains the device's
+number, so a window size that is copied to another terminal is not a valid mark there. The mark vanishes when the
+simulated arm ends.
 """
 
 import fcntl

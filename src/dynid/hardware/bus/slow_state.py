@@ -19,9 +19,9 @@ IN_EEPROM = (MODE, LIMITS)
 FOLLOWER_BLOCKS = (
     PLACE,
     TORQUE,
-)  # blocks of a joint's further servos, read every other turn; no other read covers them
-# Settings that a servo needs before it may drive. With a secondary ID it obeys another servo's goals; the goal PWM
-# limits its torque.
+)  # blocks of a joint's further servos, read in every other call; the reads of states do not cover these servos
+# Registers that must be correct before a servo may drive its joint. With a secondary ID it obeys another servo's goals;
+# the goal PWM limits its torque.
 ARMED = (
     table.DRIVE_MODE,
     table.OPERATING_MODE,
@@ -137,7 +137,7 @@ class SlowPoll:
         self._pending: tuple[int, int, int] | None = None
 
     def begin(self) -> None:
-        """Start or resume the polling of slow values; their ages count from now, so that none is overdue yet."""
+        """Start or resume the polling of slow values; their ages count from now, so that no value is overdue yet."""
         self.state.read_ns[:] = self._bus.clock.monotonic_ns()
         self.state.place_ns[self._joints :] = self._bus.clock.monotonic_ns()
 
@@ -155,13 +155,13 @@ class SlowPoll:
         return answered, answered and self._block == CLIMATE
 
     def poll_with_cycle(self, cycle: StateCycle) -> tuple[bool, bool]:
-        """Process the reply to the previous scheduled request, and schedule the request of the next block.
+        """Process the reply to the previous request, and schedule the request of the next block of slow values.
 
         The next read of states by `cycle` sends the scheduled request. If `cycle` cannot send an extra request now, the
         next block is read at once.
 
         Returns:
-            False if a block was due in this call and could not be read, else True; and whether a temperature was read.
+            Whether this call was free of failed reads, and whether it received a temperature.
 
         Raises:
             BusError: the port is lost.

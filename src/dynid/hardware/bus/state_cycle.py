@@ -52,22 +52,21 @@ class StateCycle:
     Args:
         bus: an open bus.
         quarantine_s: wait time [s] before the next read, after a read that was not answered in time, so that a late
-            reply cannot collide with the next answer. It doubles, up to `LONGEST_QUARANTINE_S`, with every further read
-            without any answer. An even later reply is recognised by its size, see `TAGGED_SIZES`.
-        paired: further servos of joints, in addition to the first servo of each joint. A further servo gets the goal
-            current of its joint's first servo, with the sign that its mounting requires.
+            reply cannot collide with the next answer. The wait time doubles, up to `LONGEST_QUARANTINE_S`, with every
+            further read without any answer. A reply after this time is recognised by its size, see `TAGGED_SIZES`.
+        paired: further servos of joints with several servos. A further servo gets the goal current of its joint's first
+            servo, with the sign that its mounting requires.
 
     Attributes:
         bus: the bus in use.
         quarantine_s: wait time before the next read, after a read that was not answered in time [s].
         fast_read: whether the fast sync read is used; False until `probe` found that all servos support it.
-        wire_timed: whether the line is as slow as its baud rate implies; a simulated line need not be. If it is, a
-            reply that is quicker than the wire allows belongs to an earlier request. `probe` sets it. It is cleared
-            after several consecutive replies that are too quick, because late replies would have arrived in the
-            quarantines between them.
+        wire_timed: whether the line is as slow as its baud rate implies, which a simulated line need not be. If so, a
+            reply that is quicker than the wire allows counts as the reply to an earlier request. `probe` sets this
+            flag; several consecutive replies that are too quick clear it.
         counters: error counters of the reads.
-        ticking: whether an adapter delivers replies at regular ticks, so that the replies to two requests may arrive at
-            the same tick.
+        ticking: whether the adapter delivers replies only at regular ticks, so that the replies to two requests can
+            arrive at the same tick.
     """
 
     def __init__(self, bus: ServoBus, *, quarantine_s: float = 0.002, paired: Sequence[WiredServo] = ()) -> None:
@@ -159,8 +158,9 @@ class StateCycle:
         """Return the state of all servos: raw values (counts) of current, velocity and position, (n,) each.
 
         If the previous read was not answered in time, this read first waits (quarantine), so that a late reply cannot
-        collide with the new ones. If that takes too long, nothing is requested, and no value is valid. Missing or wrong
-        replies never raise an error, see `StateReading.valid`. The returned object is overwritten by the next call.
+        collide with the new ones. If this wait would take too long, nothing is requested, and no value is valid.
+        Missing or wrong replies never raise an error, see `StateReading.valid`. The returned object is overwritten by
+        the next call.
 
         Args:
             meanwhile: called once while the bytes are on the wire.
@@ -190,7 +190,7 @@ class StateCycle:
         return self._reading
 
     def _read_all(self, port: WaitingPortHandler, meanwhile: Callable[[], None]) -> None:
-        """Read the servos that were selected by `_ask`, and read again if some were silent.
+        """Read the states of all selected servos; if some were silent, read again without the first silent one.
 
         `meanwhile` is called once while the bytes are on the wire.
         """
@@ -223,13 +223,13 @@ class StateCycle:
     def schedule_extra_read(self, servo_id: int, address: int, size: int) -> bool:
         """Schedule an extra read of one servo's registers right before the next read of states.
 
-        If the adapter delivers replies at regular ticks, a separate request would cost a whole tick; this reply arrives
-        together with the states.
+        If the adapter delivers replies at regular ticks, a separate request would cost a whole tick. The reply to the
+        extra read arrives at the same tick as the states.
 
         Args:
             servo_id: ID of the servo.
             address: first address.
-            size: number of bytes, fewer than those of a state.
+            size: number of bytes, less than the size of a state.
 
         Returns:
             Whether the read was scheduled. It is not scheduled if the adapter has no ticks, if `size` is too large, or
@@ -242,7 +242,7 @@ class StateCycle:
         return True
 
     def _send_extra(self, port: WaitingPortHandler) -> None:
-        """Send the scheduled extra request, and wait until its reply has left the wire."""
+        """Send the request of the scheduled extra read, and wait until its reply has passed the wire."""
         assert self._extra_request is not None
         port.discard_input()
         self.bus.parser.reset()
@@ -253,12 +253,12 @@ class StateCycle:
         self.bus.clock.sleep(bytes_s + EXTRA_READ_MARGIN_S)
 
     def take_extra_reply(self) -> bytes | None:
-        """Return and clear the registers read for the last `schedule_extra_read`; None without a reply."""
+        """Return the bytes that the last scheduled extra read has read, and clear them; None if there was no reply."""
         reply, self._extra_reply = self._extra_reply, None
         return reply
 
     def _is_extra_reply(self, packet: protocol.Packet) -> bool:
-        """Return whether a packet answers the extra request; if so, store its bytes unless the servo refuses."""
+        """Return whether a packet answers the scheduled extra read; if so, store its bytes unless the servo refuses."""
         refused = bool(packet.error & ~table.ALERT_BIT)
         if self._extra_request is None or packet.packet_id != self._extra_request[0]:
             return False
@@ -281,16 +281,16 @@ class StateCycle:
     def _unmatched_counts(self) -> tuple[int, ...]:
         """Return the numbers of skipped bytes, stale replies and duplicate replies so far.
 
-        They rise if replies are late, but not if replies are missing.
+        These numbers rise if replies are late, but not if replies are missing.
         """
         return (self.bus.parser.skipped_bytes, self.counters.stale, self.counters.duplicates)
 
     def _read_without_silent(self, port: WaitingPortHandler, before: tuple[int, ...]) -> None:
-        """Read the servos again without the first silent one, after a plain read in which servos were silent.
+        """Read the servos again without the first silent servo, after a plain read in which servos were silent.
 
-        If no servo answered the plain read, several of the first servos may be missing. Each consecutive call in this
-        situation leaves out one more of them. A reply that came late changes the counts in `before`. In this case no
-        servo counts as silent, and further reads leave no servo out.
+        If no servo answered the plain read, several of the first servos may be missing. The number of servos that are
+        left out then grows by one with each such call in succession. If a reply came late, which shows as a change of
+        the counts in `before`, no servo counts as silent, and further reads leave no servo out.
 
         Args:
             port: the open port.
@@ -339,7 +339,7 @@ class StateCycle:
             self._ask(self._asked & ~left_out)
 
     def _schedule_retry(self, silent: NDArray[np.bool_]) -> None:
-        """Schedule the next single request to each servo in the mask `silent` (n,), which the reads omit.
+        """Schedule the next separate request to each servo in the mask `silent` (n,); regular reads omit these servos.
 
         The interval grows fourfold each time.
         """
@@ -386,7 +386,7 @@ class StateCycle:
     def write(self, goal_current_count: IntArray) -> None:
         """Write the goal currents of all servos by raw values (n,); the servos do not confirm it.
 
-        If a joint has several servos, the others get the value of its first servo, with the sign that their mounting
+        If a joint has several servos, all of them get the value of its first servo, with the sign that their mounting
         requires.
 
         Raises:
@@ -414,13 +414,13 @@ class StateCycle:
         meanwhile: Callable[[], None] | None = None,
         margin_s: float | None = None,
     ) -> bool:
-        """Send one request of states, and store the replies in `_reading`; return whether all n servos are valid.
+        """Send one request of states, and store the replies; return whether the states of all n servos are valid.
 
         Args:
             port: the open port.
             fast: whether to use the fast sync read.
             meanwhile: called once while the bytes are on the wire.
-            margin_s: wait time beyond the time on the wire [s]; None for that of the bus.
+            margin_s: wait time beyond the time on the wire [s]; None for `ServoBus.reply_margin_s`.
         """
         reading = self._reading
         reading.valid[:] = False
@@ -456,7 +456,7 @@ class StateCycle:
         self._judge(request, fast, seen, started_ns, self.bus.clock.monotonic_ns())
         if len(seen) < self._asked_count and self._all_arrived(fast, seen, damaged_before):
             self._quarantine_until_ns = 0
-        if self.counters.duplicates > duplicates:  # the replies may be those to the previous request
+        if self.counters.duplicates > duplicates:  # the replies may belong to the previous request
             self._doubt(self.bus.clock.monotonic_ns())
         reading.complete = all_set(reading.valid)
         moving = take_states(
@@ -528,7 +528,7 @@ class StateCycle:
             self.counters.timeouts += self._asked_count < len(self._asked)
 
     def _is_repeated(self, moving: bool) -> bool:
-        """Return whether a complete read equals the previous complete one bit for bit although the arm moves.
+        """Return whether a complete read equals the previous complete read bit for bit although the arm moves.
 
         `moving` is whether the read contains a velocity of more than one count.
         """

@@ -36,7 +36,7 @@ class StateRequest:
 
 
 class StateRequests:
-    """Cache of the requests that read the states of the same servos; each is built when it is first needed.
+    """Cache of the requests that read the states of a fixed set of servos; a request is built when it is first needed.
 
     Args:
         servo_ids: IDs of the requested servos, in the order of their replies.
@@ -76,7 +76,7 @@ class CycleCounters:
         timeouts: number of reads of states or slow values that were not fully answered in time.
         stale: number of replies that came sooner than the wire allows, were read much too late, or answer another read.
         duplicates: sum of `duplicates_by_servo`.
-        wrong_ids: number of replies with the ID of none of the arm's servos.
+        wrong_ids: number of replies with an ID that no servo of the arm has.
         status_errors: sum of `status_errors_by_servo`.
         late: number of reads that took more than a millisecond beyond their time on the wire.
         repeated: number of reads that equal the previous complete read bit for bit although the arm moves.

@@ -110,7 +110,7 @@ def take_states(
 
     Args:
         blocks: received bytes of each servo, little-endian: current (2), velocity (4), position (4).
-        valid: mask of the servos whose values are decoded, (n,); the outputs of the others are unchanged.
+        valid: mask of the servos whose values are decoded, (n,); the outputs of other servos are unchanged.
         position: output, raw positions, (n,).
         velocity: output, raw velocities, (n,).
         current: output, raw currents, (n,).

@@ -12,14 +12,14 @@ SYSTEM = Path("/sys")
 def timer_file(port: str, system: Path = SYSTEM) -> Path | None:
     """Return the file below `system` (sysfs) that holds the latency timer of a port.
 
-    It is None for a port without a latency timer: one without an FTDI adapter.
+    The result is None if the port has no latency timer, because its adapter is not an FTDI adapter.
     """
     file = system / "class" / "tty" / Path(os.path.realpath(port)).name / "device" / "latency_timer"
     return file if file.is_file() else None
 
 
 def latency_ms(port: str, system: Path = SYSTEM) -> int | None:
-    """Return the latency timer of a port [ms], read from sysfs at `system`; None for a port without one."""
+    """Return the latency timer of a port [ms], read from sysfs at `system`; None if the port has no such timer."""
     file = timer_file(port, system)
     return None if file is None else int(file.read_text(encoding="ascii"))
 

@@ -1,4 +1,4 @@
-"""One control cycle of an arm: read and check the state, guard it, write currents; the caller paces the cycles."""
+"""One control cycle of an arm: read and check its state, limit the commanded currents, and write them."""
 
 from collections import deque
 from collections.abc import Callable
@@ -32,14 +32,17 @@ LONGEST_STEP_S = 0.05  # longest time step, so that a stall of the host does not
 
 
 class ArmCycle:
-    """Work of a control loop in one period, and switching of torque on and off.
+    """Executor of single control cycles of an arm, which also switches torque on and off.
+
+    The caller decides when each cycle starts.
 
     Args:
         arm: an open arm.
         guard: safety guard, which decides which currents flow.
         meter: counts the cycles.
         on_cycle: called after each write with the sample and the written goal currents, (n,) [A].
-        on_waiting: called with the same arguments one cycle later, while the next request is on the wire.
+        on_waiting: called with the same arguments as `on_cycle`, one cycle later, while the next request is on the
+            wire.
         slow_poll_every: number of cycles per read of slow data (temperature, errors, settings).
         feedback_timeout_s: time without a reply from a servo after which the silence is a fault while torque is on [s].
         take_commands: called before the newest command is used; it may call `set_command`.
@@ -50,7 +53,7 @@ class ArmCycle:
         torque_on: whether torque is on, or may be.
         times_off: number of times that torque was switched off.
         last_result: last decision of the guard.
-        pending_faults: faults that other threads found, which the next cycle processes.
+        pending_faults: texts of faults that other threads found and that the next cycle processes.
         watch: detector of faulty servos.
         answered_ns: time on the arm's monotonic clock at which the last cycle finished its answer to the sample [ns]:
             the currents were written, and `on_cycle` had returned. Reads of slow data come after this time.
@@ -98,12 +101,12 @@ class ArmCycle:
         """Set the commanded torques; a command that was given earlier than the present one is refused and counted.
 
         If several consecutive states are each answered by two commands with different torques, two publishers command
-        the arm. That is a fault, because an arm has one commander.
+        the arm. This is a fault, because only one program may command an arm.
 
         Args:
             tau: joint torques, (n,) [N m].
             given_s: time of the command on the arm's monotonic clock [s].
-            held: whether the commander claims that it holds the arm still.
+            held: whether the sender of the command (the commander) claims that it holds the arm still.
         """
         present, torques = self._command, np.array(tau, dtype=np.float64)
         if present is not None and given_s < present[1]:
@@ -128,9 +131,9 @@ class ArmCycle:
         return bool((np.abs(one - other) > DIFFERENT_SHARE * self.arm.robot.torque_limits).any())
 
     def may_complete(self) -> bool:
-        """Return whether a complete read is likely soon, so that a request that needs one should wait for it.
+        """Return whether a complete read is likely soon, so that a request that needs complete data should wait.
 
-        This holds before the first sample, and while reads have been incomplete for only a short time.
+        The result is True before the first sample, and while reads have been incomplete for only a short time.
         """
         return self._last is None or self.watch.may_complete(self._clock.monotonic_ns())
 
@@ -201,10 +204,11 @@ class ArmCycle:
             self._on_waiting(*self._last)
 
     def awaits_command(self) -> bool:
-        """Return whether the next cycle should wait for a command, because the commander is late.
+        """Return whether the next cycle should wait for a late command.
 
-        The commander is late if its last command lags the newest sample by more than `ANSWERED_CYCLES` cycles. If the
-        lag is `LONGEST_ANSWER_CYCLES` cycles or more, the commander does not answer every state, and no cycle waits.
+        The sender of commands (the commander) is late if its last command lags the newest sample by more than
+        `ANSWERED_CYCLES` cycles. If the lag is `LONGEST_ANSWER_CYCLES` cycles or more, the commander does not answer
+        every state, and no cycle waits.
         """
         self._take_commands()
         command = self._command
@@ -295,7 +299,7 @@ class ArmCycle:
             text = self.watch.alerts(sample.alert, self.arm.slow)
         limited = self.guard.settings.overload_limits
         if not text and limited and (loaded := self.guard.overloaded()).any():
-            # lower it at once: holding it would trip the servo
+            # lower the arm at once: holding it would trip the servo
             self.guard.fault(f"overload ahead at {self.watch.names(loaded)}: {OVERLOAD_ADVICE}", hold_s=0.0)
         if text:
             self.guard.fault(text)
@@ -306,7 +310,7 @@ class ArmCycle:
                 self._find_slow_faults()
 
     def _watch_claim(self, sample: ArmSample, now_ns: int) -> None:
-        """Latch a fault in the guard if a joint moves although the commander claims that it holds the arm still."""
+        """Latch a fault in the guard if a joint moves although the sender of commands claims to hold the arm still."""
         command = self._command
         recent = command is not None and now_ns * 1e-9 - command[1] <= self.guard.settings.command_timeout_s
         claimed = command is not None and command[2] and recent and self.guard.state is GuardState.ENABLED

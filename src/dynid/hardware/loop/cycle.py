@@ -28,10 +28,10 @@ from dynid.hardware.safety.guard_states import GuardEvent, GuardState
 from dynid.hardware.startup.realtime_permission import read_limit
 from dynid.robot import FloatArray
 
-# After stalls of the host, planned cycles run late, back to back, instead of being skipped: each reads the present
-# state and applies the newest command. Only a loop that is farther behind than this skips cycles.
+# Delay above which the loop skips cycles [s]. After a shorter stall of the host, planned cycles run late, back to back:
+# each reads the present state and applies the newest command.
 LONGEST_CATCH_UP_S = 0.5
-LONGEST_CATCH_UP_STOPPING_S = 0.02  # while stopping, because a stop counts its time in cycles
+LONGEST_CATCH_UP_STOPPING_S = 0.02  # the same limit during a stop, which counts its time in cycles
 YOUNG_COLLECTION_EVERY = 100  # cycles between two garbage collections of the youngest generation
 STOP_TIMEOUT_S = 32.0  # longer than the longest stop of an arm that is lowered until it comes to rest
 
@@ -45,18 +45,18 @@ class ControlLoop:
         take_commands: called in the loop's thread before the newest command is used; it may call `set_command`.
         on_cycle: called in the loop's thread after each write, with the sample and the goal currents (n,) [A] written
             in answer to it; they are zero while torque is off. It must be quick; an exception ends the loop.
-        on_waiting: called with the same arguments one cycle later, while the next request is on the wire, so that it
-            costs no cycle time.
+        on_waiting: called with the same arguments as `on_cycle`, but one cycle later, while the next request is on the
+            wire, so that the call costs no cycle time.
         on_end: called in the loop's thread when it has ended, with the error that ended it or None.
         realtime_priority: SCHED_FIFO priority to request; None requests none.
         disable_cpu_idle: whether to keep processors out of idle states while the loop runs, if permitted.
-        slow_poll_every: number of cycles between two reads of slow data (temperature, errors, settings). 0 never reads
-            them; None reads them every `SLOW_POLL_S` [s]. While the loop is late, this number is up to
+        slow_poll_every: number of cycles between two reads of slow data (temperature, errors, settings); 0 for no
+            reads, None for a read every `SLOW_POLL_S` [s]. While the loop is late, this number is up to
             `LONGEST_SLOW_POLL_DELAY` times as large.
         feedback_timeout_s: time without a reply from a servo after which the silence is a fault while torque is on [s].
         rest_after_failure: whether to bring the arm to rest, as after a fault, when an exception ends the loop.
-        aligned: whether the first cycle begins when a reply arrives. With an adapter that delivers replies at regular
-            ticks, each request then has a whole tick.
+        aligned: whether the first cycle begins when a reply arrives. If the adapter delivers replies at regular ticks,
+            each request then has the time of a whole tick.
         times_off: number of times that earlier loops of the same driver switched torque off.
 
     Attributes:
@@ -118,7 +118,7 @@ class ControlLoop:
 
     @property
     def last_result(self) -> GuardResult:
-        """Result of the safety guard in the last cycle: the currents, and why they differ from the command."""
+        """Result of the safety guard in the last cycle: currents, and the reasons why they differ from the command."""
         return self._cycle.last_result
 
     @property
@@ -143,7 +143,7 @@ class ControlLoop:
         If an error has ended the loop, it is not raised here, but stored in `error`.
 
         Args:
-            timeout_s: timeout in the arm's time [s], see `succeeds_within`.
+            timeout_s: timeout on the arm's clock [s], see `succeeds_within`.
             meanwhile: called repeatedly until the loop has ended.
 
         Raises:
@@ -165,9 +165,10 @@ class ControlLoop:
         """Set the commanded joint torques, (n,) [N m]; a command older than the present one is refused.
 
         Args:
-            tau: the torques; the guard refuses anything but n finite numbers.
+            tau: commanded torques, (n,) [N m]; the guard refuses other shapes and values that are not finite.
             stamp_s: time of the command on the arm's monotonic clock [s]; None for now.
-            held: whether the commander claims that it holds the arm still; a joint that then moves far is a fault.
+            held: whether the sender of the command claims that it holds the arm still; a joint that then moves far is a
+                fault.
         """
         self._cycle.set_command(tau, self._clock.monotonic_ns() * 1e-9 if stamp_s is None else stamp_s, held)
 
@@ -188,7 +189,7 @@ class ControlLoop:
         """Stop and lower the arm, and switch torque off; return when torque is off.
 
         Args:
-            timeout_s: timeout in the arm's time [s].
+            timeout_s: timeout on the arm's clock [s].
             meanwhile: called repeatedly until torque is off.
         """
         self._ask(GuardEvent.DISABLE, timeout_s, meanwhile)
@@ -202,9 +203,9 @@ class ControlLoop:
         self._ask(GuardEvent.CLEAR, timeout_s)
 
     def between_cycles(self, work: Callable[[], None], timeout_s: float) -> None:
-        """Call `work` in the loop's thread between two cycles, when it may use the arm; return when it is done.
+        """Call `work` in the loop's thread between two cycles, where `work` may use the arm; return when it is done.
 
-        Errors of `work` are raised here.
+        Errors of `work` are raised in the calling thread.
 
         Raises:
             SafetyError: torque is on, the loop does not run, or `timeout_s` [s] has passed.
@@ -217,10 +218,10 @@ class ControlLoop:
 
     @property
     def complaint(self) -> str:
-        """Text to put before the message of an aborted run, if this machine missed cycles; else "".
+        """Text to put before the message of an aborted run if this machine missed many cycles; else "".
 
-        It gives the number of missed cycles, or RT throttling as their cause. It is also "" if only few cycles were
-        missed, or if the servos caused this.
+        The text contains the number of missed cycles, or RT throttling (the kernel's limit of real-time processor
+        time) as their cause. It is also "" if the servos caused the missed cycles.
         """
         return f"{self.throttling}; " if self.throttling else self._run_watch.complaint
 
@@ -228,8 +229,8 @@ class ControlLoop:
     def throttling(self) -> str:
         """Message that RT throttling regularly stopped the loop: the kernel stops real-time programs that run too long.
 
-        It is "" if the loop has no real-time priority, if the kernel has no such limit, or if the loop's gaps do not
-        recur with the limit's period.
+        The message is "" if the loop has no real-time priority, if the kernel has no such limit, or if the loop's gaps
+        do not recur with the limit's period.
         """
         return self._holes.text if self.fifo else ""
 
@@ -240,7 +241,8 @@ class ControlLoop:
     def request(self, event: GuardEvent) -> "Future[None]":
         """Request ENABLE, DISABLE or CLEAR without waiting.
 
-        The returned future completes when the loop has served the request; it holds the error if that failed.
+        The returned future completes when the loop has served the request; if that fails, the future contains the
+        error.
         """
         return self._requests.post(event)
 
@@ -278,12 +280,12 @@ class ControlLoop:
                 self._clock.end_pacing()
 
     def _come_to_rest(self, error: Exception) -> None:
-        """Stop the arm as after a fault, because of an error of the loop, if torque is on and the bus works."""
+        """Stop the arm as after a fault, if torque is on and the bus works, because the loop failed with an error."""
         if self._rest_after_failure and self._cycle.torque_on and self.arm.bus.is_open:
             self._cycle.come_to_rest(f"the control loop failed: {error}", self._period_ns * 1e-9)
 
     def _finish(self) -> None:
-        """Set zero current, switch torque off, and notify all waiting callers, after any kind of end of the loop."""
+        """Set zero current, switch torque off, and notify all waiting callers, because the loop has ended."""
         try:
             self.arm.disable()
         except Exception as error:
@@ -331,7 +333,7 @@ class ControlLoop:
     def _awaits_command(self) -> bool:
         """Return whether the next cycle should wait for a late command.
 
-        It must not wait while a stop, a request or a fault is pending.
+        The cycle must not wait while a stop, a request or a fault is pending.
         """
         if self._stop_requested or self._requests.first is not None or self._cycle.pending_faults:
             return False

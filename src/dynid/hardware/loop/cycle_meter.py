@@ -20,9 +20,9 @@ class CycleCounts(NamedTuple):
 
     Attributes:
         now_ns: time of the count [ns].
-        cycles: cycles that ran.
-        incomplete: cycles whose read missed at least one servo.
-        late: cycles that began more than half a period late.
+        cycles: number of cycles that ran.
+        incomplete: number of cycles whose read missed at least one servo.
+        late: number of cycles that began more than half a period late.
     """
 
     now_ns: int
@@ -37,21 +37,21 @@ class LoopStatistics:
 
     Attributes:
         seconds: time since the start [s].
-        cycles: cycles that ran.
-        incomplete: cycles whose read missed at least one servo.
-        skipped: planned cycles that never ran, because the loop was too late to catch up.
-        missed: planned cycles without a complete sample, because they were incomplete or skipped.
-        late: cycles that began more than half a period late.
-        behind: planned cycles that a late loop has still to catch up.
-        rate_hz: complete samples per second.
+        cycles: number of cycles that ran.
+        incomplete: number of cycles whose read missed at least one servo.
+        skipped: number of planned cycles that never ran, because the loop was too late to catch up.
+        missed: number of planned cycles without a complete sample, because they were incomplete or skipped.
+        late: number of cycles that began more than half a period late.
+        behind: number of planned cycles that a late loop still has to run.
+        rate_hz: complete samples per second [Hz].
         cycle_p50_us: median duration of the last 4096 cycles (read, guard, write, callback; without reads of slow
             data).
-        cycle_p99_us: 99th percentile of the same durations.
+        cycle_p99_us: 99th percentile of the durations of the last 4096 cycles.
         late_p99_us: 99th percentile of the delay with which a cycle began, over the last 4096 cycles.
         run_p50_us: median duration of all cycles since the start, with a resolution of 2 us.
         run_p99_us: 99th percentile of the durations of all cycles since the start.
         run_p999_us: 99.9th percentile of the durations of all cycles since the start.
-        commands_out_of_order: commands that were older than one that had arrived before them.
+        commands_out_of_order: number of commands older than a command that had arrived before.
         interventions: number of cycles in which the guard gave each reason, by the reason's name in lower case, see
             `Reason`.
     """
@@ -98,9 +98,9 @@ class CycleMeter:
 
         Args:
             busy_ns: duration of the cycle [ns].
-            late_ns: delay with which it began [ns].
-            complete: whether its sample was complete.
-            skipped: number of planned cycles that were skipped before it.
+            late_ns: delay with which the cycle began [ns].
+            complete: whether the cycle's sample was complete.
+            skipped: number of planned cycles that were skipped before this cycle.
         """
         self.skipped += skipped
         slot = self.cycles % WINDOW

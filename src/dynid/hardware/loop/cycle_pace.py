@@ -1,4 +1,4 @@
-"""Cycle rate of a driver before torque comes on: the line limits it, and a trial on the machine keeps or lowers it."""
+"""Choice of a driver's cycle rate before torque comes on: a trial on the running machine confirms or lowers it."""
 
 from dataclasses import replace
 
@@ -14,13 +14,13 @@ class CyclePace:
 
     Args:
         rate: cycle rate that the line allows, or that a user has fixed.
-        held: whether a simulated arm's clock waits for late control cycles. Every rate then counts as kept, without a
-            trial.
+        held: whether the clock of a simulated arm waits for late control cycles. If so, every rate counts as kept,
+            without a trial.
 
     Attributes:
         rate: present cycle rate.
-        lowered: one line with the reason why the rate was lowered last; "" before that.
-        warning: warning that a rate that a user has fixed is not kept; "" if there is none.
+        lowered: one line with the reason why the rate was last lowered; "" if it was never lowered.
+        warning: warning that the machine does not keep the rate that a user has fixed; "" if there is none.
     """
 
     def __init__(self, rate: CycleRate, *, held: bool) -> None:
@@ -40,7 +40,7 @@ class CyclePace:
     def evaluate(self, loop: ControlLoop, share: float = 0.0) -> None:
         """Judge the cycle rate at the end of each time window of `WINDOW_S` [s].
 
-        Must be called often while torque is off; most calls find that the present window is not over, and do nothing.
+        Call this often while torque is off; a call before the end of the present window does nothing.
 
         Args:
             loop: running control loop.
@@ -73,7 +73,7 @@ class CyclePace:
         """Return whether torque may come on: a user has fixed the cycle rate, or it was kept in the last time windows.
 
         Raises:
-            SafetyError: not even the lowest rate is kept.
+            SafetyError: the machine does not keep even the lowest rate.
         """
         last, self.warning = self._trial.last, ""
         if self._trial.fixed and last is not None and not self._trial.kept:

@@ -1,6 +1,6 @@
 """Diagnostics of a driver: status messages of the control loop, the serial line and the servos.
 
-Each has a name, a level (OK, WARN or ERROR), a text, and values by key.
+Each message has a name, a level (OK, WARN or ERROR), a text, and values by key.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ ENABLED = GuardState.ENABLED.value  # start of `state_text` while commands are f
 COMMANDERS = "commanders"  # key of the loop's status: number of known publishers of commands
 STATE = "state"  # key of the loop's status: the guard's state, or `ENDED`
 ENDED = "ended"  # value of `STATE` after an error ended the loop
-RATE = "cycle rate"  # key of the loop's status: whether this machine keeps it
+RATE = "cycle rate"  # key of the loop's status: text on whether this machine keeps the cycle rate
 TIMES_OFF = "times_torque_off"  # key of the loop's status: number of times that torque was switched off
 WARMEST = "warmest [deg C]"  # key of the servos' status; missing until all servos were read
 LOADS = "overload"  # key of the loop's status, if overload is limited: used shares of the servos' capacity, by axis
@@ -71,7 +71,7 @@ def driver_settings(
 
 
 def state_text(loop: ControlLoop) -> str:
-    """Return one line with the state of the driver's control loop, or with its error, fault or reason of a stop."""
+    """Return one line of text: the loop's error, the fault or the reason of a stop if there is one, else the state."""
     guard = loop.guard
     if loop.torque_off_unconfirmed:
         return f"{loop.complaint}{loop.error}; {FOUND_AGAIN}"

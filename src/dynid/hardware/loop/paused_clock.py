@@ -1,15 +1,15 @@
-"""Clock for simulated arms that is paused while the host delays a control cycle.
+"""Clock for simulated arms that pauses while the host delays a control cycle.
 
-A shared host may not run a process, or all of them, for tens of milliseconds and at times for seconds. A real arm moves
-on meanwhile; a simulated one need not. The driver's `PausedClock` divides time into cycles. Within a cycle the arm's
-time (`held_ns`) follows the system's monotonic clock, but at most for the length of a cycle. The next cycle begins when
-everything that it needs has arrived. The simulated arm reads the same time from a file that both processes have mapped
-into memory (the clock page), so that neither moves while the other, or the commander, is late.
+A busy host may stop processes for tens of milliseconds, at times for seconds. A real arm continues to move meanwhile; a
+simulated arm need not. The driver's `PausedClock` divides time into cycles. Within a cycle, the arm's time (`held_ns`)
+follows the system's monotonic clock, but at most for the length of a cycle. The next cycle begins when the replies and
+the command that it needs have arrived. The simulated arm reads the same time from a file that both processes map into
+memory (the clock page). So the arm does not move while the driver or the sender of commands is late.
 
-The arm's time continues without a process that has ended. A missing reply or command counts as lost after a timeout
-that includes only the time in which the driver was running and looking for it, not a stall of the host. The clock page
-of a driver that has ended is not locked any more. A driver that exists and does nothing stops the arm's time for as
-long as it exists.
+A process that has ended does not stop the arm's time. A missing reply or command counts as lost after a timeout. Only
+the time in which the driver checks for it is counted, not a stall of the host. When a driver ends, the system
+unlocks its clock page, and the simulated arm makes the time continue. A driver that exists but does nothing stops the
+arm's time.
 """
 
 import fcntl
@@ -127,10 +127,9 @@ class ClockPage:
     def arm_ticks(self, tick_ns: int) -> None:
         """Announce that the simulated arm's adapter delivers replies at ticks every `tick_ns` [ns]; called by the arm.
 
-        In each control cycle, the arm's time then pauses after a small part of a tick, which is meant for the driver's
-        own work. The arm lets its time continue to the next delivery of a reply, see `leave_time_until`. So a delay by
-        the host does not make the driver miss a tick. But the driver misses a tick if its requests do not fit between
-        two ticks.
+        In each control cycle, the arm's time then pauses after a small fraction of a tick, which is the time for the
+        driver's own work. The arm makes its time continue to the next delivery of a reply, see `leave_time_until`. So
+        a delay by the host does not make the driver miss a tick, but requests that do not fit between two ticks do.
         """
         _ARM.pack_into(self._memory, _TICK_AT, tick_ns)
 
@@ -150,7 +149,7 @@ class ClockPage:
     def pausing(self) -> bool:
         """Whether the arm's time pauses if the present control cycle takes too long.
 
-        It does not pause before the first cycle, after the last one, and in a cycle in which a wait has timed out.
+        The value is False before the first cycle, after the last cycle, and in a cycle in which a wait has timed out.
         """
         cycle = self._read()
         return cycle is not None and cycle[2] != NEVER_PAUSES_NS
@@ -163,7 +162,7 @@ class ClockPage:
     def wall_ns(self, held_ns: int) -> int:
         """Convert a moment of the arm's time, `held_ns` [ns], to the system's time [ns].
 
-        The result is right if the arm's time does not pause between the start of the present cycle and this moment.
+        The result is correct if the arm's time does not pause between the start of the present cycle and this moment.
         """
         cycle = self._read()
         return held_ns if cycle is None else cycle[0] + held_ns - cycle[1]
@@ -206,9 +205,9 @@ class ClockPage:
         return True
 
     def _read(self) -> tuple[int, int, int] | None:
-        """Return the start of the present cycle in the system's time and in the arm's time, and `cap_ns` of `begin`.
+        """Return the arguments `wall_ns`, `held_ns` and `cap_ns` [ns] with which `begin` began the present cycle.
 
-        All are in ns, and belong to the same cycle. The result is None before the first cycle.
+        The three values belong to the same cycle. The result is None before the first cycle.
         """
         while number := self._memory[0]:
             cycle: tuple[int, int, int] = _CYCLE.unpack_from(self._memory, self._offset(number))
@@ -225,10 +224,10 @@ class ClockPage:
 
 
 class _AdaptiveTimeout:
-    """Timeout of waits in control cycles.
+    """Timeout of waits in control cycles, which is shorter for some time after a wait has timed out.
 
-    After a wait has timed out, a shorter timeout applies to the next `KEPT_UP_CYCLES` cycles. Only time during which
-    the process regularly calls `exhausted` counts, so a stall of the host does not.
+    The shorter timeout applies to `KEPT_UP_CYCLES` cycles. Only time in which the process regularly calls `exhausted`
+    is counted, so a stall of the host does not use up the timeout.
     """
 
     def __init__(self, usual_s: float, after_s: float) -> None:
@@ -274,7 +273,7 @@ class PausedClock(Clock):
         page.take()
 
     def monotonic_ns(self) -> int:
-        """Return the arm's time [ns], which never steps, and which pauses while a control cycle is delayed."""
+        """Return the arm's time [ns], which pauses while a control cycle is delayed, and which never steps."""
         with self._mutex:
             held_ns, now_ns, paused = self._page.read_times()
             if paused and self._reply_timeout.exhausted(now_ns):
@@ -282,15 +281,15 @@ class PausedClock(Clock):
             return held_ns
 
     def line_ns(self) -> int:
-        """Return the system's time [ns], by which transfers on the line are measured.
+        """Return the system's time [ns], which measures the duration of transfers on the serial line.
 
-        If the arm's time pauses during a transfer, the transfer takes less of the arm's time than the baud rate
-        implies. Its reply would then look too early, and would be discarded.
+        On the arm's clock, which may pause during a transfer, a reply could look faster than the baud rate allows, and
+        would be discarded.
         """
         return time.monotonic_ns()
 
     def sleep(self, seconds: float) -> None:
-        """Sleep for `seconds` [s]; the arm's time advances by as much."""
+        """Sleep for `seconds` [s], and advance the arm's time by the same duration."""
         held, awake_ns = self._page.pausing, self.monotonic_ns() + round(seconds * 1e9)
         time.sleep(max(0.0, seconds))
         if held:
@@ -301,8 +300,8 @@ class PausedClock(Clock):
 
         Args:
             deadline_ns: start of the cycle in the arm's time [ns].
-            awaits: returns whether an input that the cycle needs is still missing; the arm's time pauses until it
-                arrives.
+            awaits: function that returns whether an input of the cycle is still missing; the arm's time pauses until
+                the input arrives.
         """
         before_ns = self.monotonic_ns()
         due_ns = self._page.wall_ns(deadline_ns)
@@ -333,7 +332,7 @@ class PausedClock(Clock):
     def _begin_at(self, wall_ns: int, earliest_ns: int, cap_ns: int) -> None:
         """Begin a control cycle at the arm's time `earliest_ns`, or at the arm's present time if that is later.
 
-        So the arm's time never steps back.
+        The arm's time therefore never steps back.
 
         Args:
             wall_ns: system's time at the start of the cycle [ns].
@@ -349,7 +348,7 @@ class PausedClock(Clock):
 
 
 def open_paused_clock(path: Path, port: str, period_s: float) -> PausedClock:
-    """Return the clock of the simulated arm behind a port; it pauses while a control cycle is delayed.
+    """Return the clock of the simulated arm behind a port; this clock pauses while a control cycle is delayed.
 
     Args:
         path: clock file that the simulated arm has created, see `ClockPage`.
@@ -357,7 +356,7 @@ def open_paused_clock(path: Path, port: str, period_s: float) -> PausedClock:
         period_s: period of the control cycle [s].
 
     Raises:
-        SafetyError: the port is not that of a simulated arm; a real arm does not wait.
+        SafetyError: the arm behind the port is not simulated; a real arm's time cannot pause.
         InputNotFoundError: the clock file does not exist.
         ConfigurationError: the file is not the clock of a simulated arm, or another driver has locked it.
     """

@@ -1,9 +1,9 @@
-"""Trial of whether a machine keeps the rate of its control cycle, judged by real cycles before torque comes on.
+"""Trial of whether a machine keeps the rate of its control cycle, in real cycles before torque comes on.
 
-A measurement of the line shows how fast a cycle can be. The machine's other load appears only in paced, published
-cycles while all nodes run. Each time window of such cycles is judged: the rate is kept if few cycles are missing or
-late, and if the driver leaves enough processor time for the nodes that work only once the arm moves. A rate that is not
-kept is replaced by the next lower one. A simulated arm whose clock pauses waits for the machine, so it needs no trial.
+The serial line limits the rate, but so does the machine's other load, which shows only while all nodes run. Therefore
+each time window of real cycles is evaluated. The rate counts as kept if few cycles are missing or late, and if the
+driver leaves enough processor time for nodes that work only once the arm moves. A rate that is not kept is replaced by
+the next lower rate. A simulated arm whose clock pauses waits for the machine, so it needs no trial.
 """
 
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ class Window:
         Args:
             rate_hz: cycle rate [Hz].
             first: counters at the start of the window.
-            last: counters at its end.
+            last: counters at the end of the window.
             share: fraction of the usable processors' time that the driver took; 0 if it was not measured.
         """
         planned = round((last.now_ns - first.now_ns) * 1e-9 * rate_hz)
@@ -66,23 +66,23 @@ class Window:
     def kept(self) -> bool:
         """Whether the cycle rate was kept in this time window.
 
-        That is so if few cycles were missing or late, and if the driver left enough processor time.
+        The rate was kept if few cycles were missing or late, and if the driver left enough processor time.
         """
         return self._on_time and not self.crowded
 
     @property
     def _on_time(self) -> bool:
-        """Whether few cycles were missing or late; one that is still in progress does not count as missing."""
+        """Whether few cycles were missing or late; a cycle that is still in progress does not count as missing."""
         return self.missing <= MISSING_SHARE * self.planned + 1 and self.late <= LATE_SHARE * self.planned
 
     @property
     def crowded(self) -> bool:
-        """Whether the driver leaves too little processor time for other nodes; never at the lowest rate."""
+        """Whether the driver leaves too little processor time for other nodes; always False at the lowest rate."""
         return self.share > MOST_SHARE and self.rate_hz > RATES_HZ[-1]
 
     @property
     def caused_by_servos(self) -> bool:
-        """Whether servos cause the missing cycles: most of these lack a servo's reply, and few cycles begin late."""
+        """Whether servos cause the missing cycles: most of them lack a servo's reply, and few cycles begin late."""
         return self.late <= LATE_SHARE * self.planned and 2 * self.incomplete > self.missing
 
     @property
@@ -108,15 +108,15 @@ class RateTrial:
 
     Args:
         rate_hz: first rate to try [Hz], either the highest that the line allows or one that a user has fixed.
-        fixed: whether a user has fixed the rate; it is then judged, but not lowered.
-        needed: whether a trial is needed. If not, because a simulated arm's clock waits for this machine, every rate
-            counts as kept.
+        fixed: whether a user has fixed the rate; a fixed rate is judged, but not lowered.
+        needed: whether a trial is needed. It is not needed if a simulated arm's clock waits for this machine; every
+            rate then counts as kept.
 
     Attributes:
         rate_hz: present rate [Hz].
         fixed: whether a user has fixed the rate.
         needed: whether a trial is needed.
-        last: last time window at this rate; None before the first.
+        last: last time window at the present rate; None before the first window.
     """
 
     def __init__(self, rate_hz: int, *, fixed: bool = False, needed: bool = True) -> None:
@@ -168,8 +168,8 @@ class RateTrial:
 class RunWatch:
     """Record of cycles that a loop missed while torque is on, which may explain why a run was aborted.
 
-    Cycles of about the last `MARK_NS` are left out. If a servo falls silent, cycles become longer some time before the
-    silence counts as a fault, and this must not look like a slow machine.
+    Cycles of about the last `MARK_NS` are left out. A servo that falls silent makes cycles long before its silence
+    counts as a fault, and these cycles must not look like a slow machine.
 
     Args:
         period_ns: cycle time [ns].
@@ -193,7 +193,7 @@ class RunWatch:
     def complaint(self) -> str:
         """Text on the cycles that this machine missed since torque came on.
 
-        It is "" if the rate was kept, or if the servos caused the missing cycles.
+        The text is "" if the rate was kept, or if the servos caused the missing cycles.
         """
         if self._first is None or self._marks is None:
             return ""

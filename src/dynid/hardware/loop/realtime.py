@@ -1,4 +1,4 @@
-"""Operating-system settings that make a loop punctual; each is optional, and reports whether it took effect."""
+"""Operating-system settings for punctual loops; each is optional, and each function reports whether it took effect."""
 
 import contextlib
 import ctypes
@@ -28,7 +28,7 @@ def settings_in_effect() -> dict[str, bool]:
 
 @contextlib.contextmanager
 def bounded_timer_slack(nanoseconds: int = 1) -> Iterator[bool]:
-    """Set this thread's timer slack to `nanoseconds` [ns] while the block runs (Linux).
+    """Set this thread's timer slack to `nanoseconds` [ns] inside the `with` block (Linux).
 
     The timer slack is the delay with which the kernel may wake a sleeping thread; its default is 50 us. Yields whether
     the kernel accepted the value.
@@ -67,11 +67,11 @@ def _nice() -> int:
 
 
 def prefer_latency() -> bool:
-    """Request short scheduler time slices for this thread and those it starts; return whether the kernel accepted them.
+    """Request short scheduler time slices for this thread and its child threads; return whether the kernel accepts it.
 
     A thread with short slices that wakes up runs before threads with long slices. This needs no privilege; Linux 6.12
-    or newer honours it. A thread under a real-time policy keeps that policy, and the result is False. Memory is locked,
-    too, if that is permitted.
+    or newer implements it. A thread under a real-time policy keeps that policy, and the result is False. The process'
+    memory is also locked if that is permitted.
     """
     lock_memory()
     if _runs_in_real_time():
@@ -89,16 +89,16 @@ def lock_memory() -> bool:
 
 
 def prefer_throughput() -> bool:
-    """Give low priority (SCHED_BATCH, niceness +5) to this thread and those it starts; return whether that succeeded.
+    """Give low priority (SCHED_BATCH, niceness +5) to this thread and its child threads; return whether it succeeded.
 
-    A real-time policy is replaced, too: long computations must not take a processor from urgent threads.
+    A real-time policy is also replaced, because long computations must not take a processor from urgent threads.
     """
     return _set_scheduling(_SCHED_BATCH, 0, min(_nice() + 5, 19))
 
 
 @contextlib.contextmanager
 def disable_garbage_collection() -> Iterator[None]:
-    """Disable cyclic garbage collection, and shorten the interpreter's thread switch interval, while the block runs.
+    """Disable cyclic garbage collection, and shorten the interpreter's thread switch interval, in the `with` block.
 
     Both settings apply to the whole process.
     """
@@ -118,10 +118,10 @@ def disable_garbage_collection() -> Iterator[None]:
 
 @contextlib.contextmanager
 def disable_cpu_idle(asked: bool) -> Iterator[bool]:
-    """Keep all processors out of their idle states while the block runs, if `asked` and permitted (Linux).
+    """Keep all processors out of their idle states inside the `with` block, if `asked` and permitted (Linux).
 
-    Otherwise processors must wake up in every cycle, which costs time; processors that never idle cost power. Yields
-    whether the setting is in force.
+    This saves the time to wake up a processor in every cycle, but costs power. Yields whether the setting is in
+    force.
     """
     if not asked:
         yield False
@@ -144,9 +144,9 @@ def leave_realtime() -> None:
 
 @contextlib.contextmanager
 def fifo_scheduling(priority: int | None) -> Iterator[bool]:
-    """Run this thread under SCHED_FIFO at `priority` while the block runs, if `priority` is not None and permitted.
+    """Run this thread under SCHED_FIFO at `priority` inside the `with` block, if `priority` is not None and permitted.
 
-    Yields whether a real-time policy is in force: this one, or one with which the process was started.
+    Yields whether a real-time policy is in force: SCHED_FIFO, or a policy with which the process was started.
     """
     if priority is None or not hasattr(os, "sched_setscheduler"):
         yield _runs_in_real_time()

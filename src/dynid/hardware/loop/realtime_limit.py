@@ -1,11 +1,11 @@
-"""Kernel limit of real-time programs' processor time: whether it suffices for a control loop, or has stopped it."""
+"""Kernel limit of real-time programs' processor time: warning if it is too low, and detection of its effects."""
 
 import time
 from collections import deque
 
 from dynid.recording.periodic_gaps import RealtimeLimit, throttling_sentence
 
-KEPT_GAPS = 64  # number of gaps that are kept
+KEPT_GAPS = 64  # number of most recent gaps that are recorded
 SHORTEST_GAP_NS = 5_000_000  # shortest delay of a cycle that counts as a gap
 # Largest fraction of the kernel's limit for the driver, if an executor needs the same processor, and if it does not.
 MOST_WITH_OTHERS, MOST_ALONE = 0.55, 0.9
@@ -48,7 +48,7 @@ class ShareMeter:
         self._before = None
 
     def note(self, longest_s: float = 1.0) -> None:
-        """Update the used fraction of processor time, once `longest_s` [s] have passed since the last update."""
+        """Update the used fraction of processor time if `longest_s` [s] have passed since the last update."""
         now = time.monotonic_ns(), time.process_time_ns()
         if self._before is None:
             self._before = now
@@ -80,7 +80,7 @@ class GapWatch:
     def text(self) -> str:
         """Message that RT throttling caused the recorded gaps: the kernel stops real-time programs that run too long.
 
-        It is "" if the kernel has no such limit, or if the gaps do not recur with the limit's period.
+        The message is "" if the kernel has no such limit, or if the gaps do not recur with the limit's period.
         """
         if self._limit is None or len(self._holes) <= 1:
             return ""

@@ -1,4 +1,7 @@
-"""Requests of other threads to the control loop: each is served once, or dropped after its caller has given up."""
+"""Queue of requests from other threads to the control loop.
+
+Each request is served once, or dropped if its caller has stopped waiting.
+"""
 
 from collections import deque
 from collections.abc import Callable
@@ -32,7 +35,7 @@ class RequestQueue:
         self._failure: BaseException | None = None
 
     def post(self, event: Request) -> "Future[None]":
-        """Post a request without waiting; return a future that completes when it is served, or holds its error."""
+        """Post a request without waiting; return a future that gets the result or the error of the request."""
         done: Future[None] = Future()
         self._waiting.append((event, done))
         if self._failure is not None:  # the loop has ended
@@ -40,7 +43,7 @@ class RequestQueue:
         return done
 
     def ask(self, event: Request, timeout_s: float, meanwhile: Callable[[], None] = nothing) -> None:
-        """Post a request, and wait until the control loop has served it; an error in serving it is raised here.
+        """Post a request, and wait until the control loop has served it; raise its error if it failed.
 
         Args:
             event: the request.
@@ -48,7 +51,7 @@ class RequestQueue:
             meanwhile: called repeatedly while waiting.
 
         Raises:
-            SafetyError: not served in time. A request that the loop has not begun by then is dropped.
+            SafetyError: the request was not served in time. If the loop has not begun to serve it, it is dropped.
         """
         done = self.post(event)
 

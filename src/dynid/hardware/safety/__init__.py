@@ -1,1 +1,1 @@
-"""Safety of a driven arm: the guard that limits motor currents, stops and lowers the arm, and watches the servos."""
+"""Safety of a driven arm: the guard, which limits motor currents, stops and lowers the arm, and monitors the servos."""

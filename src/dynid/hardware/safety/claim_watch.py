@@ -1,8 +1,9 @@
-"""Check of a commander's claim that it holds the arm: a joint that moves far meanwhile is a fault.
+"""Check of a commander's claim that it holds the arm still: a joint that moves far meanwhile is a fault.
 
-The commander of the arm checks this as well, and brakes or stops the arm. But its check may fail with the commander
-itself: a torque that outlives its motion, a model of another arm, a hold that restarts again and again. So the driver
-checks independently. Without such a claim nothing is checked here.
+The commander is the program that sends torque commands. It performs the same check, and brakes or stops the arm. But an
+error of the commander may also disable its own check. Examples are a torque that is still sent after its motion, a
+model of another arm, or a hold that restarts repeatedly. So the driver checks independently. Without such a claim
+nothing is checked here.
 """
 
 import numpy as np
@@ -16,7 +17,7 @@ WINDOW_S = 1.5  # the displacement counts over one to two windows, so that slow 
 
 
 class ClaimWatch:
-    """Detector of a joint that moves far although the commander claims to hold the arm still.
+    """Detector of a joint that moves far although the sender of commands (the commander) claims to hold the arm still.
 
     Args:
         size: number of joints n.
@@ -28,7 +29,7 @@ class ClaimWatch:
         self._since_s, self._claimed = 0.0, False
 
     def moved(self, claimed: bool, q: FloatArray, valid: NDArray[np.bool_], now_s: float) -> int | None:
-        """Return the index of the joint that moved too far while the commander claims to hold the arm still.
+        """Return the index of the joint that moved too far while the sender of commands claims to hold the arm still.
 
         The result is None if no joint moved too far, or without such a claim.
 

@@ -59,7 +59,7 @@ class SafetyGuard:
 
     Args:
         robot: joint, velocity, current and torque limits, torque constants, cycle time.
-        settings: thresholds; None for the robot's own, see `load_safety`.
+        settings: thresholds; None for those in the robot's safety.yaml, see `load_safety`.
         mount: how the arm is mounted, a name from robot.yaml; None for the default mount.
 
     Attributes:
@@ -69,7 +69,7 @@ class SafetyGuard:
         load: used fraction of each servo's overload capacity (see `OverloadModel`), (n,); 1 trips the servo. It is 0 if
             the capacity is unknown.
         stop_text: reason why the guard itself began the last stop, or why torque went off while the arm still moved;
-            empty if neither happened. The next enable clears it.
+            empty if neither happened. The next enable clears this text.
     """
 
     def __init__(self, robot: Robot, settings: SafetySettings | None = None, mount: str | None = None) -> None:
@@ -115,7 +115,7 @@ class SafetyGuard:
 
     @property
     def strength(self) -> float:
-        """Factor on the goal PWM of servos that hold their joints themselves because they do not answer, 0 to 1.
+        """Factor, 0 to 1, on the goal PWM of servos that hold their joints themselves because they do not answer.
 
         Such servos are in position mode. With factor 1 a motor can reach its current limit, with 0 it only brakes. The
         factor is 1 until a stop lowers the arm; then it falls to 0.
@@ -126,8 +126,8 @@ class SafetyGuard:
     def current_limits(self) -> FloatArray:
         """Present limits of the joint currents, (n,) [A].
 
-        They are lowered for servos near overload. Except during a stop, they are also lowered for warm servos and for
-        those whose slow values (temperature, errors, settings) are old.
+        The limits are lowered for servos near overload. Except during a stop, they are also lowered for warm servos
+        and for servos whose slow values (temperature, errors, settings) are old.
         """
         return self._caps
 
@@ -143,7 +143,7 @@ class SafetyGuard:
         """Change the guard's state according to an event, and return the new state.
 
         Raises:
-            SafetyError: the event is not possible in the present state, which is kept.
+            SafetyError: the event is not possible in the present state; the state does not change.
         """
         following = TRANSITIONS.get((self.state, event))
         if following is None or (event is GuardEvent.CLEAR and not self._stop.done):
@@ -168,7 +168,9 @@ class SafetyGuard:
         return following
 
     def fault(self, text: str, hold_s: float | None = None) -> None:
-        """Latch a fault in any state, and stop the arm if it is enabled; the first fault's text stays until cleared.
+        """Latch a fault in any state, and stop the arm if it is enabled.
+
+        The text of the first fault stays until the fault is cleared.
 
         Args:
             text: description of the fault.
@@ -228,10 +230,10 @@ class SafetyGuard:
                 self._lower_caps()
 
     def _lower_caps(self) -> None:
-        """Adapt the current limits to warmth, age of slow values, and overload.
+        """Adapt the current limits to the servos' temperatures, age of slow values, and overload.
 
-        A stop keeps the full limits of warm servos: with less current than gravity takes the arm would fall, while a
-        stop lasts only seconds. Overload still counts, because the servo would switch itself off.
+        A stop does not lower the limits of warm servos: it lasts only seconds, and with less current than gravity needs
+        the arm would fall. Overload lowers the limits even in a stop, because the servo would switch itself off.
         """
         limits = self._overload if self.settings.overload_limits else None
         stopping = self.state in (GuardState.STOPPING, GuardState.FAULT)
@@ -248,7 +250,9 @@ class SafetyGuard:
         return np.asarray(self._limited_s > LIMITED_S)
 
     def check_posture(self, q: FloatArray) -> None:
-        """Raise an error if joint angles, (n,) [rad], are far outside the joint limits: a servo's zero may be wrong.
+        """Raise an error if joint angles, (n,) [rad], are far outside the joint limits.
+
+        The zero of a servo may then be wrong.
 
         Raises:
             SafetyError: joint angles exceed their limits by more than `enable_tolerance_rad`, or are not finite; the
@@ -427,7 +431,7 @@ class SafetyGuard:
     def _within(self, rates: FloatArray) -> float:
         """Return the factor, at most 1, that scales joint velocities (n,) [rad/s] to the speeds allowed for lowering.
 
-        It is computed for the posture of the last `Posture.place`.
+        The factor applies to the joint positions of the last call of `Posture.place`.
         """
         settings = self.settings
         return self._posture.pace(rates, settings.lower_tool_m_s, settings.table_tool_m_s, settings.table_near_m)

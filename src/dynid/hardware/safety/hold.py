@@ -1,4 +1,4 @@
-"""Holding and lowering of an arm without a model of it: computation of the current, once per control cycle."""
+"""Computation of the currents that hold and lower an arm, once per control cycle, without a dynamic model."""
 
 from collections.abc import Callable
 
@@ -11,16 +11,16 @@ from dynid.model.friction import FrictionLaw
 from dynid.robot import FloatArray, Robot
 
 LONGEST_STEP_CYCLES = 5  # longest time step that the hold integrates, in cycles
-UPDATE_EVERY_CYCLES = 4  # cycles per update of the means, which cover some hundred cycles
+UPDATE_EVERY_CYCLES = 4  # cycles per update of the running means, whose averaging time is some hundred cycles
 SLOW_RAD_S = 0.05  # transition velocity of the friction law: Coulomb friction is full above it
-MIN_WEIGHT = 0.9  # weight of the means from which they are used; reached after some two averaging times
+MIN_WEIGHT = 0.9  # smallest weight with which the running means are used; reached after some two averaging times
 # ratio of load uncertainty to accelerating current; of 0 to 3, this gave the least motion while no servo replied
 UNCERTAINTY_FACTOR = 2.0
 SOFT_ZONE_EXIT_RAD_S = 0.2  # speed at which a joint held in its soft zone is moved out of it
 STANDING_RAD_S = 0.02  # a slower joint stands; below the first step of a servo's velocity register
 RELIEF_RATE_A_S = 0.6  # rate at which a holding current yields [A/s], see `Relief`
-RESTS_WITHIN_RAD = 0.02  # position error above which a standing joint is captured again where it stands
-STANDS_S = 0.1  # standstill after which it is captured again [s]; longer than the bounces of gears with backlash
+RESTS_WITHIN_RAD = 0.02  # position error above which a standing joint gets its present position as held position
+STANDS_S = 0.1  # standstill before a joint gets a new held position [s]; longer than the bounces of gear backlash
 FADE_TIME_CONSTANTS = 3.0  # time constants per `lower_s` in the fading current of an unread joint
 SPRING_RELAXATION_1_S = 100.0  # rate at which the spring of a lowered joint relaxes, up to the joint's allowed speed
 SLOW_DAMPING = 0.1  # share of damping on velocity within the allowed speed; excess velocity is damped fully
@@ -29,9 +29,9 @@ SLOW_DAMPING = 0.1  # share of damping on velocity within the allowed speed; exc
 class DriveEstimate:
     """Estimator of the load current of a moving arm, that is, the current that carries its weight.
 
-    It is the mean current less the currents for acceleration and friction. Means are taken over `load_average_s`; the
-    mean acceleration is the change of velocity over that time. Inertia and friction are rough values from the settings;
-    without them all current counts as load.
+    The estimate is the mean current minus the currents for acceleration and friction. Means are taken over
+    `load_average_s`; the mean acceleration is the change of velocity over that time. Inertia and friction are rough
+    values from the settings; without them all current counts as load.
     """
 
     def __init__(self, robot: Robot, settings: SafetySettings) -> None:
@@ -85,12 +85,12 @@ class DriveEstimate:
 
 
 class Hold:
-    """Controller that holds every joint where it came to rest, by a virtual spring and an integral of its stretch.
+    """Controller that holds every joint where it came to rest, by a virtual spring and an integral term.
 
-    The integral estimates the current that carries the load. Damping is not part of the hold, because the safety guard
-    applies the same damping in all states. Once a joint is slow, or after a fixed time, its present position becomes
-    its held position. If the joint later stands still at another position, that position becomes the held one. All
-    arrays are (n,), in joint order; currents are joint currents in A.
+    The integral of the spring's stretch estimates the current that carries the load. Damping is not part of the hold,
+    because the safety guard applies the same damping in all states. Once a joint is slow, or after a fixed time, its
+    present position becomes its held position. If the joint later stands still elsewhere, that position becomes its
+    held position. All arrays are (n,), in joint order; currents are joint currents in A.
 
     Args:
         robot: limits, torque constants, cycle time.
@@ -170,8 +170,8 @@ class Hold:
             q: joint angles, (n,) [rad].
             dq: joint velocities, (n,) [rad/s].
             valid: mask of the joints that were read in this cycle, (n,); None for all. Unread joints get only their
-                estimated load current. It is reduced by its uncertainty for joints without a held position, because too
-                much current could drive a joint faster than it would fall.
+                estimated load current. Without a held position, this current is reduced by its uncertainty, because
+                too much current could drive a joint faster than it would fall.
             caps: current limits, (n,) [A].
             step_s: time since the previous cycle [s]; None for the planned cycle time.
         """
@@ -214,9 +214,9 @@ class Hold:
     ) -> FloatArray:
         """Return the current of this cycle, (n,) [A], that lowers the arm slowly, with damping.
 
-        A virtual spring first produces the current that held the joint before. The end of the spring then moves, at
-        most at an allowed speed, to where the spring produces the current `lean`, which is 0 for most joints. So a
-        joint that falls faster is held back, and the current of a joint that stands still fades to `lean`.
+        A virtual spring first produces the current that held the joint before. The end of the spring then moves with
+        limited speed until the spring produces the current `lean`, which is 0 for most joints. So the spring brakes
+        a joint that falls faster, and the current of a joint that stands still fades to `lean`.
 
         Args:
             q: joint angles, (n,) [rad].
@@ -226,8 +226,8 @@ class Hold:
             caps: current limits, (n,) [A].
             lean: currents that push joints out of an unstable balance, (n,) [A]; 0 for joints that are not pushed.
             step_s: time since the previous cycle [s]; None for the planned cycle time.
-            within: function of joint velocities (n,) [rad/s] that returns the factor by which they must be scaled to
-                keep the links within their allowed speed.
+            within: function of joint velocities (n,) [rad/s]. It returns the factor, at most 1, that scales them so
+                that the links keep their allowed speed.
         """
         step_s = self._bounded(step_s)
         read = np.ones_like(self._captured) if valid is None else valid
@@ -250,7 +250,7 @@ class Hold:
         return self.held - self.damping * (dq - (1.0 - SLOW_DAMPING) * np.where(read, allowed, 0.0))
 
     def begin_lowering(self, *, free: bool = False) -> None:
-        """Start lowering the arm from its present holding current, or from zero if it was without current (`free`)."""
+        """Start lowering the arm from its present holding current, or from zero current if `free` is True."""
         self._followed[:] = False
         if free:
             self.held[:] = 0.0
@@ -263,7 +263,7 @@ class Hold:
         return self._cycle_s if step_s is None else min(step_s, LONGEST_STEP_CYCLES * self._cycle_s)
 
     def _certain_load(self, valid: NDArray[np.bool_] | None) -> FloatArray:
-        """Return the estimated load currents, (n,) [A], less their uncertainty for some joints.
+        """Return the estimated load currents, (n,) [A], minus their uncertainty for some joints.
 
         The uncertainty is subtracted for joints that were not read and have no held position.
 
@@ -276,7 +276,7 @@ class Hold:
         return np.asarray(np.sign(self.load) * np.maximum(np.abs(self.load) - missing, 0.0))
 
     def _capture_standing(self, q: FloatArray, stretch: FloatArray, held: NDArray[np.bool_]) -> None:
-        """If a joint stands still at some distance from its held position, make its present position the held one.
+        """Replace the held position of a joint that stands still elsewhere by its present position.
 
         The current of such a joint does not change.
 
@@ -295,7 +295,7 @@ class Hold:
             stretch[standing] = 0.0
 
     def _capture(self, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None) -> None:
-        """Make the present positions of joints that have become slow their held positions.
+        """Set the held positions of joints that have become slow to their present positions.
 
         After `capture_s` this applies to all joints without a held position.
 

@@ -1,6 +1,6 @@
 """Compiled functions that apply the safety guard's limits to all joints at once.
 
-They replace numpy calls: each takes some microseconds even on eight numbers, and a control cycle would need dozens.
+They replace numpy calls: one call takes some microseconds even on eight numbers, and a control cycle needs dozens.
 """
 
 import numba

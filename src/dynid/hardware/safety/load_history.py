@@ -1,9 +1,9 @@
-"""Record of the servos' used overload capacity, which lasts while no safety guard runs, and over driver restarts.
+"""Record of the servos' used overload capacity that survives restarts of the driver.
 
-A new guard starts its count from zero. A servo that was near its overload would then get its full current again after
-the driver was stopped for a moment. So the used capacity is stored, and decays as it does at rest. Time is counted
-since the machine's boot, because no user can set that clock; after a reboot, the elapsed time is at least the time
-since boot.
+A new safety guard starts its count of used capacity from zero. Without this record, a servo near overload would get its
+full current again after a short stop of the driver. The used capacity decays after it was stored, as in a servo at
+rest. Time is counted from the machine's boot, because no user can set that clock. After a reboot, only the time since
+boot is counted.
 """
 
 import os
@@ -72,12 +72,12 @@ class LoadHistory:
 
     Args:
         robot: robot with servo IDs, and overload data in motors.yaml.
-        path: file that lasts over restarts; None stores the capacity in this object only.
+        path: file for the record; None keeps the record in this object only.
         moment: function that returns the present moment as (boot ID, time since boot [s]).
 
     Attributes:
-        path: file that lasts over restarts, or None.
-        problem: reason why the file could not be read or written; '' if it could.
+        path: file for the record, or None.
+        problem: reason why the file could not be read or written; '' if there was no such error.
     """
 
     def __init__(self, robot: Robot, path: Path | None = None, moment: Callable[[], Moment] = since_start) -> None:
@@ -103,7 +103,7 @@ class LoadHistory:
     def now(self) -> FloatArray:
         """Return the fraction of each servo's overload capacity that is still used now, (n,).
 
-        It has decayed since it was stored, because servos without current recover.
+        The fraction has decayed since it was stored, because servos without current recover.
         """
         if self._stored is None or self._overload is None:
             return np.zeros(len(self._ids))

@@ -1,4 +1,4 @@
-"""Sequence of a stop: hold the arm, lower it, push it out of balance, and switch torque off once it stays in place."""
+"""Phases of a stop: hold the arm, lower it, push it out of unstable balance, release it, and switch torque off."""
 
 from enum import Enum
 
@@ -13,13 +13,13 @@ ROUNDING_S = 1e-9  # tolerance for rounding of times that are sums of cycles
 STANDSTILL_RAD = 0.0035  # largest movement that counts as standing: two encoder counts
 CATCH_RAD = 0.1  # movement of a joint above which an arm without current is caught
 CATCH_M_S = 0.1  # speed of a link's end above which an arm without current is caught
-BALANCE_LEFT_RAD = 0.05  # movement after which a leaned joint has left its balance
-LONGEST_LEAN_RAD = 0.35  # movement after which leaning ends: gravity is stronger there
+BALANCE_LEFT_RAD = 0.05  # movement after which a pushed joint has left its unstable balance
+LONGEST_LEAN_RAD = 0.35  # movement after which the push out of balance ends: gravity is stronger there
 BALANCE_HEIGHT_M = 0.015  # smallest mean height of the links above a joint's axis that can balance there
 UNREAD_S = 0.1  # time without any reading after which no servo is expected to reply
 NO_HOLDING_SHARE = 0.02  # share of the current limit below which a current carries no load
-LEANS_PER_STOP = 2  # each joint in balance is leaned to both sides
-LONGEST_LEAN_S = 1.5  # after this time a moving joint continues by gravity
+LEANS_PER_STOP = 2  # number of pushes out of balance per stop: each such joint is pushed to both sides
+LONGEST_LEAN_S = 1.5  # longest push out of balance [s]: a joint that moves then continues by gravity
 
 
 class Phase(Enum):
@@ -50,7 +50,7 @@ class StopSequence:
 
     Attributes:
         done: whether torque may go off.
-        rested: whether the stop ended because the arm stayed in place without current, not because its time was over.
+        rested: whether the stop ended because the arm stayed in place without current; False if its time was over.
         phase: present phase of the stop.
         strength: factor, 0 to 1, on the goal PWM of servos that hold their joints themselves because they do not
             answer. It is 1 while the arm is held, and falls to 0 while it is lowered.
@@ -152,7 +152,7 @@ class StopSequence:
             downhill = -np.sign(self._posture.slope)
             self.sides = np.where(self._sagged != 0.0, self._sagged, np.where(downhill == 0.0, 1.0, downhill))
         else:
-            # joints that left their balance need no second lean
+            # joints that left their balance need no second push
             balanced &= np.abs(q - self._start_q) < BALANCE_LEFT_RAD
             self.sides = -self._leaned
         self.sides = np.where(balanced, self.sides, 0.0)
@@ -166,7 +166,7 @@ class StopSequence:
         self._anchor = q.copy()
 
     def _watch_released(self, q: FloatArray, dq: FloatArray) -> None:
-        """Lower an arm again that moves without current, or end the stop once the arm has stayed in place.
+        """Lower the arm again if it moves without current, or end the stop once the arm has stayed in place.
 
         Args:
             q: joint angles, (n,) [rad].

@@ -1,8 +1,9 @@
 """Model of the servos' overload protection: the integral of squared current above a nominal current.
 
-The integral is y' = I^2 - I_nominal^2 with y >= 0, as in motor drives. The servo trips (switches its torque off) when y
-reaches the value that the published trip current reaches in the published time. The robot's motors.yaml contains these
-data of each servo model. The used fraction of overload capacity is y divided by the value at which the servo trips.
+The model integrates y' = I^2 - I_nominal^2 with y >= 0, as motor drives do. The servo trips (switches its torque off)
+when y reaches the value that the published trip current reaches in the published time. The robot's motors.yaml contains
+these data of each servo model. The used fraction of overload capacity is y divided by the value at which the servo
+trips.
 """
 
 from dataclasses import dataclass
@@ -162,7 +163,7 @@ class OverloadModel:
 
     @classmethod
     def of(cls, robot: Robot) -> "OverloadModel | None":
-        """Return the overload model of a robot's servos; None if it has no motors.yaml."""
+        """Return the overload model of a robot's servos; None if the robot has no motors.yaml."""
         motors = load_motors(robot)
         if motors is None:
             return None

@@ -1,8 +1,8 @@
 """Kinematics of an arm under gravity, from its URDF and the direction of gravity, without masses.
 
-The safety guard uses it to lower an arm: it shows how fast the tool and the elbows move, and which joints carry links
-above their axis. Such a joint can stand without current in unstable balance. All arrays are (n,) in the order of the
-axes; a decoupled axis, such as a gripper's, counts as carrying nothing.
+The safety guard uses this kinematics to lower an arm. It gives the speeds of the tool and of the links' ends, and the
+joints that carry links above their axis. Such a joint can stand without current in unstable balance. All arrays are
+(n,) in the order of the axes; a decoupled axis, such as a gripper's, counts as carrying nothing.
 """
 
 import numba
@@ -79,8 +79,8 @@ def balance_of(
     """Write, for each joint, the mean height of the links that it carries above its axis, and the slope of that height.
 
     All links count equally, each at its middle. If the height is positive, gravity turns the links further away from
-    upright once they lean. The slope is the derivative of the mean height by the joint angle; the height equals the
-    negative second derivative.
+    upright once they lean. The slope is the derivative of the mean height with respect to the joint angle; the height
+    equals the negative second derivative.
 
     Args:
         axes: unit vectors of the joint axes in the base frame, (n, 3).
@@ -288,9 +288,10 @@ class Posture:
         return self._jacobian
 
     def reach(self) -> FloatArray:
-        """Return, for each joint, an upper bound of link ends' speed per velocity of this joint, (n,) [m/rad].
+        """Return, for each joint, an upper bound of the links' speed per velocity of this joint, (n,) [m/rad].
 
-        The bound holds in all postures. It is 0 for decoupled joints, which move no link of the chain.
+        The bound holds for the far ends of all links, in all postures. It is 0 for decoupled joints, which move no link
+        of the chain.
         """
         lengths = np.append(np.linalg.norm(self._steps[1:], axis=1), np.linalg.norm(self._tool))
         slides = np.append(self._slides[1:], 0.0) > 0.0

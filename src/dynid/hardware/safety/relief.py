@@ -1,8 +1,8 @@
-"""Relief of held joints whose motors push against friction: their current is reduced before their servos overload.
+"""Relief of held joints: slow reduction of motor currents that push against friction, before servos overload.
 
-After lifting, the motor carries the load and still pushes against friction. Joint 4 of CRANE-X7 then has 1.15 A, of
+After lifting, a motor carries the load and still pushes against friction. Joint 4 of CRANE-X7 then draws 1.15 A, of
 which the forearm needs 0.61 A. The holding current then decreases slowly until it is low, and friction carries the
-difference. A joint that slips is held at its present position.
+difference. A joint that slips meanwhile is held at its new position.
 """
 
 import numpy as np
@@ -17,9 +17,9 @@ SLIP_RAD = 0.004  # movement that counts as slipping: two and a half encoder cou
 
 
 class Relief:
-    """Relief of held joints whose motors push against friction, so that their servos would overload.
+    """Relief of held joints: slow reduction of motor currents that push against friction and would overload the servos.
 
-    The caller slowly changes either the holding currents or the held positions by the results of `step`.
+    The caller changes either the holding currents or the held positions by the results of `step`.
 
     Args:
         overload: overload model of the servos, with the nominal currents that never trip them.
@@ -38,9 +38,9 @@ class Relief:
 
     @classmethod
     def of(cls, robot: Robot, pace: float) -> "Relief | None":
-        """Return the relief of a robot's joints with the same rate `pace` [A/s or rad/s] for all.
+        """Return a `Relief` for the joints of a robot, with the same rate `pace` [A/s or rad/s] for all joints.
 
-        It is None if the overload data of the servos are not known.
+        The result is None if the overload data of the servos are not known.
         """
         overload = OverloadModel.of(robot)
         return None if overload is None else cls(overload, np.full(robot.size, pace))
@@ -52,9 +52,9 @@ class Relief:
     def step(self, dt: float, q: FloatArray, current_a: FloatArray) -> FloatArray:
         """Return the changes of the holding currents or of the held positions in this cycle, (n,) [A or rad].
 
-        Currents or positions are changed according to the unit of the rate `pace`. The sign of a change is opposite to
-        that of the holding current. A joint follows the changes with a delay. If it slips, the changes that it has not
-        followed yet are reversed, and it is not relieved again until `reset`.
+        The changes are of currents or of positions, depending on the unit of the rate `pace`. Their sign is opposite to
+        that of the holding current. A joint follows the changes with a delay. If the joint slips, the changes that it
+        has not followed yet are reversed, and the joint is not relieved again until `reset`.
 
         Args:
             dt: cycle time [s].

@@ -1,4 +1,4 @@
-"""Detection of faulty servos from samples and slow data (temperature, errors, settings), with messages, without I/O."""
+"""Detection of faulty servos from samples and slow data (temperature, errors, settings); it does no I/O."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,8 +57,7 @@ class ServoWatch:
     def may_complete(self, now_ns: int) -> bool:
         """Return whether reads have been incomplete for only a short time, so that they may soon be complete again.
 
-        One lost reply, or one stalled cycle, is not a reason to refuse a request. The result is False if the last read
-        was complete.
+        In this case a request is delayed instead of refused. The result is False if the last read was complete.
         """
         missed_lately = self.missing_s(now_ns) <= self._timeout_s or self._incomplete_reads < MIN_INCOMPLETE_READS
         return self._incomplete_reads > 0 and missed_lately
@@ -93,7 +92,7 @@ class ServoWatch:
         return f"hardware error at {', '.join(found)}"
 
     def slow_fault(self, slow: SlowState) -> str:
-        """Return a message about the first fault in the slow values (temperature, errors, settings); '' without one."""
+        """Return a message about the first fault in the slow values (temperature, errors, settings), or ''."""
         error = slow.hardware_error > 0
         if error.any():
             return self.alerts(error, slow)
@@ -152,7 +151,7 @@ class ServoWatch:
         return f"no reply for {FOLLOWER_LOST_S} s from {self.names(silent)}: its joint has lost part of its torque"
 
     def tripped(self, slow: SlowState) -> NDArray[np.bool_]:
-        """Return a mask (m,) of the servos whose bus watchdog has tripped, by their slow values."""
+        """Return a mask (m,) of the servos whose bus watchdog has tripped according to the last slow values."""
         return np.asarray(slow.watchdog == table.WATCHDOG_TRIPPED)
 
     def undriven(self, goal_a: FloatArray, sample_a: FloatArray) -> NDArray[np.bool_] | None:

@@ -26,12 +26,13 @@ class SafetySettings(Strict):
         refused_above: ratio of a command to the joint's torque limit above which the command counts as an error and is
             refused; between the limit and this ratio it is clipped to the limit.
         commands_ended_s: time after the last good command at which an enabled arm is stopped.
-        first_command_s: time after enable at which an arm is stopped that has received no good command.
-        current_ramp_s: time after the first good command in which the weight of the command in the current rises from 0
-            to 1, while the weight of the hold falls; 0 switches at once. Without a good command, the weight of the
-            command falls with time constant `release_s`. So one late command costs little, and a pause restarts the
-            fade-in.
-        release_s: time constant with which the weight of the command falls while there is no good command.
+        first_command_s: time after enable at which the arm is stopped if it has received no good command.
+        current_ramp_s: duration of the fade-in of commands. The current is a weighted sum of command and hold; the
+            weight of the command rises from 0 to 1 in this time after the first good command. 0 switches at once.
+            Without a good command, the weight falls with time constant `release_s`: one late command hardly reduces
+            it, and a pause restarts the fade-in.
+        release_s: time constant with which the weight of the command (see `current_ramp_s`) falls without a good
+            command.
         current_rate_1_s: largest rate of change of a current, in current limits per second.
         soft_zone_rad: width of the soft zones inside the joint limits. In a soft zone, only current that drives the
             joint back inside is permitted.
@@ -52,18 +53,20 @@ class SafetySettings(Strict):
         capture_velocity_rad_s: velocity below which a braked joint is held where it is.
         capture_s: time after the start of braking at which all joints are held, regardless of their velocity.
         blind_brake_s: assumed time constant with which the velocity of an unread joint falls while it is braked.
-        blind_alone_s: the same time constant while no joint is read. Cycles are then long, so a braking current lasts
-            long and may act on a small inertia. With `blind_brake_s` it reversed joints (CRANE-X7, docs/faults.md).
+        blind_alone_s: time constant in place of `blind_brake_s` while no joint is read. Cycles are then long, so a
+            braking current lasts long and may act on a small inertia. With `blind_brake_s`, the braking current
+            reversed the motion of joints (CRANE-X7, docs/faults.md).
         blind_travel_s: time for which a joint that is no longer read is assumed to continue at its last velocity.
-        hold_s: shortest time for which a stop that the operator did not request holds the arm before it lowers it.
+        hold_s: shortest time for which a stop holds the arm before lowering it, if the operator did not request the
+            stop.
         lower_s: time in which the current that holds an unread joint fades while the arm is lowered.
-        stop_velocity_rad_s: below this velocity a joint stands still.
+        stop_velocity_rad_s: velocity below which a joint counts as standing still.
         stop_dwell_s: time for which all joints must stand still before a stop enters its next phase.
         lower_from_s: time after the start of a stop from which the arm is lowered even if joints still move.
         lower_rad_s: largest velocity of a joint while the arm is lowered.
         lower_tool_m_s: largest speed of the tool, and of the links' ends, while the arm is lowered.
-        table_height_m: height of a table above the base link's origin; None if there is none. A link that is more than
-            5 cm below this height shows that the table is not there.
+        table_height_m: height of a table above the base link's origin; None if there is no table. For a link's
+            end more than 5 cm below this height, no table is assumed.
         table_tool_m_s: largest speed at the table, in place of `lower_tool_m_s`.
         table_near_m: height above the table below which the largest speed falls from `lower_tool_m_s` to
             `table_tool_m_s`.
@@ -80,23 +83,27 @@ class SafetySettings(Strict):
         guiding_damped_m_s: speed of the tool, or of another link's end, from which hand guiding is damped.
         guiding_stop_rad_s: speed of a joint at which a guided arm is braked and held.
         guiding_stop_m_s: speed of the tool, or of another link's end, at which a guided arm is braked and held.
-        guiding_load_n: smallest force along gravity at the tool that counts as a load which appeared or vanished [N].
-        guiding_load_m: distance over which such a force must move the tool before the arm is held; at least 0.02 m.
-        guiding_alone_s: time for which the arm must stand by itself, after a control law without a reference has taken
-            over, before hand guiding is permitted.
-        guiding_alone_rad: movement of a joint within that time at which the arm is held.
-        enable_tolerance_rad: distance of a joint angle outside its limits above which enable is refused. It is at most
-            6 deg. A joint whose encoder may start with an error of a whole turn is permitted only if this error moves
-            the joint angle farther outside.
+        guiding_load_n: smallest external force along gravity at the tool that counts as an added or missing load [N].
+        guiding_load_m: distance over which a load (see `guiding_load_n`) must move the tool before the arm is held; at
+            least 0.02 m.
+        guiding_alone_s: time for which the arm must stand still without a hand that moves it before hand guiding is
+            permitted. It starts when a control law without a position reference takes over.
+        guiding_alone_rad: movement of a joint, before hand guiding is permitted, at which the arm is held instead.
+        enable_tolerance_rad: distance of a joint angle outside its limits above which enable is refused; at most 6 deg.
+            An encoder may start with an error of a whole turn. Such a joint is permitted only if this error would
+            move its angle outside this tolerance.
         derate_from_deg_c: servo temperature above which the current limit falls linearly.
         derate_to_deg_c: servo temperature at which the current limit has fallen to `derated_fraction`.
-        derated_fraction: fraction of the current limit that remains for a hot servo, or one whose slow values are lost.
-        overload_limits: whether to lower the current limit of a servo that is near its overload, and to stop the arm if
-            it needs more for long, see `dynid.hardware.safety.overload`; if not, the diagnostics only warn.
-        fault_deg_c: servo temperature that is a fault; it must be below that at which the servo shuts down by itself.
+        derated_fraction: fraction of the current limit that remains for a servo that is hot or whose slow values are
+            lost.
+        overload_limits: whether to lower the current limit of a servo that is near overload, and to stop the arm if the
+            limit acts for long. If False, the diagnostics only warn. See `dynid.hardware.safety.overload`.
+        fault_deg_c: servo temperature that is a fault; it must be below the temperature at which the servo switches
+            itself off.
         slow_data_old_s: age of a servo's slow values (temperature, errors, settings) above which its current limit
             falls linearly. Reading them all once takes half a second, or two seconds in a loop with late cycles.
-        slow_data_lost_s: age at which the limit has fallen to `derated_fraction`, and the arm is stopped by a fault.
+        slow_data_lost_s: age of a servo's slow values at which its current limit has fallen to `derated_fraction`, and
+            a fault stops the arm.
     """
 
     schema_version: Literal[1] = 1
@@ -158,7 +165,7 @@ class SafetySettings(Strict):
 
 
 def load_safety(robot: Robot) -> SafetySettings:
-    """Return the safety settings of a robot: those of its safety.yaml, or the defaults if it has none.
+    """Return the safety settings from a robot's safety.yaml, or the defaults if it has no such file.
 
     Default temperatures are lowered for servos that switch themselves off below 80 deg C.
 

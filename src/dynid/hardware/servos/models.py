@@ -1,8 +1,8 @@
 """DYNAMIXEL models by number and by name: unit of current, limits, control table, stall torque and firmware.
 
 `models.csv` has one row per model. Source: ROBOTIS e-manual (pages of the models and their table of specifications),
-and the model numbers of ROBOTIS' dynamixel_hardware_interface. Its last column names the values that these sources lack
-and that are taken from a sibling model. This module does not communicate with servos.
+and the model numbers of ROBOTIS' dynamixel_hardware_interface. The last column of `models.csv` names the values that
+these sources lack and that are taken from a sibling model. This module does not communicate with servos.
 """
 
 import csv
@@ -98,7 +98,7 @@ class Dynamixel:
     def torque_constant_nm_per_a(self) -> float | None:
         """Proposed torque constant [N m/A]: stall torque over stall current at the recommended supply voltage.
 
-        It is None if these are not published.
+        The result is None if these data are not published.
         """
         points = [point for point in self.stall if math.isclose(point.supply_v, self.supply_v)]
         return round(points[0].torque_nm / points[0].current_a, 3) if points else None
@@ -112,7 +112,7 @@ class Dynamixel:
     def entries(self) -> dict[int, Entry]:
         """Control table of the model, by register address.
 
-        It contains all registers of the model's series. So it contains registers of current even for a model without
+        The table contains all registers of the model's series, including the current registers of models without
         current control.
         """
         gains = ("velocity I gain", "velocity P gain", "position D gain", "position I gain", "position P gain")

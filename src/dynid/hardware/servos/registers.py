@@ -26,7 +26,7 @@ class Register:
         writable: whether the register can be written.
         unit: unit of one count; "current" for currents, whose unit depends on the model.
         limit: name of the register that bounds the magnitude of this register's value; '' if there is none.
-        series: the series of servo models that have the register; () for all.
+        series: series of servo models that have the register; () if all series have it.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Register:
 
     @property
     def in_eeprom(self) -> bool:
-        """Whether the register keeps its value without power, and so is locked while torque is on."""
+        """Whether the register is in EEPROM: it keeps its value without power, and is locked while torque is on."""
         return self.address < EEPROM_END
 
     @property

@@ -1,1 +1,1 @@
-"""Start-up of the servos: checks and set-up before the control loop, and the doctor, which only reads."""
+"""Start-up of the servos: checks and set-up before the control loop, and the examination by `dynid doctor`."""

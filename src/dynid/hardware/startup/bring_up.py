@@ -1,6 +1,7 @@
-"""Check and set-up of an arm's servos before the 1 kHz cycle may start; they are then in current mode, torque off.
+"""Check and set-up of an arm's servos before the 1 kHz control cycle starts.
 
-Nothing is written before everything was checked, and one message reports all faults.
+After the set-up, all servos are in current mode with torque off. Nothing is written before everything was checked, and
+one message reports all faults.
 """
 
 from dataclasses import dataclass, replace
@@ -33,10 +34,11 @@ class StartOptions:
     """Additional actions that the start of a driver may take.
 
     Attributes:
-        write_eeprom: whether to correct wrong settings in the servos' EEPROM; None does so on a simulated line only.
-            Independently of this option, servos in position mode are set to current mode, which the driver needs.
-            A driver that ends sets them to position mode.
-        take_over: whether to start although torque is on; it is switched off, and an unsupported arm drops.
+        write_eeprom: whether to correct wrong settings in the servos' EEPROM; None means only on a simulated line.
+            Servos in position mode are always set to current mode, which the driver needs; a driver sets them to
+            position mode when it ends.
+        take_over: whether to start although torque is on. The start then switches torque off, and an unsupported arm
+            drops.
         reboot_servos: whether to reboot servos that report a hardware error.
     """
 
@@ -49,7 +51,7 @@ class StartOptions:
         return replace(self, write_eeprom=simulated) if self.write_eeprom is None else self
 
     def allow(self, finding: Finding) -> bool:
-        """Return whether these options permit the driver's start to fix, without the user, what a finding reports."""
+        """Return whether the driver's start may fix the fault that a finding reports without asking the user."""
         allowed = {"eeprom": self.write_eeprom is True, "torque-off": self.take_over, "reboot": self.reboot_servos}
         return allowed.get(finding.fix, False)
 
@@ -67,7 +69,7 @@ def start_up(bus: ServoBus, robot: Robot, options: StartOptions, *, simulated: b
         One line for each lasting change of a servo.
 
     Raises:
-        BusError: servos are missing, unexpected, of another model, or not fit to be driven; one message with all
+        BusError: servos are missing, unexpected, of another model, or not fit to be driven. One message lists all
             findings.
     """
     with bus.patiently():
@@ -92,7 +94,8 @@ def _start_up(bus: ServoBus, robot: Robot, options: StartOptions, simulated: boo
 def _refuse_driven_others(bus: ServoBus, robot: Robot, other_ids: list[int]) -> None:
     """Raise BusError if a servo with one of `other_ids` has torque on, or obeys a servo of the robot.
 
-    The driver leaves these servos alone. A servo obeys another servo if its secondary ID is the ID of that servo.
+    The driver does not control servos in `other_ids`. A servo obeys another servo if its secondary ID is the ID of that
+    servo.
     """
     for servo_id in other_ids:
         obeyed = bus.read(servo_id, table.SECONDARY_ID)
@@ -118,8 +121,8 @@ def check_servos(bus: ServoBus, robot: Robot, simulated: bool) -> servo_snapshot
         simulated: whether the line is simulated, which shortens the search for servos.
 
     Raises:
-        BusError: servos are missing, unexpected, of another model, or send corrupted packets; one message with all of
-            them, and the baud rates at which missing servos answer.
+        BusError: servos are missing, unexpected, of another model, or send corrupted packets. One message lists all
+            faults, and the baud rates at which missing servos answer.
     """
     presence = servo_snapshot.find_servos(bus, robot, simulated)
     if presence.complete:
@@ -175,7 +178,7 @@ def _elsewhere_text(robot: Robot, baudrate: int, servos: list[tuple[int, int]]) 
     Args:
         robot: the expected robot.
         baudrate: the other baud rate [bit/s].
-        servos: (ID, model number) of the servos that answer at it.
+        servos: (ID, model number) of the servos that answer at this baud rate.
     """
     ids = ", ".join(str(servo_id) for servo_id, _ in servos)
     delivered = ", factory-fresh" if baudrate == FACTORY_BAUD_RATE else ""
@@ -244,7 +247,7 @@ def _set_up(bus: ServoBus, robot: Robot, snapshots: list[servo_snapshot.Snapshot
         bus.write(servo_id, table.BUS_WATCHDOG, 0)  # a tripped watchdog would refuse the goals
         if servo_id in limited_ids:
             bus.write(servo_id, table.GOAL_PWM, table.FULL_PWM)
-        bus.write(servo_id, table.GOAL_CURRENT, 0)  # after the mode: its change sets the goal to the current limit
+        bus.write(servo_id, table.GOAL_CURRENT, 0)  # last: a change of mode sets it to the current limit
 
 
 def reboot_faulty(bus: ServoBus, robot: Robot, snapshots: list[servo_snapshot.Snapshot]) -> list[str]:

@@ -1,6 +1,7 @@
-"""Examination of an arm before it moves: port, serial line, servos and cycle time; it only reads, and gives remedies.
+"""Examination of an arm before it moves: port, serial line, servos and cycle time.
 
-A value that could not be read is an error of its own: an arm counts as ready only if everything was checked.
+The examination only reads, and each fault comes with a remedy. A value that cannot be read is reported as an error, so
+an arm counts as ready only if everything was checked.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -65,7 +66,7 @@ def examine(
     Args:
         robot: robot whose servos must be on the line.
         port: path of the serial device.
-        baudrate: baud rate [bit/s]; None for the robot's.
+        baudrate: baud rate [bit/s]; None for the baud rate in robot.yaml.
         cycles: number of timed reads of all servos.
         system: root of sysfs, which contains the latency timers of serial adapters.
         clock: clock of the line, see `ServoBus`.
@@ -158,7 +159,7 @@ def _line(bus: ServoBus, robot: Robot, cycles: int, snapshots: dict[int, Snapsho
 
 
 def _absent(bus: ServoBus, robot: Robot, presence: Presence, simulated: bool) -> Iterator[Finding]:
-    """Yield a finding about servos that differ from the robot's file; missing ones are searched at other baud rates."""
+    """Yield a finding about servos that differ from the robot's file; search for missing ones at other baud rates."""
     elsewhere = find_elsewhere(bus, simulated) if presence.missing else {}
     ids = tuple(sorted({one for servos in elsewhere.values() for one, _ in servos} & set(robot.all_servo_ids)))
     yield Finding(

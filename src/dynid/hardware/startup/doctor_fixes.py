@@ -1,4 +1,4 @@
-"""Fixes of `dynid doctor --fix`, by name; each changes only what its name says."""
+"""Fixes that `dynid doctor --fix NAME` applies to servos and adapter; each name stands for one kind of change."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -40,16 +40,16 @@ def apply_fixes(
     Args:
         robot: robot whose servos are on the line.
         port: path of the serial device.
-        baudrate: baud rate that the servos shall use [bit/s]; None for the robot's.
+        baudrate: baud rate that the servos shall use [bit/s]; None for the baud rate in robot.yaml.
         names: names of fixes, as in `FIXES`.
         system: root of sysfs, which contains the latency timers of serial adapters.
-        consented: whether there is consent to change the servos of a real arm; those of a simulated line need none.
+        consented: whether the user consents to changes of a real arm's servos; a simulated arm needs no consent.
 
     Returns:
         One line for every change.
 
     Raises:
-        UnknownNameError: no such fix.
+        UnknownNameError: there is no fix with one of these names.
         SafetyError: servos would be changed on a line that is not simulated, without consent; nothing was sent.
         BusError: a change was not possible.
     """
@@ -77,7 +77,7 @@ def apply_fixes(
 
 
 def _baud_rate(servos: _ConnectedServos) -> list[str]:
-    """Set the robot's servos that answer at other baud rates to the baud rate of the bus; return a line for each."""
+    """Set servos that answer at other baud rates to the baud rate of the bus; return one line of text for each."""
     bus, lines = servos.bus, []
     wanted = next((code for code, rate in table.BAUD_RATES.items() if rate == bus.baudrate), None)
     if wanted is None:
@@ -101,7 +101,10 @@ def _write_baud_rate(bus: ServoBus, servo_id: int, code: int) -> None:
 
 
 def _torque_off(servos: _ConnectedServos) -> list[str]:
-    """Switch torque off at all servos that have it on; return a line for each. The arm drops unless it is supported."""
+    """Switch off the torque of all servos, and return one line of text for each change.
+
+    The arm drops unless it is supported.
+    """
     lines = []
     for snapshot in servos.snapshots():
         if snapshot.get(table.TORQUE_ENABLE):
@@ -113,16 +116,16 @@ def _torque_off(servos: _ConnectedServos) -> list[str]:
 
 
 def _reboot(servos: _ConnectedServos) -> list[str]:
-    """Reboot the servos that report a hardware error; return a line for each."""
+    """Reboot the servos that report a hardware error; return one line of text for each."""
     with servos.bus.patiently():
         return reboot_faulty(servos.bus, servos.robot, servos.snapshots())
 
 
 def _eeprom(servos: _ConnectedServos) -> list[str]:
-    """Correct the EEPROM settings that the driver relies on; return a line for each change.
+    """Correct the EEPROM settings that the driver needs; return one line of text for each change.
 
-    Servos that are in neither current mode nor position mode get position mode. Only the driver's start sets current
-    mode, because it also sets the goal current.
+    Servos that are in neither current mode nor position mode get position mode. Current mode is set only by the start
+    of the driver, which also sets the goal current.
     """
     lines = []
     for servo_id, register, found, wanted in unfit_settings(servos.robot, servos.snapshots()):

@@ -32,7 +32,8 @@ class RecordedServo(Strict):
         servo_id: ID of the servo.
         model_number: model number of the servo.
         reverse_mode: whether the servo counts backwards (bit 0 of its drive mode).
-        obeys: ID of another servo whose commands this servo executes, too (its secondary ID); None if it has none.
+        obeys: ID of another servo whose commands this servo also executes (secondary ID); None if it has no secondary
+            ID.
         homing_offset: offset that the servo's position register contains [counts].
     """
 
@@ -54,8 +55,8 @@ class HandMotions(Strict):
         time_s: times, increasing, (N,) [s].
         counts: position registers, (N, m).
         steps: range of samples (first, end) of each joint's motion, in the order of robot.yaml, then that of the known
-            pose. The sample `end` is not included. An empty tuple leaves it to the evaluation to find the ranges; there
-            must then be a second of standstill between any two motions, and before the pose.
+            pose. The sample `end` is not included. If the tuple is empty, the evaluation finds the ranges; the
+            recording must then contain a second of standstill between any two motions, and before the pose.
     """
 
     schema_version: Literal[1] = 1
@@ -112,7 +113,7 @@ def load_hand_motions(path: Path, robot: Robot) -> HandMotions:
 
     Args:
         path: YAML file that `HandMotions.save` wrote, or a bag of the robot's driver.
-        robot: robot with which a bag was recorded; with its data, joint angles are converted back to counts.
+        robot: robot that the recording shows. Its data convert the joint angles of a bag back to counts.
 
     Raises:
         InputNotFoundError: the path does not exist.

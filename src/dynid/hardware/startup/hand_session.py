@@ -18,7 +18,7 @@ from dynid.hardware.startup.servo_snapshot import Snapshot, read_snapshot, scan_
 from dynid.robot import Robot
 
 POSE_SAMPLES = 20  # samples of the pose, one second
-MOST_SCANS = 4  # scans for servos until one finds no new ones
+MOST_SCANS = 4  # largest number of scans until a scan finds no new servos
 SILENT_S = 1.0  # silence of a servo after which the session ends; a busy host delays answers [s]
 
 
@@ -26,7 +26,7 @@ class User(Protocol):
     """Interface to the person who moves the arm."""
 
     def ask(self, text: str) -> None:
-        """Show a sentence: what to do next, or why the last motion was refused."""
+        """Show a sentence to the user: the next instruction, or the reason why the last motion was rejected."""
         ...
 
     def confirmed(self) -> bool:
@@ -101,10 +101,10 @@ class WatchedLine:
 
 @contextmanager
 def watched_line(bus: ServoBus, clock: Clock = SYSTEM_CLOCK) -> Iterator[WatchedLine]:
-    """Open a bus, find its servos, and yield a recorder of their positions; the bus is closed when the block ends.
+    """Open a bus, find its servos, and yield a recorder of their positions; close the bus after the `with` block.
 
     Raises:
-        BusError: the port cannot be used, no servo answers, or one cannot be read.
+        BusError: the port cannot be used, no servo answers, or a servo cannot be read.
         SafetyError: a servo has torque on.
     """
     bus.open()
@@ -164,7 +164,7 @@ def refuse_torque(servo_ids: Sequence[int], port: str) -> None:
 
 
 def record_for(line: WatchedLine, seconds: float) -> HandMotions:
-    """Record for the next `seconds` [s], without asking the user for each joint, and return the hand motions."""
+    """Record positions for the next `seconds` [s], without instructions to the user, and return the hand motions."""
     line.take()
     while line.times[-1] - line.times[0] < seconds:
         line.take()
@@ -174,7 +174,7 @@ def record_for(line: WatchedLine, seconds: float) -> HandMotions:
 def record_guided(line: WatchedLine, matcher: Matcher, user: User, pose: str) -> HandMotions:
     """Ask the user to move each joint and then to hold a known pose, and return the recorded hand motions.
 
-    Each step is repeated until it shows without ambiguity which servo moves the joint.
+    Each motion is repeated until it shows without ambiguity which servo moves the joint.
 
     Args:
         line: recorder of the servos' positions.
@@ -203,7 +203,7 @@ def record_guided(line: WatchedLine, matcher: Matcher, user: User, pose: str) ->
 
 
 def _posed(line: WatchedLine, matcher: Matcher, user: User, pose: str) -> tuple[int, int]:
-    """Ask the user to hold the known pose until it is held still; return the range (first, end) of its samples."""
+    """Ask the user to hold the known pose until the arm is still; return the range (first, end) of its samples."""
     while True:
         user.ask(f"pose: bring the arm to {pose}, hold it still, and press Enter")
         while not user.confirmed():

@@ -1,4 +1,4 @@
-"""Matching of servos and joints: a servo moves a joint if it alone turned while the user moved this joint by hand."""
+"""Matching of servos and joints: a servo moves a joint if only this servo turned while the user moved the joint."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,12 +23,13 @@ DEG_PER_COUNT = float(np.rad2deg(POSITION_RAD_PER_COUNT))
 class Follower:
     """A servo that moves a joint together with the joint's first servo.
 
-    It is either a shadow, which obeys the first servo by its secondary ID, or a servo under `paired` in robot.yaml.
+    There are two kinds. A shadow executes the commands of the first servo, because its secondary ID is the ID of that
+    servo. A paired servo gets its own commands and is listed under `paired` in robot.yaml.
 
     Attributes:
         index: index of the servo, its column in the recording.
-        direction: sign of its registers relative to those of the first servo, 1 or -1.
-        shadow: whether it is a shadow.
+        direction: sign of the servo's registers relative to those of the first servo, 1 or -1.
+        shadow: whether the servo is a shadow; if not, it is a paired servo.
     """
 
     index: int
@@ -111,7 +112,7 @@ class Matcher:
         return f"joint {axis + 1} ({self.robot.joint_names[axis]})"
 
     def joint(self, axis: int, counts: IntArray, before: Sequence[Evidence] = ()) -> Evidence:
-        """Return the servo that turned while a joint was moved, as evidence that it moves this joint.
+        """Find the servo that turned while the user moved a joint, as evidence that this servo moves this joint.
 
         Args:
             axis: index of the joint that the user was asked to move.
@@ -144,7 +145,7 @@ class Matcher:
         return found
 
     def leader(self, counts: IntArray) -> int:
-        """Return the index of the servo that turned most; further servos of joints do not count.
+        """Return the index of the servo that turned most, among the first servos of all joints.
 
         `counts` are positions of all servos, (N, m) [counts].
         """
@@ -178,7 +179,7 @@ class Matcher:
             )
 
     def _refuse_company(self, axis: int, index: int, size: FloatArray, upward: "np.ndarray") -> None:
-        """Raise DataError if servos of other joints turned as well.
+        """Raise DataError if servos of other joints also turned.
 
         Args:
             axis: index of the joint that the user was asked to move.
@@ -249,7 +250,7 @@ class Matcher:
 
 
 def refuse_unmatchable(robot: Robot) -> None:
-    """Raise an error for a robot whose servos cannot be matched by moving single joints.
+    """Raise an error for a robot whose servos cannot be matched to joints by moving one joint at a time.
 
     Raises:
         ConfigurationError: a joint is prismatic, or motors move several joints.
@@ -282,8 +283,9 @@ def match_recording(robot: Robot, motions: HandMotions) -> tuple[list[Evidence],
         The evidence for each of the n joints, and the positions of all m servos in the known pose, (m,) [counts].
 
     Raises:
-        ConfigurationError: those of `Matcher`.
-        DataError: the number of motions is not that of the joints, or it is ambiguous which servo moves a joint.
+        ConfigurationError: the robot's servos cannot be matched, see `Matcher`.
+        DataError: the number of motions differs from the number of joints, or it is ambiguous which servo moves a
+            joint.
     """
     matcher, counts = Matcher(robot, motions.servos), motions.unwrapped
     steps = motions.steps or tuple(find_steps(matcher, motions))
@@ -296,12 +298,12 @@ def match_recording(robot: Robot, motions: HandMotions) -> tuple[list[Evidence],
 
 
 def find_steps(matcher: Matcher, motions: HandMotions) -> Iterator[tuple[int, int]]:
-    """Yield the range (first, end) of samples for each joint's motion, and last for the pose, as `HandMotions.steps`.
+    """Yield the range (first, end) of samples of each joint's motion, then that of the pose at the end.
 
-    The motions in the recording are separated by standstill.
+    The motions in the recording are separated by standstill. The ranges have the format of `HandMotions.steps`.
 
     Raises:
-        DataError: the number of motions is not that of the joints, or the arm does not stand still at the end.
+        DataError: the number of motions differs from the number of joints, or the arm moves at the end.
     """
     time, counts, size = motions.time, motions.unwrapped, matcher.robot.size
     ranges, still_from = moving_ranges(time, read_only(counts * DEG_PER_COUNT))

@@ -1,4 +1,4 @@
-"""Scan of a serial line for servos, their IDs, baud rates and settings, for an arm without a robot.yaml."""
+"""Scan of a serial line for servos, with their IDs, baud rates and settings; it needs no robot.yaml."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

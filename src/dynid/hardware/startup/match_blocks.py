@@ -1,4 +1,4 @@
-"""Blocks of robot.yaml that follow from hand motions: the servos of each joint, with their signs and zeros.
+"""Proposal for robot.yaml from hand motions: the servos of each joint, with their signs and zeros.
 
 In the recording, the user first moves each joint alone by hand, and then holds the arm in a known pose.
 """
@@ -29,13 +29,13 @@ FIELDS = ("servo_id", "servo_model", "direction", "reverse_mode", "centre_count"
 
 @dataclass(frozen=True)
 class JointMatch:
-    """Servo, sign and zero of a joint, as its hand motion and the known pose show them.
+    """Servo, sign and zero of a joint, determined from its motion by hand and from the known pose.
 
     Attributes:
         name: name of the joint.
         turned_deg: signed motion of the servo's register while the joint was moved in its positive direction [deg].
-        zero_error_deg: error of the joint's zero in robot.yaml as a joint angle [deg]; whole turns of the servo are not
-            noticed.
+        zero_error_deg: error of the joint's zero in robot.yaml as a joint angle [deg]; an error of whole servo turns
+            is not detected.
         row: proposed entry of the joint under `joints` of robot.yaml.
         changes: changed fields, as "field: old -> new".
     """
@@ -59,10 +59,10 @@ class JointMatch:
 
 @dataclass(frozen=True)
 class Proposal:
-    """Blocks for robot.yaml that follow from hand motions, with the inconsistencies found.
+    """Proposed blocks for robot.yaml, determined from hand motions, and the inconsistencies found.
 
     Attributes:
-        joints: one entry per joint.
+        joints: servo, sign and zero of each joint.
         blocks: `servos`, `joints` and `bus` of robot.yaml.
         oddities: one sentence for each inconsistency.
     """
@@ -75,10 +75,10 @@ class Proposal:
 def propose(
     robot: Robot, motions: HandMotions, found: Sequence[Evidence], reference: FloatArray, pose: FloatArray
 ) -> Proposal:
-    """Return the blocks of robot.yaml that follow from hand motions, with the inconsistencies found.
+    """Determine blocks for robot.yaml from hand motions, and return them with the inconsistencies found.
 
     Args:
-        robot: the robot; values that the motions do not show stay as in its file.
+        robot: the robot; its file supplies all values that the motions do not determine.
         motions: recording of the hand motions.
         found: for each of the n joints, the servo that moves it.
         reference: positions of all servos in the known pose, (m,) [counts].
@@ -196,7 +196,7 @@ def _changes(joint: Joint, row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _model_name(robot: Robot, number: int) -> str:
-    """Return the name of a servo model for the block `servos`: that of robot.yaml, else the manufacturer's."""
+    """Return the name of a servo model: its name in robot.yaml, else the manufacturer's name."""
     own = [name for name, servo in robot.file.servos.items() if servo.model_number == number]
     known = DYNAMIXELS.get(number)
     return own[0] if own else f"model_{number}" if known is None else known.name
@@ -205,7 +205,7 @@ def _model_name(robot: Robot, number: int) -> str:
 def _servos(robot: Robot, names: Mapping[int, str], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the block `servos` for the servo models in `rows`.
 
-    The entry of a model is that of robot.yaml. If robot.yaml does not have one, the entry is a proposal.
+    Entries of robot.yaml are copied. For a model without an entry in robot.yaml, the entry is a proposal.
 
     Args:
         robot: the robot.
@@ -234,7 +234,10 @@ def _bus(robot: Robot, motions: HandMotions, servos: int, idle: list[int]) -> di
 
 
 def _strangers(robot: Robot, idle: Sequence[int]) -> Iterator[str]:
-    """Yield a sentence on the servos that moved no joint, with IDs `idle`, if other_ids of robot.yaml lacks them."""
+    """Yield a sentence about servos that moved no joint and are missing from other_ids in robot.yaml.
+
+    `idle` are the IDs of all servos that moved no joint.
+    """
     if strangers := [str(one) for one in idle if one not in robot.file.bus.other_ids]:
         yield (
             f"servos that moved no joint of {robot.name}: {', '.join(strangers)}; other_ids lists them now, which "
@@ -279,7 +282,7 @@ def _outside(
 
 
 def _invalid(robot: Robot, blocks: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the reasons why robot.yaml with these blocks would be invalid, or would leave a joint angle ambiguous."""
+    """Yield a sentence for each reason why a robot with these blocks in robot.yaml could not be driven."""
     try:
         file = RobotFile.model_validate(robot.file.model_dump(mode="json", exclude_unset=True) | dict(blocks))
         yield from beyond_encoder(Robot(file, robot.folder))

@@ -1,8 +1,8 @@
-"""Position mode with goal current 0: the state in which the driver leaves servos, so that they stay in place later.
+"""Position mode with goal current 0, which the driver sets at all servos when it ends.
 
 In current mode, a servo's goal current is its current limit after power-on and after a change of mode, and the servo
-obeys no position limits. It would run away when any program switches its torque on. In position mode it stays where it
-is.
+obeys no position limits. Such a servo would run away when any program switches its torque on. In position mode a servo
+stays where it is.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Permission of real-time programs by the kernel: whether this user may run them, and their limit of processor time."""
+"""Kernel settings for real-time programs: whether this user may run them, and the limit of their processor time."""
 
 import os
 import subprocess  # nosec - a fixed argument list, no shell
@@ -15,7 +15,7 @@ _PERMISSION_TEST = "import os; os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_
 def read_limit(folder: Path = FOLDER) -> RealtimeLimit | None:
     """Return the kernel's limit of the processor time of real-time programs, from the files in `folder`.
 
-    It is None if there is no limit, or if it cannot be read.
+    The result is None if there is no limit, or if the limit cannot be read.
     """
     try:
         runtime, period = (

@@ -155,7 +155,7 @@ def _is_unknown_shadow(robot: Robot, wired: WiredServo, obeyed: int) -> bool:
 def _apart(robot: Robot, snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
     """Yield a finding for each servo whose position disagrees with the first servo of its joint.
 
-    The servos were read one after the other, so positions of a moving joint cannot be compared.
+    The servos were read one after the other, so their positions cannot be compared while the joint moves.
     """
     first = snapshots[: robot.size]
     for wired, snapshot in zip(robot.followers, snapshots[robot.size :], strict=True):
@@ -280,8 +280,8 @@ def _firmware(snapshots: Sequence[Snapshot]) -> list[Finding]:
 def eeprom_differences(robot: Robot, snapshots: Sequence[Snapshot]) -> list[tuple[int, Register, int, int]]:
     """Return (servo ID, register, present value, needed value) of every EEPROM setting that has a wrong value.
 
-    Two settings are left out: the reverse bit of the drive mode, and the secondary ID of a servo that obeys another
-    servo of the robot although robot.yaml does not say so. They depend on how the arm is built; `_wiring` reports them.
+    Two settings are left out, because they depend on how the arm is built: the reverse bit of the drive mode, and the
+    secondary ID of a servo that obeys another servo of the robot, contrary to robot.yaml. `_wiring` reports both.
     """
     differences = []
     for wired, snapshot in zip(robot.wired_servos, snapshots, strict=True):

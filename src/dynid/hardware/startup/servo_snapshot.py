@@ -1,4 +1,4 @@
-"""Search for the servos on a serial line, and reading of their registers; nothing is changed."""
+"""Search for the servos on a serial line, and reading of their registers; nothing is written to them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Presence:
     Attributes:
         models: model numbers by ID, of all servos that answer.
         missing: IDs of the robot's servos that do not answer.
-        unexpected: IDs of servos that answer, but are neither the robot's nor among its other_ids.
+        unexpected: IDs of servos that answer although robot.yaml lists them neither in joints nor under `other_ids`.
         wrong: IDs of the robot's servos that answer with another model number.
         garbled: IDs of the robot's servos that send corrupted packets, because two servos have the same ID or the line
             is bad.
@@ -47,15 +47,15 @@ class Presence:
 
     @property
     def complete(self) -> bool:
-        """Whether all of the robot's servos answer correctly, and no unexpected ones."""
+        """Whether all of the robot's servos answer correctly, and no unexpected servos answer."""
         return not (self.missing or self.unexpected or self.wrong or self.garbled)
 
 
 def find_servos(bus: ServoBus, robot: Robot, simulated: bool) -> Presence:
     """Ping every servo of the robot, then find unexpected servos by a broadcast ping; return which servos answer.
 
-    The search waits a second for the first silent servo and 60 ms for each further one, because a busy host may delay
-    answers.
+    The search waits a second for the first silent servo and 60 ms for each further silent servo, because a busy host
+    may delay answers.
 
     Args:
         bus: an open bus.
@@ -63,7 +63,7 @@ def find_servos(bus: ServoBus, robot: Robot, simulated: bool) -> Presence:
         simulated: whether the line is simulated, which shortens the search.
 
     Raises:
-        SilentLineError: servos answered before, but none does any more.
+        SilentLineError: servos answered before, but no servo answers any more.
         BusError: the port is lost.
     """
     models: dict[int, int] = {}
@@ -138,7 +138,7 @@ def find_elsewhere(bus: ServoBus, simulated: bool) -> dict[int, list[tuple[int, 
 def _is_there(bus: ServoBus, servo_id: int) -> bool:
     """Return whether a servo answers at the bus' present baud rate.
 
-    This verifies a scan, which may have received a late answer to a ping at another rate.
+    This check verifies the result of a scan, which may include a late answer to a ping at another baud rate.
     """
     try:
         bus.ping(servo_id)
@@ -200,17 +200,17 @@ class Snapshot:
 
     @property
     def obeys(self) -> int | None:
-        """ID of another servo whose commands this one executes, too (its secondary ID); None without one."""
+        """ID of another servo whose commands this servo also executes (its secondary ID); None if there is none."""
         secondary = self.get(table.SECONDARY_ID)
         return None if secondary in (table.NO_ID, self.servo_id) else secondary
 
 
 def read_snapshot(bus: ServoBus, servo_id: int) -> Snapshot:
-    """Return the values of all registers of one servo on which the start of a driver depends.
+    """Read all registers of one servo that the start of a driver depends on, and return their values.
 
     Raises:
         MuteServoError: the servo answers pings, but no reads.
-        BusTimeoutError: the servo does not answer within a second; a SilentLineError if no servo does.
+        BusTimeoutError: the servo does not answer within a second. It is a SilentLineError if no servo answers.
         BusError: its answers are damaged.
     """
     damaged = bus.parser.crc_errors + bus.parser.malformed

@@ -1,4 +1,4 @@
-"""Division of a recording of hand motions into motions and standstill."""
+"""Division of a recording into motions and standstill, for an arm that the user moves by hand."""
 
 import numpy as np
 from scipy import ndimage
