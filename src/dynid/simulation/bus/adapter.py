@@ -16,13 +16,13 @@ AdapterName = Literal["u2d2", "uart"]
 class UsbAdapter:
     """Receiving side of a USB serial adapter: it buffers bytes from the servo line and hands them to the host.
 
-    It has no clock of its own; all times are arguments, in nanoseconds on one common clock.
+    The class has no clock; all times are arguments, in nanoseconds on one common clock.
 
     Args:
         latency_ms: latency timer, whole milliseconds from 1 to 255.
 
     Raises:
-        ValueError: the latency is outside this range.
+        ValueError: the latency timer is not within 1 to 255 ms.
     """
 
     def __init__(self, latency_ms: int = 1) -> None:
@@ -73,7 +73,7 @@ class UsbAdapter:
 
 
 def adapter_of(name: AdapterName, latency_ms: int = 1) -> UsbAdapter | None:
-    """Return the latency model of an adapter by name; None for "uart", a port that delivers bytes immediately.
+    """Return the latency model of an adapter by its name; None for "uart", a port that delivers bytes immediately.
 
     `latency_ms` is the latency timer of a "u2d2" [ms].
     """

@@ -44,9 +44,9 @@ def serve(
     With a link, SIGUSR1 pulls the cable and SIGUSR2 plugs it in again. With a body, SIGUSR1 makes the arm take the
     body into its hand, and SIGUSR2 makes the arm put it down.
 
-    Two lines are printed for people: the port's path when clients may connect, and at the end a JSON object. The object
-    contains `ServoChain.summary`, which shows whether the currents are zero. Programs read the port from `port_file`,
-    since libraries may also print lines.
+    Two lines are printed for the user: the port's path when clients may connect, and at the end a JSON object. The
+    object contains `ServoChain.summary`, which shows whether the currents are zero. Programs should read the port from
+    `port_file`, because libraries may also print lines.
 
     Args:
         robot: robot with IDs and models of the servos.
@@ -125,7 +125,7 @@ def _summary(bus: EmulatedServoBus, page: ClockPage | None) -> dict[str, object]
 
 @contextlib.contextmanager
 def traced(plant: ArmPlant, path: Path | None) -> Iterator[Plant]:
-    """Yield the simulated arm; if a path is given, write the record of its true motion there when the block ends.
+    """Yield the simulated arm; if a path is given, write the arm's true motion to this file after the `with` block.
 
     Raises:
         OutputExistsError: the file exists.

@@ -1,4 +1,4 @@
-"""Emulated servo bus that is served by a thread in the process of its driver."""
+"""Emulated servo bus that a thread serves, in the same process as its driver."""
 
 import contextlib
 import threading
@@ -9,7 +9,7 @@ from dynid.simulation.bus.servo_bus import EmulatedServoBus
 
 @contextlib.contextmanager
 def running_bus(bus: EmulatedServoBus) -> Iterator[EmulatedServoBus]:
-    """Serve an emulated servo bus in a thread while the block runs, then stop and close it."""
+    """Serve an emulated servo bus in a thread inside the `with` block, then stop and close it."""
     thread = threading.Thread(target=bus.run, name="servo bus", daemon=True)
     thread.start()
     try:

@@ -2,8 +2,8 @@
 
 The driver opens the port's path like a serial port. `bus.process` runs the bus as a process of its own.
 
-Timing: a reply is written in one piece at the time at which its last byte would have arrived over a real line. So the
-cycle time of a driver is that of a real line at the same baud rate. With a USB adapter, the reply is written at the
+Timing: a reply is written in one piece at the time at which its last byte would have arrived over a real line. So a
+driver has the same cycle time as with a real line at this baud rate. With a USB adapter, the reply is written at the
 times at which the adapter would deliver its bytes.
 """
 
@@ -52,10 +52,11 @@ class EmulatedServoBus:
     Args:
         robot: robot with IDs, models and baud rate.
         plant: the simulated arm that the servos move.
-        baudrate: baud rate of the servos [bit/s]; None is the robot's. A client at another rate gets no answer.
+        baudrate: baud rate of the servos [bit/s]; None for the rate in robot.yaml. A client at another rate gets no
+            answer.
         wire_time: whether replies are delayed by the transmission time of their bytes.
-        lock_step: whether only sync writes of goal currents advance time, by one control cycle each. Otherwise time is
-            that of `clock`, or the wall clock.
+        lock_step: whether only sync writes of goal currents advance time, by one control cycle each. Otherwise time
+            follows `clock`, or the system's monotonic clock if `clock` is None.
         clock: a clock that pauses while the driver is late.
         link: a symbolic link to the port, created now and removed by `close`.
         faults: injected faults with their times.
@@ -70,8 +71,8 @@ class EmulatedServoBus:
         dropped_bytes: number of reply bytes that were lost because no client read them.
 
     Raises:
-        ConfigurationError: the servos do not support the baud rate, or the fault script names a missing servo. Or the
-            script unplugs a port without link; such a port would get another path when it is plugged in again.
+        ConfigurationError: the servos do not support the baud rate, the fault script names a missing servo, or the
+            script unplugs a port without `link`, whose path would change when it is plugged in again.
         OutputExistsError: the link exists.
     """
 
@@ -122,8 +123,8 @@ class EmulatedServoBus:
     def run(self, serving: Callable[[], None] = lambda: None) -> None:
         """Serve instructions until `stop` is called, or until the driver is silent after a call of `stop_after_driver`.
 
-        `serving` is called once, as soon as clients may connect. Before that, the plant makes its first step, except in
-        lock-step.
+        `serving` is called once, as soon as clients may connect. Before this call, the plant makes its first step,
+        except in lock-step, so that compilation does not delay the first client.
         """
         start_s = self._now_s() - self.chain.time_s
         with bounded_timer_slack():
@@ -157,8 +158,8 @@ class EmulatedServoBus:
     def stop_after_driver(self) -> None:
         """Make `run` return as soon as no client has sent instructions for a while.
 
-        This time is `SILENCE_S`, or `SILENCE_WITH_TORQUE_S` while a servo has torque. It is callable from a signal
-        handler.
+        The required silence is `SILENCE_S`, or `SILENCE_WITH_TORQUE_S` while a servo has torque. This method may be
+        called from a signal handler.
         """
         self._leaving = True
         self._wake()
@@ -194,13 +195,13 @@ class EmulatedServoBus:
         return max(0.0, min(IDLE_POLL_S, left_s - SLEEP_OVERSHOOT_S))
 
     def _due_s(self) -> float | None:
-        """Return the time at which the next bytes go to the client [s], on the clock of `_line_s`; None without any."""
+        """Return the time [s] at which the next bytes go to the client, by the clock of `_line_s`, or None."""
         kept_ns = None if self._adapter is None else self._adapter.due_ns
         due = [when for when, _ in self._late[:1]] + ([] if kept_ns is None else [kept_ns * 1e-9])
         return min(due, default=None)
 
     def _leave_time(self) -> None:
-        """Let the clock run on until the adapter delivers the next reply, although it pauses while the driver is late.
+        """Allow a pausing clock to continue until the adapter delivers the next reply.
 
         The driver cannot act before this reply arrives. So the adapter's latency counts as simulated time.
         """
@@ -291,7 +292,7 @@ class EmulatedServoBus:
         if self._adapter is not None:
             begin_ns = round(max(self._wire_free_s, now_s) * 1e9)
             byte_ns = self._byte_s * 1e9 if self.wire_time else 0.0
-            # the paused clock may jump ahead, but a driver takes a reply faster than the wire for a stale one
+            # the paused clock may jump ahead, but a driver rejects a reply that is faster than the wire as stale
             self._wall_free_s = max(self._wall_free_s, time.monotonic()) + len(data) * byte_ns * 1e-9
             self._wire_free_s = self._adapter.receive(data, begin_ns, byte_ns) * 1e-9
             return

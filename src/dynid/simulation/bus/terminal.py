@@ -16,7 +16,7 @@ _CODE_BY_SPEED = {
 
 
 class ServoTerminal:
-    """Pseudo-terminal of the servos; its other end is the port, marked so that drivers recognise a simulated arm.
+    """Pseudo-terminal between emulated servos and a driver, marked as the port of a simulated arm.
 
     Args:
         link: a symbolic link to the port, removed by `pull`. With a link, the port keeps its path when it is plugged in
@@ -44,7 +44,7 @@ class ServoTerminal:
 
     @property
     def descriptor(self) -> int:
-        """File descriptor of the servos' end; -1 while the cable is unplugged."""
+        """File descriptor of the servos' end of the pseudo-terminal; -1 while the cable is unplugged."""
         return self._master
 
     @property
@@ -91,7 +91,7 @@ class ServoTerminal:
         return b""
 
     def write(self, data: bytes) -> int:
-        """Send bytes to the client; return how many were sent, fewer than given if no client reads."""
+        """Send bytes to the client; return the number of bytes sent, which is below `len(data)` if no client reads."""
         with contextlib.suppress(BlockingIOError):
             return os.write(self._master, data)
         return 0

@@ -1,1 +1,1 @@
-"""Fault injection: scripts of servo bus faults, and functions that corrupt replies like a bad line."""
+"""Fault injection: scripts of servo bus faults, and functions that corrupt replies as a bad line does."""

@@ -1,4 +1,4 @@
-"""Line faults: functions that corrupt the frames of one reply, with a random generator and without I/O.
+"""Line faults: functions that corrupt the frames of one reply.
 
 A reply to a plain read is one frame per servo; the reply to a fast sync read is one frame with a block per servo.
 If a servo does not answer a plain sync read, later servos do not answer either, see `ServoChain.replies_chained`.
@@ -15,7 +15,7 @@ from dynid.hardware.bus import protocol
 LineFaultKind = Literal["missing_reply", "wrong_crc", "truncated", "garbage", "late_reply", "wrong_id", "duplicated"]
 LINE_FAULTS: tuple[LineFaultKind, ...] = get_args(LineFaultKind)
 Pieces = list[bytes | float]
-"""What goes out instead of a reply: bytes, a number being a pause [s]."""
+"""Output instead of a reply: bytes to send, and pauses [s] as numbers."""
 
 MOST_GARBAGE_BYTES = 24
 FAST_BLOCK_OVERHEAD = 4
@@ -39,7 +39,7 @@ def with_fault(
             delays the whole reply if it is "late_reply", and otherwise corrupts a random frame.
         random: generator that selects frames, bits and bytes.
         delay_s: delay of a late reply [s].
-        chained: whether all frames after a missing frame are missing, too.
+        chained: whether all frames after a missing frame are also missing.
     """
     if not frames:
         return []
@@ -90,7 +90,8 @@ def _garbage(frame: bytes, _: int | None, random: np.random.Generator) -> Pieces
 def _wrong_id(frame: bytes, servo_id: int | None, random: np.random.Generator) -> Pieces:
     """Return the frame with a correct CRC, but from an ID that the request did not address.
 
-    In a fast reply only one servo's block gets the false ID: that of `servo_id`, or a random one.
+    In a fast reply only one block gets the false ID: the block of `servo_id`, or a random block if there is no such
+        block.
     """
     (packet,) = protocol.PacketParser().feed(frame)
     stranger = int(random.integers(100, protocol.MAX_SERVO_ID))

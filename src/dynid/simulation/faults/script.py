@@ -4,7 +4,7 @@ An example of a script:
 
 schema_version: 1
 seed: 7
-clock: first_current        # times count from the first current; `start` is from the start of the bus
+clock: first_current        # times count from the first motor current; `start`: from the start of the bus
 faults:
   - {kind: missing_reply, at_s: 2.0, servo: 4, replies: 3}
   - {kind: late_reply, at_s: 2.5, delay_s: 0.008}
@@ -45,10 +45,10 @@ RegisterName = Annotated[str, AfterValidator(_known_register)]
 
 
 class LineFault(Strict):
-    """Corrupted replies of one servo, or of all if `servo` is None.
+    """Corrupted replies of one servo, or of all servos if `servo` is None.
 
-    The fault affects the next `replies` replies from `at_s` on. If `for_s` is given, it affects all replies during
-    this time instead. `delay_s` is the delay of a late reply.
+    The fault affects the next `replies` replies from `at_s` [s] on. If `for_s` [s] is given, it affects all replies
+    during this time instead. `delay_s` [s] is the delay of a late reply.
     """
 
     kind: LineFaultKind
@@ -60,7 +60,7 @@ class LineFault(Strict):
 
 
 class ServoError(Strict):
-    """A hardware error of a servo at `at_s`; an error selected in its shutdown register switches its torque off."""
+    """A hardware error of a servo at `at_s` [s]; the error switches torque off if the shutdown register selects it."""
 
     kind: Literal["hardware_error"]
     at_s: NonNegative = 0.0
@@ -71,7 +71,7 @@ class ServoError(Strict):
 class ServoReboot(Strict):
     """A spontaneous reboot of a servo: its torque is switched off, and its operating mode is kept.
 
-    For `absent_s` the servo neither receives nor answers.
+    For `absent_s` [s] after the reboot the servo neither receives nor answers.
     """
 
     kind: Literal["reboot"]
@@ -81,7 +81,7 @@ class ServoReboot(Strict):
 
 
 class Unplugged(Strict):
-    """A cable that is pulled at `at_s` and plugged in again after `for_s`, or never if `for_s` is None."""
+    """A cable that is pulled at `at_s` [s] and plugged in again after `for_s` [s], or never if `for_s` is None."""
 
     kind: Literal["unplugged"]
     at_s: NonNegative = 0.0
@@ -102,7 +102,7 @@ class CableCut(Strict):
 
 
 class Stall(Strict):
-    """A pause of the simulated arm's process for `for_s`, before it serves instruction number `request` (from 1)."""
+    """A pause of the simulated arm's process for `for_s` [s] before it executes instruction `request`, from 1."""
 
     kind: Literal["stall"]
     request: Annotated[int, Field(ge=1)]
@@ -131,7 +131,7 @@ class Unread(Strict):
 class MissedWrite(Strict):
     """A register of a servo for which group writes (sync or bulk) are lost.
 
-    The first `writes` of them since the start are lost, or all if `writes` is None.
+    The first `writes` group writes to the register are lost, or all of them if `writes` is None.
     """
 
     kind: Literal["missed_write"]
@@ -141,7 +141,7 @@ class MissedWrite(Strict):
 
 
 class OtherBaudRate(Strict):
-    """A baud rate of one servo, or of all if `servo` is None, that differs from the bus' from the start."""
+    """A wrong baud rate of one servo, or of all servos if `servo` is None, from the start of the bus."""
 
     kind: Literal["baud_rate"]
     servo: ServoId | None = None
@@ -160,15 +160,15 @@ class SameId(Strict):
 
 
 class FactoryFresh(Strict):
-    """Servos with factory settings except IDs, from the start: 57,600 bit/s, position mode, return delay 250."""
+    """Servos with factory settings, except for IDs, from the start: 57,600 bit/s, position mode, return delay 250."""
 
     kind: Literal["factory_fresh"]
 
 
 class RandomFaults(Strict):
-    """Random corruption from `at_s` on: each reply is corrupted with `probability`, by a random one of `kinds`.
+    """Random corruption: from `at_s` [s] on, each reply gets a random fault of `kinds` with probability `probability`.
 
-    `delay_s` is the delay of a late reply.
+    `delay_s` [s] is the delay of a late reply.
     """
 
     probability: Annotated[float, Field(ge=0.0, le=1.0)]
@@ -269,7 +269,7 @@ class FaultInjector:
         self.plugged = not out
 
     def stall_s(self) -> float:
-        """Return the pause before the instruction that has arrived is served [s]; call it once per instruction."""
+        """Return the pause [s] before the instruction that has arrived is executed; call this once per instruction."""
         self.requests += 1
         if self.requests not in self._stalls:
             return 0.0
@@ -299,7 +299,7 @@ class FaultInjector:
         return list(frames)
 
     def _now_s(self) -> float | None:
-        """Return the time of the script [s]; None if it counts from the first current, and none has flowed yet."""
+        """Return the script's time [s]; None if it counts from the first current, and no current has flowed yet."""
         if self._zero_s is None and self.chain.max_abs_current_a.any():
             self._zero_s = self.chain.time_s
         return None if self._zero_s is None else self.chain.time_s - self._zero_s

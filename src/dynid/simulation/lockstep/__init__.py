@@ -1,1 +1,1 @@
-"""Simulated runs without a wall clock: plant, servo registers and controller advance in lock-step, written as bags."""
+"""Simulated runs in lock-step: simulated arm and controller advance cycle by cycle, without real time; bags of runs."""

@@ -1,8 +1,8 @@
 """Two simulated arms in lock-step, each with its own safety guard, under one bilateral controller.
 
-Each cycle reads both arms. The states that the controller receives may be late, frozen or missing (`Lines`). Then the
-controller computes torques, and each guard limits the torques of its arm. Both arms advance under these torques and
-under the forces of a hand and a wall.
+Each cycle reads both arms. Simulated faults may delay, freeze or drop the states that the controller receives
+(`Lines`). The controller then computes torques, and each guard limits the torques of its arm. Both arms advance under
+these torques and under the forces of a hand and a wall.
 """
 
 from collections import deque
@@ -25,7 +25,7 @@ from dynid.simulation.lockstep.stepped_arm import SteppedArm
 from dynid.simulation.plant.nuisances import quantise
 
 START_DEG = (0.0, 30.0, 0.0, -90.0, 0.0, -30.0, 0.0, 0.0)
-DELAY_CYCLES = 1  # cycles from sending a torque to its effect
+DELAY_CYCLES = 1  # cycles from the sending of a torque to its effect
 REACTION_S = 0.005  # time from the end of a pair until both drivers are disabled, for a service call [s]
 RECORDED_ROWS = ("q", "dq", "push", "external", "command", "torque", "energy")
 
@@ -95,7 +95,7 @@ class PairRun:
         force: forces of hand and wall on the tools, (2, N, 3) [N].
         kinetic_j: kinetic energies of the arms, (2, N) [J].
         stopped: reason why the bilateral controller has stopped; "" if it has not.
-        stopped_s: time of this stop [s]; infinity without one.
+        stopped_s: time at which the controller stopped [s]; infinity if it has not stopped.
         fell_back: reason why the controller left the requested mode; "" if it did not.
         torque_on: whether each arm's servos must have torque at the end of the run, according to the arm's guard.
         measured: encoder readings, (2, N, n) [rad].
@@ -123,7 +123,7 @@ class LockstepPair:
         models: models of leader and follower, for the controller.
         settings: settings of the bilateral controller; None is its defaults.
         q0: start posture of both arms, (n,) [rad], or one posture each, (2, n) [rad]; None is `START_DEG`.
-        seed: seed of the leader's nuisances; the follower has the next seed.
+        seed: seed of the leader's nuisances (such as noise); the follower's seed is one larger.
         lines: faults of the connections of leader and follower; None is no faults.
         mount: name of a mount in robot.yaml for both arms; None is the default mount.
     """
@@ -154,7 +154,7 @@ class LockstepPair:
         self.time_s, self._stopped_s = 0.0, np.inf
 
     def tool_at_start(self) -> ToolState:
-        """Return the leader's tool state now; call this before `run` for the state at the start."""
+        """Return the present state of the leader's tool; before `run`, this is the state at the start."""
         return self.tool.state(self.arms[0].plant.q, self.arms[0].plant.dq)
 
     def run(self, seconds: float, hand: Pusher | None, wall: Pusher | None = None) -> PairRun:
@@ -219,7 +219,7 @@ class LockstepPair:
         return found
 
     def _control(self, readings: Sequence[Reading]) -> None:
-        """Update the controller with this cycle's readings of both arms, and store its torques as commands to them."""
+        """Update the controller with this cycle's readings of both arms, and store the resulting torque commands."""
         now_ns = max(one.stamp_ns for one in readings)
         seen = [line.distorted_reading(self.time_s, one) for line, one in zip(self.lines, readings, strict=True)]
         if self.pair.stopped == "not started":
@@ -245,7 +245,7 @@ class LockstepPair:
                 guard.handle(GuardEvent.DISABLE)
 
     def _guarded(self, side: int, reading: Reading) -> FloatArray:
-        """Return the torque that the guard of arm `side` permits for its last command, (n,) [N m].
+        """Return the torque that the guard of arm `side` permits for the last command to this arm, (n,) [N m].
 
         `side` is 0 for the leader and 1 for the follower.
         """

@@ -1,4 +1,4 @@
-"""Bags of simulated runs, made by several processes, for `dynid simulate` and for benchmarks."""
+"""Simulation of many runs in parallel processes, and writing of their bags, for `dynid simulate` and benchmarks."""
 
 import tempfile
 import time
@@ -48,7 +48,7 @@ class BagJob:
 
     Attributes:
         robot: name of the robot.
-        trajectory: name of a trajectory, or of a file with one.
+        trajectory: name of a trajectory, or of a file that contains a trajectory.
         profile: profile of excitation.yaml from which the trajectory and its limits come.
         mount: name of a mount in robot.yaml; None is the default mount.
         seed: seed of all random nuisances (such as noise and jitter).
@@ -83,7 +83,7 @@ class BagMade:
 
 
 def make_bag(job: BagJob) -> BagMade:
-    """Simulate one trajectory and write its bag; the folder appears under its name only when it is complete.
+    """Simulate one trajectory and write its bag; the bag's folder appears only when it is complete.
 
     Raises:
         OutputExistsError: the folder exists.

@@ -59,7 +59,7 @@ class Hand:
 
     Attributes:
         path: function that returns the displacement of the hand since grasping, (3,) [m], at a time [s].
-        start: state of the tool at the time of grasping; its rotation is the one that the hand maintains.
+        start: state of the tool at the time of grasping; the hand maintains the rotation of this state.
         until_s: time of release [s].
         stiffness_n_m: stiffness of translation [N/m].
         damping_ns_m: damping of translation [N s/m].
@@ -87,7 +87,7 @@ class Hand:
 
 @dataclass(frozen=True)
 class Wall:
-    """Elastic plane at x = `at_m` [m] in the base frame; it pushes a tool with a larger x back along x."""
+    """Elastic wall at x = `at_m` [m] in the base frame, which pushes a tool beyond it back along x."""
 
     at_m: float
     stiffness_n_m: float

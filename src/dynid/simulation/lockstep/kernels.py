@@ -1,4 +1,4 @@
-"""Compiled parts of the lock-step control cycle: encoders, current commands and the FF+PD law.
+"""Compiled parts of the lock-step control cycle: encoders, current commands and the feedforward plus PD control law.
 
 Without compilation, numpy calls on vectors of eight numbers would take as long as the physics.
 

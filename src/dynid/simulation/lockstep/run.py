@@ -1,9 +1,10 @@
-"""Complete control loop in lock-step: plant, servo registers, delay and controller, as fast as possible.
+"""Simulation of the complete control loop in lock-step, that is, cycle by cycle and faster than real time.
 
-Each control cycle does what the real-time driver does: it reads the servos (quantised by their registers), computes
-the torque and sends it. The delay from reading a state to the effect of the resulting command is the time of wire and
-processes. It is rounded up to whole cycles, because a servo keeps a goal current for one cycle. For CRANE-X7 it is
-0.9 ms, so one cycle. With the half cycle of this zero-order hold it is the 1.5 ms of arXiv:2605.15949, section III-B.
+Each control cycle does what the real-time driver does: it reads the servos (quantised by their registers), computes the
+torque and sends it. A command takes effect some time after the state was read, because the wire and the processes take
+time. This delay is rounded up to whole cycles, because a servo keeps a goal current for one cycle. For CRANE-X7 the
+delay is 0.9 ms, so one cycle. With the half cycle of this zero-order hold, the total delay is 1.5 ms, as in
+arXiv:2605.15949, section III-B.
 """
 
 import math
@@ -123,14 +124,14 @@ def schedule(
 ) -> Schedule:
     """Return the references of a whole run: approach, trajectory and return to the rest posture.
 
-    They are those that `dynid.control.motion.MotionExecutor` would follow, sampled at the timestamps of all cycles.
+    The references equal those of `dynid.control.motion.MotionExecutor`, sampled at the timestamps of all cycles.
 
     Args:
         robot: the robot.
         trajectory: the motion.
         q0: measured start posture, (n,) [rad].
         jitter: standard deviation of timestamp errors [s].
-        seed: seed of these errors.
+        seed: seed of the timestamp errors.
         to_rest: whether the arm returns to the rest posture; if not, the run ends with the standstill after the
             trajectory.
     """
@@ -158,7 +159,7 @@ def schedule(
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Record of the control loop, (N, n) each, without the quantisation of velocity and current readings.
+    """Record of the control loop, (N, n) each, in which velocity and current readings are not quantised yet.
 
     Attributes:
         position: encoder readings with quantisation [rad].
@@ -248,8 +249,8 @@ def simulate(
     Args:
         robot: the robot.
         trajectory: motion of all axes of the robot.
-        controller: controller of the arm. A `FeedforwardPd` is not changed, because a compiled copy of it runs. Any
-            other controller is reset first, and then runs itself.
+        controller: controller of the arm. A `FeedforwardPd` is replaced by a compiled copy and not changed. Any other
+            controller is reset and then used.
         mount: name of a mount in robot.yaml; None is the default mount.
         seed: seed of all random nuisances (such as noise and jitter).
         switched_off: names of nuisances (such as noise or backlash) to leave out.
@@ -302,7 +303,7 @@ def _refuse_beyond(trajectory: Motion, walls: tuple[FloatArray, FloatArray], rob
 
 
 def _refuse_lost(robot: Robot, name: str, plan: Schedule, position: FloatArray, cycles: range) -> None:
-    """Raise SafetyError if a joint is too far from its reference, as the driver's `MotionExecutor` does.
+    """Raise SafetyError if a joint is too far from its reference; the limit is that of the driver's `MotionExecutor`.
 
     Args:
         robot: the robot.
@@ -336,8 +337,9 @@ def assembled(
         raw: record of the loop.
     """
     constants, nuisances = plant.robot.drive_constants, plant.nuisances
-    # The current changes at the moment of reading. So the current before a reading lags by half a cycle, and the one
-    # after it leads by half a cycle. Their mean does neither, as on a real arm, where writes are between readings.
+    # The current changes at the moment of reading. So the current before a reading lags by half a cycle, and the
+    # current after it leads by half a cycle. Their mean has no such shift, as on a real arm, where writes are between
+    # readings.
     before = np.vstack([np.zeros_like(raw.in_force[:1]), raw.in_force[:-1]])
     current = 0.5 * (before + raw.in_force) + plant.sensor_noise.rows(len(before))
     return SimulatedRun(

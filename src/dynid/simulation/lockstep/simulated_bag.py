@@ -1,6 +1,6 @@
 """Writer of a simulated run as a bag, with the topics, types and timestamps of a run on the real-time driver.
 
-True values that only the simulation has (joint angles, motor torques) are not written.
+The true joint angles and motor torques, which a real driver does not have, are not written.
 """
 
 from collections.abc import Iterator
@@ -62,7 +62,7 @@ def write_bag(
     Args:
         run: the run.
         robot: the robot.
-        controller: controller that moved the arm; its gains are written.
+        controller: controller that moved the arm; its gains are written to the bag.
         folder: the bag's folder; it must not exist yet.
         profile: profile of excitation.yaml from which the trajectory comes.
         law: name of the control law that moved the arm.

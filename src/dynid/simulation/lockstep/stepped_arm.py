@@ -1,6 +1,6 @@
 """Simulated arm that advances one control cycle at a time, for code that decides online, such as motion executors.
 
-Plant, servo registers, delay and noise are those of `dynid.simulation.lockstep.run`. That module is faster, because it
+Mechanics, servo registers, delay and noise equal those of `dynid.simulation.lockstep.run`, which is faster because it
 computes all references in advance.
 """
 
@@ -153,7 +153,7 @@ class SteppedArm:
         return step
 
     def run(self, motion: MotionExecutor, until: Callable[[], bool], longest_s: float) -> bool:
-        """Let a motion executor control the arm until `until()` is true; return whether `until()` became true.
+        """Control the arm by a motion executor until `until()` is true; return whether `until()` became true.
 
         The run stops after at most `longest_s` [s] of simulated time.
         """

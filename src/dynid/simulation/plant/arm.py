@@ -1,9 +1,9 @@
-"""Simulated arm behind the servos: motor currents in, sensor readings out, MuJoCo in between.
+"""Simulated arm (plant) in MuJoCo: currents move its joints, and sensors measure them.
 
-Current times torque constant, plus torque noise, moves the joints. The encoders measure the joints through a small
-backlash. The current sensors measure the servos' currents, with their own noise. The plant does not quantise its
-readings: the emulated bus does, or the lock-step loop. The plant has no delay either. In real time, the wire and the
-processes cause the delay; in lock-step, the loop adds it.
+The torque of a joint is current times torque constant, plus torque noise. The encoders measure the joints through a
+small backlash. The current sensors have their own noise. The plant neither quantises nor delays its readings. The
+emulated bus or the lock-step loop quantises them. In real time, the wire and the processes cause the delay; in
+lock-step, the loop adds it.
 """
 
 import math
@@ -27,13 +27,13 @@ from dynid.simulation.plant.interface import PlantReading
 from dynid.simulation.plant.motor import Motors
 from dynid.simulation.plant.nuisances import COULOMB, NOISE_PERIOD_S, Magnitudes, NoiseStream, Play, magnitudes
 
-DRIVE_NOISE, SENSOR_NOISE, PLACEMENT = 1, 2, 4  # streams of random numbers; 3 is the lock-step loop's
+DRIVE_NOISE, SENSOR_NOISE, PLACEMENT = 1, 2, 4  # streams of random numbers; stream 3 belongs to the lock-step loop
 PLACEMENT_RAD = float(np.deg2rad(0.5))
 SHORTEST_STEP_S = 1e-9  # shorter times are rounding errors [s]
 
 
 def plant_standard(robot: Robot) -> StandardFile:
-    """Return the standard parameters of the robot's simulated arm, the truth that identification must not use."""
+    """Return the true standard parameters of the robot's simulated arm, which identification must not use."""
     name = robot.file.simulation.plant_parameters or robot.file.simulation.standard_parameters
     return load_validated(robot.folder / name, StandardFile)
 
@@ -53,15 +53,16 @@ class ArmPlant:
         seed: seed of all random nuisances (such as noise); equal seeds and calls give equal runs, bit for bit.
         switched_off: names of nuisances (such as noise or backlash) to leave out, from `nuisances.NUISANCES`.
         q0: start posture at rest, (n,) [rad]. None is the robot's rest posture with random errors of up to half a
-            degree per joint: no arm is placed exactly, and at zero error a controller would command no current.
+            degree per joint. Real arms are not placed exactly either, and with zero error a controller may command no
+            current, so that the stand would never release the arm.
         stops: lower and upper joint stops, (n,) each [rad]; None is slightly beyond the joint limits.
         standard: standard parameters of the arm; None is the set that robot.yaml names.
         hold_until_current: whether the arm rests on its stand until the first current; False releases it at once.
         longest_step_s: longest step of the integration [s]; None is the robot's `simulation.step_s`.
         friction: friction law of the gears, or its name, see `plant_friction`; None is the choice of robot.yaml.
-        motors: motor model between goal current and torque; with None, the current equals its goal at any speed.
+        motors: motor model that computes actual from goal currents; with None, currents equal their goals at any speed.
         hand: periodic external torques on single joints.
-        lead: simulated hand that guides the arm along a path; None is no such hand.
+        lead: simulated hand that guides the arm along a path; None for no hand.
     """
 
     def __init__(
@@ -112,7 +113,7 @@ class ArmPlant:
     def _friction(
         self, chosen: FrictionLaw | str | None, switched_off: Collection[str]
     ) -> tuple[FrictionLaw, tuple[float, float]]:
-        """Return the gears' friction law, and its warm-up: the fraction of friction that fades, and the time constant.
+        """Return the gears' friction law, and its warm-up as (fraction of friction that fades, time constant).
 
         The time constant is in seconds. The fraction is 0 if the friction is only viscous and Coulomb friction.
 
@@ -128,7 +129,7 @@ class ArmPlant:
         return law, (0.0, 1.0) if constant else warm_up
 
     def recompiled(self, standard: StandardFile) -> PlantModel:
-        """Return a MuJoCo model of this arm with other standard parameters; the simulated arm keeps its own."""
+        """Return a MuJoCo model of this arm with other standard parameters; the simulated arm does not change."""
         return compile_plant(self.robot, standard, self._plant_options)
 
     @property
@@ -260,7 +261,8 @@ class ArmPlant:
     def _step_against_springs(self, step_s: float) -> None:
         """Integrate one step with springs that MuJoCo cannot model.
 
-        During the step the springs' torques are constant: those at the position predicted for the middle of the step.
+        During the step the springs' torques are constant; they belong to the position predicted for the middle of the
+        step.
         """
         motors, hand = self._torque.copy(), self._gears.hand.copy()
         pull = self._beyond_linear(self._q + 0.5 * step_s * self._dq)

@@ -1,8 +1,8 @@
-"""Gear friction of the simulated arm: MuJoCo's friction limits for the next step, from motor torque and load.
+"""Gear friction of the simulated arm: MuJoCo's friction parameters for the next step, from motor torque and load.
 
 MuJoCo has one constant friction loss and one damping per joint. Both are set before every step, as in BAM (Better
 Actuator Models). The load is the torque of gravity, springs, Coriolis and centrifugal forces, `qfrc_spring - qfrc_bias`
-after the previous step. MuJoCo computes it at the last Runge-Kutta stage, so it agrees with the present state to 1e-7.
+after the previous step. MuJoCo computes this load at the last Runge-Kutta stage, so it fits the present state to 1e-7.
 """
 
 import math
@@ -73,7 +73,7 @@ def resist(
     loss: FloatArray,
     damping: FloatArray,
 ) -> None:
-    """Compute the friction of all axes: write its limits into `loss` [N m] and its damping into `damping` [N m s/rad].
+    """Compute the friction of all axes: the maximum friction torque `loss` [N m] and the viscous `damping` [N m s/rad].
 
     Args:
         p: parameters of the friction law, (terms, n).
@@ -100,7 +100,7 @@ class GearFriction:
 
     Args:
         law: friction law of all axes.
-        warm_up: fraction by which friction finally falls during warm-up [-], and the time constant of this fall [s].
+        warm_up: fraction by which friction has decreased after the warm-up [-], and time constant of the warm-up [s].
         model: MuJoCo's model, into which friction is written.
         data: MuJoCo's data, from which the state is read.
 
@@ -135,7 +135,7 @@ class GearFriction:
         return 1.0 - self._share * (1.0 - math.exp(-time_s / self._time_constant))
 
     def update(self, time_s: float) -> None:
-        """Write the friction for the step from time `time_s` [s] into the MuJoCo model, from the arm's state now."""
+        """Compute the friction at time `time_s` [s] from the arm's state, and write it into the MuJoCo model."""
         warm = self.warmth(time_s)
         seen = self._dq, self._torque, self.hand, self._bias, self._spring
         resist(self._p, warm, *seen, self._loss, self._damping)

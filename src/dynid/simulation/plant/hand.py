@@ -1,4 +1,4 @@
-"""Simulated hand of a person, which pushes single joints to and fro or guides all joints along a path."""
+"""Simulated hand of a person, which pushes single joints periodically or guides all joints along a path."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from dynid.trajectory.motion import Motion
 STIFFNESS_NM_RAD, DAMPING_NM_S_RAD = 40.0, 0.5
 STALL_RAD = 0.15  # maximum stretch of the hand's spring, at which it waits until the arm yields [rad]
 RELEASE_S = 0.3
-GUIDED_RAD_S, GUIDED_M_S = 1.0, 0.2  # largest speeds of a guiding hand: half the guard's stop, below its damping
+GUIDED_RAD_S, GUIDED_M_S = 1.0, 0.2  # largest speeds of a guiding hand: half the speeds at which the guard stops
 SAMPLE_S = 0.01
 
 
@@ -66,8 +66,8 @@ class Lead:
     torques stay limited if the arm does not yield.
 
     Args:
-        path: path of the hand; only displacements from the path's start count.
-        wait_s: time before the hand grasps the arm [s]; until then only the motors carry the arm.
+        path: motion whose displacements from its start the hand follows; its absolute position does not matter.
+        wait_s: time before the hand grasps the arm [s]; until then only the motors move the arm.
         pace: speed of the hand as a fraction of the path's own speed [-].
     """
 

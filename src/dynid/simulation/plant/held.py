@@ -1,4 +1,4 @@
-"""Simulated arm that carries a payload, a cube, in its hand."""
+"""Simulated arm with a payload, a cube, in its hand."""
 
 import mujoco
 import numpy as np

@@ -1,4 +1,4 @@
-"""Interface between the emulated servo bus and the arm behind it."""
+"""Interface between the emulated servo bus and the simulated arm that it moves."""
 
 from dataclasses import dataclass
 from typing import Protocol

@@ -1,6 +1,6 @@
-"""Motors behind simulated servos: the actual current for a goal current, and the servos' protection.
+"""Motors of simulated servos: actual from goal currents, errors of readings, temperature, and overload protection.
 
-Values by servo model, with their sources, are in the robot's motors.yaml. Every effect can be disabled separately.
+The robot's motors.yaml contains the data of each servo model, with their sources. Every effect can be disabled.
 """
 
 from collections.abc import Collection
@@ -21,6 +21,8 @@ OFFSET, NOISE = 5, 6  # streams of random numbers
 class Motors:
     """Simulated motors of all n axes with selectable effects; all arrays are (n,).
 
+    These effects exist:
+
     - winding: the supply limits the current to I = (V - k_e dq) / R, so torque falls with speed;
     - lag: the current follows its goal with first-order dynamics;
     - droop: the deviation of the current from its goal is proportional to velocity. The current is too small if the
@@ -38,7 +40,7 @@ class Motors:
     Attributes:
         goal: goal currents, set by the caller [A].
         current: actual currents [A].
-        velocity: velocities as in the servos' velocity registers, without quantisation [rad/s].
+        velocity: velocities that the servos measure, without quantisation [rad/s].
         temperature_deg_c: temperatures of the servos [deg C].
 
     Raises:
@@ -117,7 +119,7 @@ class Motors:
 
 
 def _followed(duration_s: float, lag_s: FloatArray) -> FloatArray:
-    """Return the fraction of a step input that first-order lags have reached after a time, (n,) [-].
+    """Return the fraction of a step input that first-order lags have reached after `duration_s` [s], (n,) [-].
 
     `lag_s` (n,) [s] are the time constants; a lag of 0 gives 1.
     """

@@ -1,4 +1,4 @@
-"""Nuisances of the simulated arm: effects of a real arm that the model for identification lacks.
+"""Nuisances of the simulated arm: effects of a real arm that the identification model does not contain.
 
 Each nuisance has a name and a magnitude, and can be disabled. Magnitudes come from `simulation.nuisances` in
 robot.yaml. Random nuisances have separate random streams, so that disabling one does not change the values of others.
@@ -27,7 +27,7 @@ JITTER_CLIP = 0.4  # maximum jitter [share of a cycle], so that timestamps keep 
 
 @dataclass(frozen=True, eq=False)
 class Magnitudes:
-    """Magnitudes of the active nuisances, SI; disabled ones are zero.
+    """Magnitudes of the nuisances in SI units; a disabled nuisance has magnitude zero.
 
     Attributes:
         coulomb_friction: Coulomb friction of each axis, (n,) [N m].
@@ -55,7 +55,7 @@ class Magnitudes:
 
 
 def magnitudes(robot: Robot, switched_off: Collection[str] = ()) -> Magnitudes:
-    """Return the magnitudes of a robot's nuisances; those of disabled nuisances are zero.
+    """Return the magnitudes of a robot's nuisances; a disabled nuisance has magnitude zero.
 
     Args:
         robot: the robot.
@@ -150,7 +150,7 @@ class NoiseStream:
 
 @numba.njit(cache=True, inline="always")
 def crossed(ahead: float, dq: float, half_play: float) -> bool:
-    """Return whether a joint moves its encoder, because the joint has crossed the backlash between the two.
+    """Return whether a joint moves its encoder, because the joint has crossed the gap (backlash) to the encoder.
 
     Args:
         ahead: joint position minus encoder position [rad].
@@ -160,7 +160,7 @@ def crossed(ahead: float, dq: float, half_play: float) -> bool:
     return half_play == 0.0 or (abs(ahead) >= half_play - ROUNDING_RAD and ahead * dq > 0.0)
 
 
-_crossed = crossed.py_func  # uncompiled for a few numbers, since compiling would take longer than it saves
+_crossed = crossed.py_func  # uncompiled, because compiling takes longer than it saves for a few numbers
 
 
 class Play:
@@ -178,9 +178,9 @@ class Play:
         self._output = np.array(q, dtype=np.float64)
 
     def velocity(self, q: FloatArray, dq: FloatArray) -> FloatArray:
-        """Return the encoders' velocities (n,) [rad/s], from the joints' positions q (n,) [rad] and velocities dq.
+        """Return the encoders' velocities (n,) [rad/s] at joint positions q (n,) [rad] and velocities dq (n,) [rad/s].
 
-        The velocity of an encoder is 0 while its joint crosses the gap. Call `update` with the same q before.
+        The velocity of an encoder is 0 while its joint crosses the gap. Call `update` with the same q first.
         """
         turning = [_crossed(a, v, self._half) for a, v in zip(q - self._output, dq, strict=True)]
         return np.where(turning, dq, 0.0)

@@ -1,4 +1,4 @@
-"""Trial of a robot's folder: build everything that a simulated run needs, without a simulation."""
+"""Check of a robot's folder: build everything that a simulated run needs, without simulating."""
 
 from dynid.control.controller import load_controller
 from dynid.errors import DynidError
@@ -8,7 +8,7 @@ from dynid.trajectory.families import load_excitation
 
 
 def unusable_motions(robot: Robot) -> str:
-    """Return why the robot's gains or one of its motions cannot be used; '' if all can."""
+    """Return the reason why the robot's gains or one of its motions cannot be used; '' if all are usable."""
     try:
         load_controller(robot)
         excitation = load_excitation(robot)
@@ -20,7 +20,7 @@ def unusable_motions(robot: Robot) -> str:
 
 
 def unusable_plant(robot: Robot) -> str:
-    """Return why the robot's simulated arm cannot be built; '' if it can."""
+    """Return the reason why the robot's simulated arm cannot be built; '' if it can be built."""
     try:
         ArmPlant(robot)
     except DynidError as error:

@@ -1,1 +1,1 @@
-"""Emulated servos: their control tables, all servos of an arm on one bus line, and a record of the arm's motion."""
+"""Emulated servos: control table of a servo, all servos of an arm on one bus line, and record of the arm's motion."""

@@ -1,4 +1,4 @@
-"""All emulated servos of one arm on one bus line, with the plant (the simulated arm) and their common clock; no I/O."""
+"""Emulated servos of one arm on one bus line, with the simulated arm (plant) that they move; without I/O."""
 
 import struct
 from collections.abc import Iterable
@@ -35,15 +35,15 @@ class ServoChain:
         servos: servos by ID; a test may remove, add or change one.
         duplicate_id_servos: second servo of each ID that two servos share, by ID. Its replies collide with those of
             the first servo, which is in `servos`.
-        line_code: the host's baud rate as a register value; servos with a different rate receive nothing. None
-            matches all.
-        knows_fast_read: whether the firmware is new enough for the fast sync read.
+        line_code: the host's baud rate as a register value; servos with a different rate receive nothing. With None,
+            all servos receive.
+        knows_fast_read: whether the servos' firmware supports the fast sync read.
         replies_chained: whether each servo answers a sync or bulk read only after the reply of the previous servo, as
             a logic analyser showed (DynamixelSDK issues 331 and 364). Then a missing reply silences all later servos.
         undocumented: behaviour that the e-manual leaves open, for all servos.
         time_s: the servos' clock [s].
-        missed_writes: number of the next group writes that do not reach a servo, by (servo ID, register address).
-        unread: (servo ID, register address) of registers for which a read gets no answer.
+        missed_writes: number of further group writes (sync or bulk) that will be lost, by (servo ID, register address).
+        unread: set of (servo ID, register address); a read of such a register gets no answer.
         max_abs_current_a: largest absolute current commanded to each motor since the start, (n,) [A].
     """
 
@@ -148,7 +148,7 @@ class ServoChain:
         return servo if self.line_code in (None, servo.bytes[table.BAUD_RATE.address]) else None
 
     def restart(self, servo_id: int, absent_s: float = 0.0) -> None:
-        """Reboot a servo without an instruction: its RAM registers, torque included, are as after power-on.
+        """Reboot a servo without an instruction, so that its RAM registers, torque included, are as after power-on.
 
         For the next `absent_s` seconds the servo neither receives nor answers.
         """
@@ -196,10 +196,10 @@ class ServoChain:
         return any(servo.torque_enabled for servo in self._wired_servos)
 
     def summary(self) -> dict[str, list[float] | list[bool] | float]:
-        """Return a summary, by name, that shows whether the arm was left without current.
+        """Return a summary, by name, that shows whether the servos were left without current.
 
-        It contains torque states, goal and motor currents, the largest currents so far, watchdogs and the time. Lists
-        have one entry per servo, except `max_abs_current_a`, which has one per motor.
+        The summary contains torque states, goal and motor currents, the largest currents so far, watchdogs and the
+        time. Lists have one entry per servo, except `max_abs_current_a`, which has one per motor.
         """
         servos, units = self._wired_servos, self._shafts.current_a.tolist()
         return {
@@ -262,7 +262,7 @@ class ServoChain:
         self._settle()
 
     def _receivers(self, servo_id: int) -> Iterable[Servo]:
-        """Return the servos that execute a write to an ID, including those with this secondary ID."""
+        """Return the servos that execute a write to an ID, including servos that have this ID as secondary ID."""
         servo, twin = self.servo_at(servo_id), self.duplicate_id_servos.get(servo_id)
         found = () if servo is None else (servo,)
         if twin is None and not self._followers:
@@ -331,7 +331,7 @@ class ServoChain:
         self._update_drive()
 
     def _collided(self, frame: bytes, block: tuple[int, int]) -> bytes:
-        """Return a servo's reply frame as the host receives it, superposed with that of a second servo of the same ID.
+        """Return a servo's reply frame, superposed with the reply of a second servo with the same ID, if there is one.
 
         Args:
             frame: reply of the first servo to a sync or bulk read.
@@ -374,7 +374,7 @@ class ServoChain:
         self._drive()
 
     def _drive(self) -> None:
-        """Pass the commanded motor currents to the plant if one has changed."""
+        """Pass the commanded motor currents to the plant if any of them has changed."""
         servos = self._wired_servos
         self._shortest_watchdog_s = min(servo.watchdog_s for servo in servos)
         counts = [servo.drive_current_count for servo in servos]

@@ -1,4 +1,4 @@
-"""Execution of an instruction by one emulated servo, and parsing of group instructions.
+"""Execution of an instruction by one emulated servo, and parsing of group instructions (sync and bulk).
 
 Source: ROBOTIS e-manual, "DYNAMIXEL Protocol 2.0".
 """

@@ -42,7 +42,7 @@ class OwnLoops:
         self._ways.pop(place, None)
 
     def current(self, place: int, servo: Servo, dq: float, step_s: float) -> float:
-        """Return the motor current of one servo [A], in the sign of its shaft, and advance its loop.
+        """Return the motor current of one servo [A], in the sign of its shaft, and advance the servo's internal loop.
 
         Args:
             place: index of the servo in `Robot.wired_servos`.

@@ -2,8 +2,8 @@
 
 Source: ROBOTIS e-manual, "What is the Profile".
 
-In velocity-based mode, profile velocity and acceleration are limits, 0 for none. In time-based mode (bit 2 of the drive
-mode) they are the total time and the acceleration time, in milliseconds.
+In velocity-based mode, profile velocity and acceleration are limits; 0 means no limit. In time-based mode (bit 2 of the
+drive mode) they are the total time and the acceleration time, in milliseconds.
 """
 
 import math
@@ -13,7 +13,7 @@ from dynid.hardware.bus import control_table as table
 from dynid.simulation.servo.servo import Servo
 
 TIME_BASED = 1 << 2  # time-based profile bit of the drive mode
-VELOCITY_PER_MS = table.VELOCITY_RAD_S_PER_COUNT / table.POSITION_RAD_PER_COUNT * 1e-3  # position counts
+VELOCITY_PER_MS = table.VELOCITY_RAD_S_PER_COUNT / table.POSITION_RAD_PER_COUNT * 1e-3  # counts/ms per count
 ACCELERATION_PER_MS2 = 214.577 * table.COUNTS_PER_TURN / 60.0**2 * 1e-6
 
 

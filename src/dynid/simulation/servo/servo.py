@@ -73,7 +73,7 @@ class Servo:
         self._turns: int | None = None
         self._take_goal = False  # whether the next position reading becomes the goal
         self._offset = 0
-        self._shifted = True  # whether present values differ from the shaft's
+        self._shifted = True  # whether register values differ from the shaft's values
         self.factory_reset(())
         self.set(table.ID, servo_id)
         self.set(table.BAUD_RATE, baud_code)
@@ -88,7 +88,7 @@ class Servo:
         self.reboot()
 
     def reboot(self) -> None:
-        """Reboot the servo: RAM registers are as after power-on, hardware errors are cleared, EEPROM is kept.
+        """Reboot the servo: RAM registers are as after power-on, hardware errors are cleared, EEPROM does not change.
 
         Torque is off, unless the startup configuration register switches it on. That register may also restore RAM
         registers from the backup.
@@ -140,12 +140,12 @@ class Servo:
 
     @property
     def torque_enabled(self) -> bool:
-        """Whether the motor may carry current."""
+        """Whether torque is on, so that the motor may carry current."""
         return bool(self.bytes[_TORQUE_AT])
 
     @property
     def alert(self) -> int:
-        """Alert bit for the error byte of a status packet: set if the servo has a hardware error, else 0."""
+        """Alert bit of the servo's status packets: `ALERT_BIT` if the servo has a hardware error, else 0."""
         return table.ALERT_BIT if self.bytes[table.HARDWARE_ERROR_STATUS.address] else 0
 
     @property
@@ -162,7 +162,7 @@ class Servo:
     def drive_current_count(self) -> int:
         """Goal current of the motor in current mode [counts], in the sign of the shaft.
 
-        It is 0 if torque is off, in other modes, and after the watchdog has tripped.
+        The value is 0 if torque is off, in other modes, and after the watchdog has tripped.
         """
         found = self.bytes
         if not found[_TORQUE_AT] or found[_MODE_AT] != table.CURRENT_MODE or found[_WATCHDOG_AT] == _TRIPPED_BYTE:
@@ -194,7 +194,7 @@ class Servo:
             self.set(register, 0)
 
     def raise_hardware_error(self, bits: int) -> None:
-        """Set bits of the hardware error status; those in the shutdown register switch the torque off."""
+        """Set bits of the hardware error status; bits that are set in the shutdown register switch torque off."""
         self.bytes[table.HARDWARE_ERROR_STATUS.address] |= bits
         if bits & self.bytes[table.SHUTDOWN.address]:
             self.shut_down = True
@@ -224,7 +224,7 @@ class Servo:
         _INT16.pack_into(self.bytes, _TICK_AT, tick_ms)
 
     def forget_turns(self) -> None:
-        """Reset the turn count: from the next reading on, the position is absolute within one turn, plus the offset."""
+        """Reset the turn count: the next position is absolute within one turn, plus the homing offset."""
         self._turns, self._shifted = None, True
 
     # -- reading and writing -----------------------------------------------------------------------------------
@@ -293,7 +293,7 @@ class Servo:
         return targets
 
     def _checked(self, address: int, data: bytes) -> tuple[list[tuple[Register, int]], int]:
-        """Return the registers and values of a write, and the status error that refuses it, 0 for none."""
+        """Return the registers and values of a write, and the status error with which it is refused; 0 if accepted."""
         targets = self._targets(range(address, address + len(data)))
         writes: list[tuple[Register, int]] = []
         place = 0

@@ -1,7 +1,7 @@
-"""Conversion between servo shafts and joint motors in the simulation: signs, centre counts and joints of two servos.
+"""Conversion between servo registers and joint motors in the simulation, for one or more servos per joint.
 
-The sign of a shaft is that of its servo's registers with drive mode 0. The mounting direction follows from robot.yaml.
-So a servo whose drive mode differs from robot.yaml reads and acts in the opposite direction, like a real one.
+The positive direction of a shaft is that of its servo's registers with drive mode 0. The mounting direction follows
+from robot.yaml. So a servo whose drive mode differs from robot.yaml turns in the opposite direction, like a real servo.
 """
 
 import numpy as np

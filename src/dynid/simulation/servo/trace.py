@@ -1,4 +1,4 @@
-"""Record of the simulated arm's true motion, to check a driver independently of what the driver reports."""
+"""Record of the simulated arm's true motion, to check a driver independently of the driver's own data."""
 
 import io
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class ArmTrace:
             array.flags.writeable = False
 
     def between(self, begin_s: float, end_s: float) -> "ArmTrace":
-        """Return the samples after `begin_s` up to `end_s` [s]."""
+        """Return the samples with times after `begin_s` [s] and up to `end_s` [s]."""
         first, last = np.searchsorted(self.time_s, [begin_s, end_s], side="right")
         part = slice(int(first), int(last))
         return ArmTrace(self.time_s[part], self.q[part], self.dq[part], self.current_a[part])
@@ -61,7 +61,7 @@ class TracedArm:
         keep_s: minimum time for which samples are kept [s]; older samples are discarded in chunks. None keeps all.
 
     Attributes:
-        zero_s: recorded time at which the simulated time of the arm is 0 [s].
+        zero_s: offset that is added to the arm's simulated time in the record [s].
     """
 
     def __init__(self, plant: ArmPlant, keep_s: float | None = None) -> None:

@@ -7,21 +7,23 @@ RESULT_FAIL, INSTRUCTION_ERROR, CRC_ERROR, RANGE_ERROR, LENGTH_ERROR, LIMIT_ERRO
 
 @dataclass
 class UndocumentedBehaviour:
-    """Servo behaviour that the e-manual omits, or that users observed otherwise; tests try both values of each switch.
+    """Switches for servo behaviour that the e-manual does not define, or that users observed to be different.
+
+    Tests try both values of each switch.
 
     Attributes:
-        gaps_readable: whether a read may span addresses that the control table does not list. They read as 0; a read
-            of such addresses alone is always refused.
+        gaps_readable: whether a read may span addresses that the control table does not list. Such addresses read as 0;
+            a read that contains no listed address is always refused.
         unlisted_error: status error of an access to unlisted addresses; the e-manual states 7, an MX-28 returned 4
             (DynamixelSDK issue 456).
-        crc_error_answered: whether an instruction with a wrong CRC is answered with status error 3, or not at all.
+        crc_error_answered: whether an instruction with a wrong CRC is answered, with status error 3.
         rearms_while_tripped: whether a tripped watchdog accepts a new time without a prior write of 0.
-        goals_survive_trip: whether the goals from before a trip are effective again after the watchdog is cleared.
-        registered_at_once: whether a Reg Write instruction is checked on arrival, or only at the Action instruction.
+        goals_survive_trip: whether goals from before a trip of the watchdog are effective again after it is cleared.
+        registered_at_once: whether a Reg Write instruction is checked on arrival; if False, at the Action instruction.
         reset_with_torque: whether a factory reset is executed while torque is on.
         torque_on_holds: whether a servo in a position mode adopts the present position as goal when torque is switched
             on. Otherwise it moves to the goal in its register.
-        new_id_answers: whether the confirmation of an ID change carries the new ID, or the old one.
+        new_id_answers: whether the confirmation of an ID change contains the new ID; if False, the old ID.
     """
 
     gaps_readable: bool = True
