@@ -202,6 +202,16 @@ def test_a_lost_arming_is_written_again(arm: DynamixelArm, bus: EmulatedServoBus
     assert arm.bus.retries == 1 and (arm.slow.wanted == arm.slow.armed).all()
 
 
+def test_a_lost_goal_current_stays_away_from_one_servo_alone(arm: DynamixelArm, bus: EmulatedServoBus) -> None:
+    arm.enable()
+    missed(bus, table.GOAL_CURRENT, 1)
+    for lost in (True, False):
+        written = arm.write_currents(np.full(8, 0.1))
+        arm.read()
+        goals = {key: one.get(table.GOAL_CURRENT) for key, one in bus.chain.servos.items()}
+        assert (goals.pop(5) == 0) == lost and all(goals.values()) and written.all()
+
+
 def test_a_servo_that_is_not_armed_keeps_all_torque_off(arm: DynamixelArm, bus: EmulatedServoBus) -> None:
     missed(bus, table.BUS_WATCHDOG, 99)
     with pytest.raises(BusError, match=r"torque stays off: servo 5 \(.*\) has bus watchdog 0 instead of 5: configure"):

@@ -52,6 +52,13 @@ def test_velocities_are_brought_within_the_speed_of_the_tool(robot: Robot) -> No
     assert posture.pace(np.zeros(robot.size), 0.2, 0.2, 1.0) == 1.0
 
 
+def test_an_unknown_joint_rate_makes_the_speed_of_the_arm_unknown(robot: Robot) -> None:
+    posture = Posture(robot)
+    posture.place(np.zeros(robot.size))
+    for axis in range(7):
+        assert np.isnan(posture.speed(np.where(np.arange(robot.size) == axis, np.nan, 0.1)))
+
+
 def test_downward_motion_near_the_table_is_slower(robot: Robot) -> None:
     q = np.deg2rad([0.0, 90.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
     down = np.where(np.arange(robot.size) == 1, 1.0, 0.0)

@@ -196,7 +196,9 @@ def speed_of(rates: FloatArray, axes: FloatArray, origins: FloatArray, ends: Flo
     fastest = 0.0
     for k in range(ends.shape[0]):
         velocity = _velocity_of(k, rates, axes, origins, ends, slides)
-        fastest = max(fastest, np.sqrt(dot(velocity, velocity)))
+        speed = np.sqrt(dot(velocity, velocity))
+        if speed > fastest or np.isnan(speed):  # `max` would drop a NaN, and the guard must see it
+            fastest = speed
     return fastest
 
 

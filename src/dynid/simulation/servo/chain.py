@@ -245,6 +245,8 @@ class ServoChain:
             self._write_blocks(sync_writes(payload))
         elif len(payload) % _GOAL_BLOCK.size == 4 % _GOAL_BLOCK.size:
             for servo_id, count in _GOAL_BLOCK.iter_unpack(payload[4:]):
+                if self.missed_writes and self._misses_write(servo_id, table.GOAL_CURRENT.address):
+                    continue
                 for servo in self._receivers(servo_id):
                     servo.write_goal_current(count)
             self._drive()
@@ -253,13 +255,19 @@ class ServoChain:
 
     def _write_blocks(self, blocks: list[tuple[int, int, bytes]]) -> None:
         for servo_id, address, data in blocks:
-            if self.missed_writes.get((servo_id, address), 0) > 0:
-                self.missed_writes[servo_id, address] -= 1
+            if self._misses_write(servo_id, address):
                 continue
             for servo in self._receivers(servo_id):
                 if address >= table.EEPROM_END or servo.servo_id == servo_id:
                     servo.write(address, data)
         self._settle()
+
+    def _misses_write(self, servo_id: int, address: int) -> bool:
+        """Return whether a group write to this servo and register is lost; if so, count it in `missed_writes`."""
+        left = self.missed_writes.get((servo_id, address), 0)
+        if left > 0:
+            self.missed_writes[servo_id, address] = left - 1
+        return left > 0
 
     def _receivers(self, servo_id: int) -> Iterable[Servo]:
         """Return the servos that execute a write to an ID, including servos that have this ID as secondary ID."""
