@@ -1,7 +1,7 @@
-"""Feed-forward torques that come with a motion and are added to those of the control law.
+"""Feed-forward torques of a motion, which are added to the torques of the control law.
 
-The planner computes them from a model. trajectory_msgs/JointTrajectoryPoint calls them efforts, and ros2_control's
-joint trajectory controller adds them as well.
+The client that plans the motion computes them from a model. trajectory_msgs/JointTrajectoryPoint calls them efforts,
+and ros2_control's joint trajectory controller adds them to its torques, too.
 """
 
 from dataclasses import dataclass
@@ -54,9 +54,9 @@ class TorqueCurve:
 
 
 class AddedTorque:
-    """Feed-forward torque that is added to the control law's torque in each cycle.
+    """Feed-forward torque of the present motion, which is added to the control law's torque in each cycle.
 
-    It blends from one motion to the next without a jump, and fades to zero on request.
+    When a new motion begins, the torque blends to that of the new motion without a jump. It fades to zero on request.
 
     Args:
         size: number of joints n.
@@ -73,7 +73,7 @@ class AddedTorque:
     def follow(self, curve: TorqueCurve) -> None:
         """Start to add the feed-forward torques `curve` of a new motion.
 
-        The added torque blends from its present value to them within `BLEND_S`.
+        The added torque blends from its present value to that of the new motion within `BLEND_S`.
         """
         self._curve, self._blend_s = curve, BLEND_S
         self._difference, self._left_s = self.now - curve.at(0.0), BLEND_S

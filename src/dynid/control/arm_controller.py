@@ -1,4 +1,4 @@
-"""Controller that runs a control law with a shared velocity estimate and exchanges laws without a jump in torque."""
+"""Controller that runs one control law at a time and switches between control laws without a jump in torque."""
 
 import math
 
@@ -16,11 +16,11 @@ REVERSAL_RAD_S = 0.06  # reverse velocity that ends this decay; more than encode
 
 
 class ArmController:
-    """A `Controller` that runs one `TorqueLaw` at a time, and exchanges laws without a jump in torque.
+    """Joint controller that runs one control law at a time, and switches between laws without a jump in torque.
 
     In the first cycle after `switch_to` both laws are evaluated at the same state, the former law with its last
     reference. The difference of both torques is added to the new law's torque and fades linearly over `BLEND_S`. The
-    velocity filter continues across the exchange.
+    velocity filter continues across the switch.
 
     A law that follows no reference, for hand guiding, gets the velocity averaged over `GUIDED_AVERAGE_S`. Until a joint
     reverses, this velocity decays no faster than with the time constant `GUIDED_DECAY_S`.
@@ -84,7 +84,7 @@ class ArmController:
     def update(
         self, dt: float, q: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
-        """Run one cycle of the present law; return the torque (n,) [N m], blended if laws were exchanged recently.
+        """Run one cycle of the present law; return the torque (n,) [N m], blended if the law was switched recently.
 
         Args:
             dt: time since the previous call [s].

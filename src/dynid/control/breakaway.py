@@ -1,8 +1,8 @@
-"""Torque that moves a joint by itself, found by ramps without feedback before the joint's excitation begins.
+"""Breakaway torque of a joint, measured by torque ramps without feedback before the joint's excitation begins.
 
 In each direction the torque rises from zero, on top of the gravity torque, until the joint has moved by `MOVED_RAD` or
-the torque reaches its limit. Gears that stick thus get an excitation that moves them, and a joint that is blocked is
-not excited at all.
+the torque reaches its limit. So the excitation is strong enough to move gears with high stiction, and a blocked joint
+is not excited at all.
 """
 
 import numpy as np
@@ -14,9 +14,10 @@ RAMP_S = 4.0  # time from zero to the torque limit
 
 
 class Breakaway:
-    """Excitation torque of one joint: the torque of the settings, or the torque that moves the joint if that is larger.
+    """Excitation torque of one joint: the larger one of the torque in the settings and the joint's breakaway torque.
 
-    The torque that moves the joint is found by `Ramp` objects, which register themselves here.
+    The breakaway torque is the torque at which the joint starts to move. `Ramp` objects measure it; each registers
+    itself with this object.
 
     Args:
         basic: excitation torque of the settings [N m].
@@ -46,9 +47,9 @@ class Breakaway:
 
 
 class Ramp:
-    """Path of constant posture during which the torque of one joint rises until this joint moves.
+    """Reference path that stays at one posture while the torque of one joint rises until this joint moves.
 
-    The path registers itself with the `Breakaway` that reads its result.
+    The ramp registers itself with the `Breakaway` object, which reads the result `moved_at`.
 
     Args:
         posture: reference, (n,) [rad].

@@ -1,4 +1,4 @@
-"""Model that feeds a controller, and the safety gate that it must pass before it may move an arm."""
+"""Model that a control law uses, and the safety gate that refuses models which must not move an arm."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ SPEED_POSES, LIMIT_FACTOR = 256, 10.0  # poses for the torque check at full spee
 
 @dataclass(frozen=True, eq=False)
 class ControlModel:
-    """Model in the form that controllers take; arrays are read-only.
+    """Identified model of an arm as control laws use it: base parameters and friction; arrays are read-only.
 
     Attributes:
         robot: name of the robot.
@@ -33,7 +33,7 @@ class ControlModel:
         friction: friction terms in addition to the base parameters; all zero if there are no such terms. Friction terms
             among the base parameters, such as viscous friction FV, are not repeated here.
         accepted: whether the model passed the acceptance checks of its identification.
-        torque_constants: torque constants at the joints that the parameters are based on, (n,) [N m/A]; () if unknown.
+        torque_constants: torque constants at the joints that the identification used, (n,) [N m/A]; () if unknown.
     """
 
     robot: str
@@ -100,7 +100,7 @@ class ModelGate:
 
     Among other checks, it tests the inertia matrix for positive definiteness at `GATE_POSES` random poses, between the
     joint positions `audit_lower` and `audit_upper` of the robot. The identification has tested far more poses. The gate
-    repeats the test because the values that it receives need not be those of the identification.
+    repeats the test because the received parameters may differ from the identified ones.
 
     Args:
         robot: robot that the models would move.

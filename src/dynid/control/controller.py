@@ -90,7 +90,7 @@ class ControllerSettings(Strict):
         friction_share: fraction of the modelled friction that gravity compensation compensates during hand guiding.
         effort_share: amount by which feed-forward torques that come with a motion may exceed the predicted torques, as
             a fraction of the torque limit.
-        effort_deflection_rad: largest deflection of a joint that such an excess may cause.
+        effort_deflection_rad: largest deflection of a joint that this excess of feed-forward torque may cause.
         sway_rad: amplitude of the small oscillation of a held arm; 0 switches it off.
         sway_hz: frequency of this oscillation.
     """

@@ -34,9 +34,9 @@ InverseDynamics = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], Flo
 
 
 def positions_outside(q: Any) -> int:
-    """Return the number of chain joints with an angle beyond +-RANGE; NaN counts as beyond.
+    """Return the number of joints of the serial chain with an angle beyond +-RANGE; NaN counts as beyond.
 
-    Only within +-RANGE [rad] are the generated polynomials for sine and cosine accurate.
+    The generated polynomials for sine and cosine are accurate only within +-RANGE [rad].
 
     Args:
         q: joint positions, (n,) [rad]; the chain joints come first.
@@ -76,7 +76,7 @@ def generate(model: ArmModel) -> Generated:
 
 
 def refuse_outside(model: ArmModel, q: FloatArray) -> NoReturn:
-    """Raise SafetyError because a chain joint is beyond +-RANGE, where the generated dynamics are not valid.
+    """Raise SafetyError because a joint of the serial chain is beyond +-RANGE, where the dynamics are not valid.
 
     Args:
         model: model of the arm.
@@ -94,7 +94,7 @@ class SingleState:
     The model is arXiv:2605.15949, eq. 3, as in `ArmModel.inverse_dynamics`. The sign of a velocity is replaced by a
     smooth function, see `FrictionLaw.transition_rad_s`, because a torque that jumps would shake the arm. The
     constructor compiles the function, so that a control loop never waits for a compiler. A call raises SafetyError if a
-    chain joint is beyond +-RANGE, since the generated polynomials for sine and cosine hold only within this range.
+    joint of the serial chain is beyond +-RANGE, since the polynomials for sine and cosine are valid only within it.
 
     Args:
         arm: the model of the arm.

@@ -1,4 +1,4 @@
-"""All terms of the equation of motion at one state from one kernel.
+"""Compiled function that computes all terms of the equation of motion at one state.
 
 Some control laws need the inertia matrix M and the torque C dq + g of Coriolis forces and gravity in each cycle.
 """
@@ -46,8 +46,8 @@ def equation_terms(q: Any, dq: Any, phi: Any, inertia: Any, rigid: Any, bias: An
             drive-side terms that `compile_terms` adds.
 
     Returns:
-        Number of chain joints beyond +-RANGE, outside which the dynamics are not valid. If it is not 0, nothing is
-        written.
+        Number of joints of the serial chain beyond +-RANGE, where the dynamics are not valid. If it is not 0, nothing
+        is written.
     """
     beyond = positions_outside(q)
     if beyond == 0:

@@ -1,9 +1,9 @@
 """Conversion of a hand-guided motion into a replay: trimmed, smoothed, and slowed where it exceeds limits.
 
-In a recording, the arm is hand-guided where the executor's reference equals the measured position exactly, since a law
-without a reference is recorded that way. Standstill before and after is cut off. The path is smoothed without lag. It
-keeps its recorded speed where velocities and accelerations allow, and passes more slowly elsewhere. The path itself
-does not change.
+A recorded reference that equals the measured position exactly shows hand guiding: the executor records this if the
+control law follows no reference. Standstill before and after hand guiding is cut off. The path is smoothed without
+lag. The replay has the recorded speed if velocity and acceleration limits permit, and is slower elsewhere on the same
+path.
 """
 
 from dataclasses import dataclass
@@ -153,9 +153,9 @@ def guided_part(recording: DriverRecording) -> tuple[FloatArray, FloatArray]:
 
 
 def _after_sag(time: FloatArray, q: FloatArray) -> int:
-    """Return the index of the first sample after the arm has sagged when torque came on.
+    """Return the index of the first sample after the arm's initial sag, which follows when torque is switched on.
 
-    The index is 0 if the arm did not stand still at the start, because a hand guided it at once.
+    The index is 0 if the arm did not stand still at the start, because a hand guided it immediately.
 
     Args:
         time: times of the samples, (N,) [s].

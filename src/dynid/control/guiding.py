@@ -1,10 +1,10 @@
-"""Hand guiding within limits: fast motion is damped, and an arm that falls or drives itself is held.
+"""Monitor of hand guiding: it damps fast motion, and holds an arm that falls or is moved by its own motors.
 
-Laws without a reference hold nothing: a payload that the hand releases, or an error of the model, moves the arm. So
-every such law runs under this monitor. Motion faster than `GuidingSpeed` allows is damped; above a second limit the arm
-is braked and held where it comes to rest, in the same way as the driver holds an arm in a stop. The arm is also held if
-a load moves it, see `LoadWatch`, or if it moves while a law takes over, before hand guiding may begin. It stays held
-until a hold or another law is requested.
+A control law for hand guiding has no position feedback. So a payload that the hand releases, or an error of the model,
+moves the arm. Motion faster than a first speed limit is damped. Above a second limit the arm is braked and held where
+it comes to rest, in the same way as the driver holds an arm that it stops. The arm is also held if a load moves it (see
+`LoadWatch`), or if it moves before hand guiding may begin. It stays held until a hold or another control law is
+requested.
 """
 
 from dataclasses import dataclass
@@ -93,7 +93,7 @@ class Guiding:
         to move. Any other arm must first stand still.
 
         Args:
-            law: the law without a reference that takes over.
+            law: the new control law, which follows no reference.
             q: measured posture, (n,) [rad].
         """
         led = self._law is not None and not self.held and float(np.abs(self._dq).max()) > STANDING_RAD_S
@@ -117,7 +117,7 @@ class Guiding:
         Call it instead of `begin` if the arm's torque is or was off, or if the driver moves the arm.
 
         Args:
-            law: the law without a reference.
+            law: the control law, which follows no reference.
             q: measured posture, (n,) [rad].
         """
         self.end()
@@ -263,7 +263,8 @@ class Guiding:
     def _carry(self, observer: ArmObserver, dq: FloatArray) -> None:
         """Restart the hold with new load currents, which are the currents that carry weight and payload of the arm.
 
-        They follow from the model torque minus the observed external torque, and are clipped to the current limits.
+        The load currents are computed from the model torque minus the observed external torque, and are clipped to the
+        current limits.
 
         Args:
             observer: observer of the arm's external torques.

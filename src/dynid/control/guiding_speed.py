@@ -1,4 +1,4 @@
-"""Speed limits of a hand-guided arm: above a first limit it is damped, above a second limit it must be braked and held.
+"""Speed limits of a hand-guided arm, which is damped above a first limit, and braked and held above a second limit.
 
 Both limits exist for joints and for the fastest link end, such as the tool (`guiding_...` of safety.yaml).
 """

@@ -1,14 +1,14 @@
 """Detection of an arm that repeatedly leaves the reference at which it should be held."""
 
-BRAKED_S = 1.0  # longest braking time after the first loss; further losses within it are expected
-RESET_S = 3.0  # time without a loss after which a loss counts as the first again
+BRAKED_S = 1.0  # longest braking time after the arm left its reference; further deviations within it are expected
+RESET_S = 3.0  # time at the reference after which a deviation counts as the first one again
 
 
 class HoldWatch:
-    """Monitor that decides whether an arm which left its reference may be held again, from its earlier losses.
+    """Monitor that decides whether an arm may be held again after it has left its reference.
 
-    A loss is a state in which the arm left its reference. Losses before the last request for a motion or a hold are
-    ignored.
+    The decision depends on earlier cases in which the arm left its reference. Cases before the last request for a
+    motion or a hold are ignored.
     """
 
     def __init__(self) -> None:
@@ -25,10 +25,10 @@ class HoldWatch:
         Args:
             stamp_ns: time stamp of the state in which the arm left its reference [ns].
             by_model: whether the law that holds the arm relies on an identified model. A wrong model drives the arm
-                away from every hold, so the second loss already is a reason to give up.
+                away from every hold, so the second case is already a reason to stop holding.
 
         Returns:
-            Reason to give up the hold; "" for the first loss, and while the arm may still be braking.
+            Reason why the arm must not be held again; "" for the first case, and while the arm may still be braking.
         """
         if self._first_ns is None or stamp_ns - self._last_ns > RESET_S * 1e9:
             self._first_ns = self._last_ns = stamp_ns

@@ -1,12 +1,12 @@
 """Detection of a load that appeared or vanished at a hand-guided arm, as opposed to a hand that moves it.
 
-A load pulls at the tool along gravity, with the same force all the way, and usually the tool gains speed. A load that
-vanished acts in the same way, upwards. A guiding hand usually pulls in another direction and changes its force, most of
-which accelerates the arm. So the external torque is compared with that of a force along gravity at the tool. As long as
-such a force explains the torque and the tool moves in its direction, the tool's path is summed up. After a path of
-`guiding_load_m` the arm is held in one of three cases: the force was even; it was steady and the tool gained speed; or
-the tool is so fast that it is damped. On a path half as long again, a large force that explains nearly all of the
-torque may be less even. A hand that pulls like a load is taken for a load.
+A load pulls at the tool along gravity with a constant force, and usually the tool gains speed. The removal of a load
+acts like an upward force. A guiding hand usually pulls in another direction, and its force varies. So the external
+torque is compared with that of a force along gravity at the tool. While such a force explains the torque and the tool
+moves in the force's direction, the length of the tool's path is summed up. After a path of `guiding_load_m` the arm is
+held in one of three cases: the force varied little; it varied moderately and the tool gained speed; or the tool is so
+fast that it is damped. After 1.5 times this path, a large force that explains nearly all of the torque may vary more.
+A hand that pulls like a load is mistaken for a load.
 """
 
 import math
@@ -23,11 +23,11 @@ HEAVIEST_N = 16.0  # force of the heaviest load; a larger force at a short lever
 # Largest share of the external torque that a load may leave unexplained: in a cycle, and on average along the path
 # for a heavy load and a light one
 UNEXPLAINED, UNEXPLAINED_MEAN, UNEXPLAINED_LIGHT = 0.45, 0.28, 0.2
-# Largest standard deviation of the force along the path over its mean: for a force that needs no other evidence, for
-# such a force on a long path, and for a force under which the tool gains speed
+# Largest relative standard deviation of the force along the path: if the tool gains no speed, on a short and on a long
+# path, and if the tool gains speed
 EVEN_SPREAD, EVEN_LONG_SPREAD, STEADY = 0.16, 0.21, 0.3
-# Least mean force [N], largest unexplained share and largest spread of a load that explains nearly all on a long path:
-# joints that stick at first hide a part of the load
+# A large force that explains nearly all of the external torque on a long path: least mean force [N], largest
+# unexplained share, and largest relative standard deviation, which is higher because sticking joints hide a part of it
 HEAVY_N, CLEAR_SHARE, UNEVEN_SPREAD = 3.0, 0.15, 0.4
 SPEED_FACTOR = 1.1  # tool speed over the speed at which damping starts, above which a load needs no other evidence
 LONG_FACTOR, LIGHT_N = 1.5, 2.0  # factor of `guiding_load_m` for a long path; mean force below which it is required
@@ -154,10 +154,11 @@ class LoadWatch:
     def found(self, speed: float) -> bool:
         """Return whether a load at the tool moves the hand-guided arm, judged from the path and force so far.
 
-        The force must have acted along a path of `guiding_load_m`, or `LONG_FACTOR` times this path for a small force.
-        Such a force counts as a load if it was even, or if it was steady and the tool gained speed. This evidence is
-        not needed in two cases: the tool is faster than `SPEED_FACTOR` times the speed at which damping starts, or it
-        is faster than that speed and the path is longer than twice `guiding_load_m`.
+        The force must explain most of the external torque along a path of `guiding_load_m`, or along `LONG_FACTOR`
+        times this path if the force is small. The force then counts as a load if its standard deviation along the path
+        is small, or if it is moderate and the tool gained speed. The standard deviation does not matter if the tool is
+        faster than `SPEED_FACTOR` times the speed at which damping starts. After a path of twice `guiding_load_m`, it
+        does not matter if the tool is faster than the speed at which damping starts.
 
         Args:
             speed: speed of the tool divided by the speed at which damping starts [-].

@@ -1,7 +1,8 @@
 """Execution of one motion on an arm: smooth approach, the motion, a smooth motion to the rest posture, then hold.
 
-It depends neither on ROS nor on a clock. Time is the stamp of the measured state, so a late or missing cycle does not
-distort the motion. The same class drives the real arm, the simulated arm and the lock-step simulation.
+The executor depends neither on ROS nor on a clock. Its time is the time stamp of the measured state, so a late or
+missing cycle does not distort the motion. The same class drives the real arm, the simulated arm and the lock-step
+simulation.
 """
 
 from dataclasses import replace
@@ -71,8 +72,8 @@ class MotionExecutor:
         phase: the present activity; None if nothing is commanded.
         phases: the phases of the present motion, with the time stamps at which they began [ns].
         stopped_itself: reason why a motion ended early without being cancelled; "" if it did not.
-        left_tolerance: whether a motion ended early because a tracking error exceeded its tolerance; the arm then came
-            to rest on the path of the motion.
+        left_tolerance: whether a motion ended early because a tracking error exceeded its tolerance; the arm was then
+            braked along the path of the motion.
         guiding: monitor of hand guiding, for control laws without a reference.
         tolerance: largest permitted tracking error of each joint along a trajectory, (n,) [rad]. Beyond it the arm is
             braked along its path. Independently, an error of `MAX_TRACKING_ERROR_RAD` stops it where it is.

@@ -1,4 +1,4 @@
-"""Division of a motion into short time spans with four samples each, so that a cubic gives the torque in between.
+"""Division of a motion into short time spans with four samples each, between which torques are interpolated by cubics.
 
 Accelerations are cubics of time on each piece of a motion. Within a few milliseconds M(q) and gravity hardly change, so
 torques are close to cubics, too. Friction jumps where a joint reverses; there torques are computed for both signs.

@@ -259,8 +259,8 @@ def drafted_friction(robot: Robot) -> FrictionLaw:
 def _first_allowed(robot: Robot, check: MotionCheck, draw: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Return the first of several random drafts whose complete motions pass the check of all limits.
 
-    Each way between two postures was checked alone when it was drawn. The whole motion passes its postures without a
-    stop, so that it may leave these ways a little, and its values are rounded.
+    Each motion between two postures was checked alone when its postures were drawn. The complete motion passes the
+    postures without a stop and has rounded values, so it may deviate from the checked motions.
 
     Args:
         robot: the robot.
@@ -329,7 +329,7 @@ def _hold(robot: Robot, drafter: _Drafter, viscous: list[float]) -> dict[str, An
 
     When the driver brakes and holds a moving arm, it estimates the load with the rough values, see
     `dynid.hardware.safety.hold.DriveEstimate`. The damping slows each joint with a time constant of `BRAKING_CYCLES`,
-    or of `LEAST_BRAKING_CYCLES` where its inertia is least.
+    or of `LEAST_BRAKING_CYCLES` at the posture at which its inertia is smallest.
     """
     inertia, cycle_s = drafter.inertia.mean(axis=0), robot.file.bus.cycle_s
     least = drafter.inertia.min(axis=0)

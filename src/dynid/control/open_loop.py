@@ -1,9 +1,9 @@
 """Joint-level excitation: one joint in open loop with a switching torque while the other joints are held.
 
-The law is FF+PD without the feedback of the excited joint. Of that joint's command only M_hat ddq_ref remains, with the
-signal as reference acceleration, and the gravity torque. The plan has a window of positions: the run ends by itself
-before a joint leaves it (arXiv:2605.15949, section III-B). Ramps of torque come first: they find the torque that moves
-the joint by itself.
+The control law is FF+PD without feedback of the excited joint. The torque of this joint is the gravity torque plus
+M_hat ddq_ref, with the switching signal as reference acceleration. The excitation ends before a joint leaves a given
+range of positions (arXiv:2605.15949, section III-B). Torque ramps are executed first, to measure the joint's breakaway
+torque.
 """
 
 from dataclasses import dataclass
@@ -99,7 +99,7 @@ def excited_joint(robot: Robot, name: str) -> int:
 
 @dataclass(frozen=True, eq=False)
 class SwitchingPath:
-    """Path of constant posture with a switching signal as reference acceleration of one joint.
+    """Reference path that stays at one posture, with a switching signal as reference acceleration of one joint.
 
     The acceleration [rad/s^2] is the signal times the joint's excitation torque at `level` [N m], divided by its
     inertia.
@@ -110,7 +110,7 @@ class SwitchingPath:
         signal: -1 and +1 at every sample, (N,).
         step_s: time between two samples [s].
         inertia: M_hat of the joint [kg m^2].
-        level: factor of the excitation torque.
+        level: factor on the excitation torque.
         breakaway: excitation torque of the joint, which depends on the result of the torque ramps.
     """
 
@@ -155,11 +155,12 @@ class ExcitationSettings:
     Attributes:
         speed_rad_s: speed in the basic torque [rad/s].
         acceleration_rad_s2: acceleration in the basic torque [rad/s^2].
-        levels: factors of this torque, each used with all signals. At low levels friction may stop the joint. At high
-            levels the torque is clipped to its limit, or the run ends early at a limit of position or speed.
+        levels: factors on the excitation torque, each used with all signals. At low levels friction may stop the joint.
+            At high levels the torque is clipped to its limit, or the excitation ends early at a limit of position or
+            speed.
         window_rad: permitted travel of the joint to either side of the posture, within its limits.
-        fastest_rad_s: speed at which the run ends by itself.
-        brake_rad_s2: deceleration of the joint when the run ends.
+        fastest_rad_s: joint speed at which the excitation is ended early.
+        brake_rad_s2: deceleration of the joint when the excitation ends.
     """
 
     speed_rad_s: float = 1.0

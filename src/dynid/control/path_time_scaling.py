@@ -1,4 +1,4 @@
-"""Scaling of path time: a motion runs as planned, slower, or not at all, along an unchanged path.
+"""Scaling of path time, the time variable of a planned motion, so that the arm moves more slowly on the same path.
 
 A cancelled or paused motion brakes along its path, so the arm stays on the path that was checked before the motion.
 """
@@ -13,7 +13,7 @@ LEAST_PEAK_RAD_S = 0.4  # least peak velocity assumed for the braking rate, so t
 
 
 class PathTimeScaling:
-    """Rate at which path time passes relative to real time, from 0 (the path stands still) to 1 (it runs as planned).
+    """Rate of path time relative to real time, from 0 (the reference stands still) to 1 (it moves as planned).
 
     Args:
         size: number of joints.

@@ -122,7 +122,7 @@ def box_of(robot: Robot, scene: str) -> "SafeBox | None":
 
     Args:
         robot: the robot.
-        scene: path of a scene file; "" for scene.yaml in the robot's folder, if there is one; "none" for none.
+        scene: path of a scene file; "" for scene.yaml in the robot's folder, if it exists; "none" for no free space.
 
     Raises:
         InputNotFoundError: the file is missing.

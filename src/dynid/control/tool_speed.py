@@ -20,7 +20,7 @@ class ToolSpeed:
         limit_m_s: `tool_limit_m_s` of safety.yaml [m/s].
 
     Attributes:
-        allowed_m_s: highest speed of a planned motion [m/s].
+        allowed_m_s: highest permitted speed of a link end in a planned motion [m/s].
     """
 
     def __init__(self, robot: Robot, limit_m_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Statistics of the tracking errors of a run."""
+"""Statistics of the tracking errors of a motion."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from dynid.robot import FloatArray, read_only
 
 @dataclass(frozen=True, eq=False)
 class Tracking:
-    """Tracking errors of a run.
+    """Tracking errors of a motion.
 
     Attributes:
         rms: root mean square of each joint's error, (n,) [rad].
