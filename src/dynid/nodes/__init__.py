@@ -1,1 +1,1 @@
-"""ROS 2 nodes and their clients; no other package imports ROS."""
+"""ROS 2 nodes and their clients; no other package of dynid imports ROS."""

@@ -1,9 +1,9 @@
 """Client that identifies an arm adaptively: it plans motion segments, and running nodes execute and record them.
 
-It switches torque on, records the arm in motion, switches torque off and identifies a model from the bag. Parameters:
-`output` is the folder of bag and result, `scene` a file that describes the free space, `longest_s` the maximum time of
-motion, and `after` the model of the arm before it was changed. While the arm moves, the topic `identification_progress`
-reports the progress. The exit code is 0 only if the model was accepted.
+The client switches torque on, records the arm in motion, switches torque off and identifies a model from the bag.
+Parameters: `output` is the folder of bag and result, `scene` a file that describes the free space, `longest_s` the
+maximum time of motion, and `after` an earlier model of the arm from which the run starts. While the arm moves, the
+topic `identification_progress` reports the progress. The exit code is 0 only if the model was accepted.
 """
 
 import contextlib
@@ -137,7 +137,7 @@ def run_with_chain(robot: Robot, options: ChainOptions, files: AdaptiveFiles, pr
 
 
 def identify_adaptively(call: Supervisor) -> str:
-    """Identify the arm of the running nodes as the client's ROS parameters say; return the outcome as one sentence.
+    """Identify the arm of the running nodes, with the client's ROS parameters; return the outcome as one sentence.
 
     Raises:
         NodeError: a node refused or does not answer, or the model was not accepted.

@@ -31,8 +31,8 @@ class TorqueWatch:
     Args:
         node: node that creates the subscription.
         went_off: called if torque was switched off since the last report.
-        took_over: called with the driver's status message when the driver stops following commands. It then brakes,
-            holds and lowers the arm, whatever is commanded.
+        took_over: called with the driver's status message when the driver stops following commands. The driver then
+            brakes, holds and lowers the arm, and ignores all commands.
         loaded: called with the used fraction of each servo's overload capacity, as counted by the driver, (n,) [-].
 
     Attributes:
@@ -161,11 +161,11 @@ class SinglePublisherSubscription:
         self._note(info.current_count, info.total_count)
 
     def _note(self, present: int, ever: int) -> None:
-        """Process a change of the publishers: report a second one, or schedule a new subscription once one remains.
+        """Process a change of the publishers: report a second one, or subscribe again if only one publisher remains.
 
         Args:
             present: number of publishers that are matched now.
-            ever: number of publishers that have matched since the subscription was created.
+            ever: number of publishers that have been matched since the subscription was created.
         """
         others = self.count > 1 or self.count + ever - self._total_matched > 1  # or a second publisher came and left
         self.count, self._total_matched = present, ever

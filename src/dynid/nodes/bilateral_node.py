@@ -1,9 +1,9 @@
 """Node for bilateral control: it couples two arms, a leader and a follower, whose torques it commands.
 
 Each arm has its own driver, in the namespace `leader` or `follower`. `~/engage` switches torque on at both arms and
-couples them where they are; `~/disengage` lowers both arms and switches torque off. Commands start once both arms have
-sent a state. Any fault of either arm ends the coupling: both drivers are then asked to switch torque off, and each
-lowers its own arm. See `dynid.control.bilateral`.
+couples them at their present postures; `~/disengage` lowers both arms and switches torque off. Commands start once
+both arms have sent a state. Any fault of either arm ends the coupling: both drivers are then asked to switch torque
+off, and each lowers its own arm. See `dynid.control.bilateral`.
 """
 
 import sys

@@ -1,6 +1,6 @@
 """Processes of the whole chain: simulated arm (or a real port), hardware, executor, recorder, identification.
 
-This module starts them without ROS's launch, for machines on which only the Python wheels are installed.
+This module starts the processes without ROS launch, for machines on which only the Python wheels are installed.
 """
 
 import contextlib
@@ -48,14 +48,14 @@ class ChainOptions:
 
     Attributes:
         robot: name of the robot, or path of its folder, as in the parameter `robot` of the nodes.
-        real_port: serial port of a real arm; None starts the simulated one.
-        mount: name of a mount in robot.yaml; None is its default.
+        real_port: serial port of a real arm; None starts a simulated arm.
+        mount: name of a mount in robot.yaml; None uses the default mount.
         switched_off: nuisance effects of the simulated arm that are switched off.
         seed: seed of the simulated arm's noise.
-        friction: friction model of the simulated arm's gears, see `dynid.simulation.plant.gear_friction`; None is
-            robot.yaml's choice.
+        friction: friction model of the simulated arm's gears, see `dynid.simulation.plant.gear_friction`; None uses
+            that of robot.yaml.
         link: path of a symbolic link to the simulated arm's port; None creates no link.
-        trace: new file for the true states of the simulated arm; None writes none.
+        trace: new file for the true states of the simulated arm; None writes no file.
         identification: whether the identification node is started.
         driver: full name of the hardware node's module.
         layout: assignment of the started processes to processors and priorities; None changes neither.
@@ -63,8 +63,8 @@ class ChainOptions:
             same processors, so transmission and computation together may exceed a cycle.
         paused_clock: whether a simulated arm's clock pauses while a busy host delays the driver or the commander.
             Otherwise the simulated arm moves on during the delay, as a real arm does.
-        adapter: adapter between the simulated servos and the driver, see `dynid.simulation.bus.adapter`; any but uart
-            implies `wire_time`.
+        adapter: adapter between the simulated servos and the driver, see `dynid.simulation.bus.adapter`. All adapters
+            except uart imply `wire_time`.
         motor: effects of the simulated arm's motors, see `dynid.simulation.plant.motor`.
         rate_hz: rate of the control cycle [Hz]; 0 lets the driver find the highest rate that line and machine sustain.
         lead: trajectory along which a simulated hand guides the arm, see `dynid.simulation.plant.hand`; None simulates
@@ -158,7 +158,7 @@ class Chain:
         self._group = ProcessGroup(logs, {}, None if options.layout is None else options.layout.place)
         held = options.paused_clock and options.real_port is None
         self._clock = Path(tempfile.gettempdir()) / f"dynid-clock-{uuid.uuid4().hex}" if held else None
-        self._port_file = Path(tempfile.gettempdir()) / f"dynid-port-{uuid.uuid4().hex}"  # made and removed by the arm
+        self._port_file = Path(tempfile.gettempdir()) / f"dynid-port-{uuid.uuid4().hex}"  # created by the arm
         self.arm: Process | None = None
         self.hardware: Process | None = None
         self.executor: Process | None = None

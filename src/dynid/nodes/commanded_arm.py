@@ -47,7 +47,7 @@ class CommandedArm:
         robot: robot of the arm.
         call: client of the nodes that drive the arm.
         stream: receiver of the arm's topics.
-        scene: free space of the arm, which the executor checks as well; None is the robot's own.
+        scene: free space of the arm, which the executor checks as well; None uses that of the robot.
 
     Attributes:
         at: reference posture after the last motion, (n,) [rad].
@@ -161,7 +161,7 @@ class CommandedArm:
         Args:
             motion: the motion.
             feedforward: torques of the motion, and of holding the arm at its end.
-            tube: maximum tracking error of each joint, (n,) [rad]; None is the executor's maximum.
+            tube: maximum tracking error of each joint, (n,) [rad]; None uses the executor's maximum.
 
         Raises:
             SafetyError: the motion was stopped.
@@ -200,7 +200,7 @@ class CommandedArm:
     # -- motions -----------------------------------------------------------------------------------------------------
 
     def _tolerate(self, tube: FloatArray | None) -> None:
-        """Set the executor's maximum tracking errors of the joints, (n,) [rad]; None is `MAX_TRACKING_ERROR_RAD`."""
+        """Set the executor's maximum tracking errors (n,) [rad]; None sets them to `MAX_TRACKING_ERROR_RAD`."""
         limits = np.full(self.robot.size, MAX_TRACKING_ERROR_RAD) if tube is None else tube
         self._call.set_parameters("executor", {"path_tolerance_rad": limits.tolist()})
 

@@ -78,8 +78,8 @@ def declare(node: Node, name: str, default: Any, description: str, *, fixed: boo
 def serve_trigger(node: Node, name: str, serve: Callable[[], str]) -> None:
     """Create a Trigger service of a node.
 
-    It answers with success and the message that `serve` returns, or with failure and the text of the DynidError that
-    `serve` raises.
+    The service answers with success and the message that `serve` returns. If `serve` raises a DynidError, it answers
+    with failure and the error's text.
     """
 
     def answer(_: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
@@ -95,8 +95,8 @@ def serve_trigger(node: Node, name: str, serve: Callable[[], str]) -> None:
 def check_parameters(node: Node, check: Callable[[list[Parameter]], None]) -> None:
     """Register a function that checks new parameter values of a node before they are set.
 
-    If `check` raises an exception, all values of the call are refused, with the exception's text as the reason. That
-    includes unexpected exceptions, because no call from outside may end a node.
+    If `check` raises an exception, all values of the call are refused, with the exception's text as the reason.
+    Unexpected exceptions are handled likewise, because no call from outside may end a node.
     """
 
     def answer(parameters: list[Parameter]) -> SetParametersResult:
@@ -127,7 +127,7 @@ def seconds(time: Any) -> float:
 
 
 def end_with_expected_parent() -> None:
-    """Let this process end with its parent, if an environment variable contains the parent's process ID."""
+    """Make this process end when its parent ends, if an environment variable contains the parent's process ID."""
     parent = expected_parent()
     if parent is not None:
         end_with_parent(parent)

@@ -1,6 +1,7 @@
 """Contact handling of the executor: it publishes its model and payload, and contact may stop its motions.
 
-Parameter `contact` sets the reaction: "stop" stops the arm, see `dynid.contact.stop`; "report" or "" does not.
+Parameter `contact` sets the reaction: "stop" stops the arm, see `dynid.contact.stop`; "report" or "" does not
+stop it.
 """
 
 from rclpy.node import Node

@@ -39,7 +39,7 @@ class Answer:
 
 
 class _Deferred:
-    """Base of services that can answer later; their responses have the fields success and message."""
+    """Base class of services that can answer later; their responses have the fields success and message."""
 
     def __init__(self, node: Node, kind: Any, name: str) -> None:
         self._kind = kind.Response

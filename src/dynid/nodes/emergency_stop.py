@@ -79,7 +79,7 @@ class PressedPublishers:
     def has_sole_publisher(self, now_s: float) -> bool:
         """Return whether one publisher has been alone on the topic for at least `DELIVERY_S`.
 
-        Every message that arrives now must then come from it. `now_s` is the monotonic time [s].
+        Every message that arrives now must then come from this publisher. `now_s` is the monotonic time [s].
         """
         return now_s - self._alone_since_s >= DELIVERY_S
 

@@ -25,7 +25,7 @@ def _run(module: str) -> None:
     """Run a module's `main`; if a required library is missing, print one sentence and exit with code 1."""
     end_at_once()
     one_thread_each()
-    os.environ.setdefault("MUJOCO_GL", "disable")  # nodes do not render; the search for a display starts a Python
+    os.environ.setdefault("MUJOCO_GL", "disable")  # nodes do not render; finding a display starts a Python process
     try:
         main = import_module(module).main
     except DynidError as error:

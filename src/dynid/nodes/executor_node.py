@@ -231,7 +231,7 @@ class ExecutorNode(Node):
         self._report.series = str(given.get("series", self._report.series))
 
     def _tolerance(self, given: Sequence[float] | None) -> FloatArray:
-        """Return the given path tolerances of all joints after a check, (n,) [rad]; for None the present ones.
+        """Check and return the given path tolerances of all joints, (n,) [rad]; return the present tolerances for None.
 
         Raises:
             ConfigurationError: the tolerance is not one positive angle for each joint.
@@ -376,7 +376,7 @@ class ExecutorNode(Node):
     def _log_push(self) -> None:
         """Log that a held arm was pushed, unless the driver itself moved the arm.
 
-        If the driver publishes reports, the decision waits for the first report after the movement.
+        If the driver publishes reports, this is decided only after the first report that follows the push.
         """
         if self._pushed is None or 0 < self._driver.reports <= self._pushed[1]:
             return
@@ -418,9 +418,9 @@ class ExecutorNode(Node):
         self._report.update(reason)
 
     def _look(self) -> None:
-        """Begin a planned motion, stop commanding a silent arm, and publish diagnostics if the condition changed.
+        """Begin a planned motion, stop commanding if states are missing, and publish changed diagnostics.
 
-        A timer calls this, so that it happens even while no joint states arrive.
+        A timer calls this function, so that it runs even while no joint states arrive.
         """
         try:
             self._poll()

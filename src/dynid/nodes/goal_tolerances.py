@@ -1,7 +1,7 @@
 """Tolerances of a FollowJointTrajectory goal, and their check with the messages of driver and executor.
 
-Values have the meaning that ros2_controllers gives them: 0 leaves the limit to the arm, -1 allows every deviation, and
-all other values are limits [rad, rad/s].
+Values have the same meaning as in ros2_controllers: 0 sets no limit in the goal, so that the arm's own limits apply. -1
+allows every deviation. All other values are limits [rad, rad/s].
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ class Tolerances:
 
     Attributes:
         path: limits along the path by quantity ("position" [rad] or "velocity" [rad/s]) and joint name.
-        goal: limits at the end of the path, by quantity and joint name likewise.
+        goal: limits at the end of the path, by quantity and joint name.
         goal_time_s: time after the end of the trajectory within which the arm must reach the goal [s]; 0 means
             that the node chooses the time.
     """
@@ -131,7 +131,7 @@ class GoalMonitor:
         return bool(np.abs(decode(self._reference, JOINT_TRAJECTORY).points[0].velocities).max() > STANDSTILL_RAD_S)
 
     def moment(self) -> Moment | None:
-        """Return the last reference with the state from which it was computed; None if one was not received."""
+        """Return the last reference with the state from which it was computed; None if either is missing."""
         state = self._states.get(header_stamp_ns(self._reference)) if self._reference else None
         if state is None:
             return None
@@ -164,7 +164,7 @@ class GoalMonitor:
         """Return a sentence about the first goal tolerance that the arm violates; "" if it keeps all.
 
         The goal is the position of the trajectory's last point, at zero velocity. `moment` is the present reference and
-        state. If `moment` is None, because none was received, the goal is violated if it has a goal tolerance.
+        state. If no reference with its state was received, `moment` is None, and any goal tolerance counts as violated.
         """
         if moment is None:
             return "no state of the arm was received" if self.tolerances.goal else ""

@@ -4,7 +4,7 @@ The transition configure opens the port, checks every servo and finds the cycle 
 transition activate starts the cycle: states are published, torque is off. The service `~/enable` switches torque on and
 off; it switches it on only after the machine has kept the cycle rate, see `dynid.hardware.loop.cycle_pace`. If the
 process ends for any reason, the arm is first stopped and lowered, then torque goes off. A message on the topic `estop`
-and a second publisher of `joint_commands` also stop the arm. `~/clear_fault` leaves a fault whose cause is gone,
+and a second publisher of `joint_commands` also stop the arm. `~/clear_fault` ends the fault state if the cause is gone,
 `~/reboot` restarts servos that report an error, and `~/reopen` opens the port again after the cable was unplugged.
 """
 
@@ -71,7 +71,7 @@ OWN_CLOCK_S = 10.0  # greatest age of a timestamp; an older one is from another 
 
 
 class HardwareNode(ManagedNode):
-    """Lifecycle node that offers the arm as ROS topics and services; see the module."""
+    """Lifecycle node that drives the servos of one arm, and offers the arm as ROS topics and services."""
 
     def __init__(self) -> None:
         super().__init__("hardware")

@@ -1,4 +1,4 @@
-"""Gravity compensation with a check: the arm is released for hand guiding only after it has matched its model.
+"""Gravity compensation for hand guiding, which begins only after the arm's torques have agreed with its model.
 
 This client of a running chain moves the arm to and fro about two postures and compares the measured torques with the
 model (see `dynid.runtime.hold_check`). It then switches to the control law that compensates gravity. It is configured
@@ -66,7 +66,7 @@ class States:
                 self._rows.append((state[1]["position"], state[1]["velocity"], state[1]["effort"]))
 
     def holding_torques(self, model: Model, begin_ns: int, end_ns: int) -> HeldTorques:
-        """Return the torques with which the joints held the arm between two timestamps, and those of a model.
+        """Return the torques with which the joints held the arm between two timestamps, and the torques of a model.
 
         Args:
             model: model of the arm as it is mounted.
@@ -74,7 +74,7 @@ class States:
             end_ns: end of the time span, which excludes a state with this timestamp [ns].
 
         Raises:
-            DataError: there are too few states in between.
+            DataError: there are too few states between the timestamps.
         """
         first, last = bisect_left(self._stamps, begin_ns), bisect_left(self._stamps, end_ns)
         if last <= first:
@@ -239,7 +239,7 @@ def compensate_gravity(call: Supervisor, robot: Robot, path: Path, over: Callabl
 
 
 def hold_one(call: Supervisor) -> str:
-    """Check the arm with its model, then compensate gravity for hand guiding, as the client's ROS parameters say.
+    """Check the arm with its model, then compensate gravity for hand guiding, with the client's ROS parameters.
 
     Return a sentence with the duration of hand guiding.
     """

@@ -2,7 +2,7 @@
 
 The service `~/identify` reads the bags of parameter `bags`, identifies by parameter `method` and writes the result to
 the folder of parameter `output`. It then sets the model (see `model_parameters`) on this node and on the running nodes
-of parameter `controllers`, in ONE atomic parameter call each. A model that was not accepted is written to disk with its
+of parameter `controllers`, in one atomic parameter call each. A model that was not accepted is written to disk with its
 verdict, but never set on a node.
 """
 

@@ -187,7 +187,7 @@ def message_motion(message: Any, joints: tuple[str, ...], hold: FloatArray) -> M
     Args:
         message: the JointTrajectory.
         joints: names of the robot's n joints.
-        hold: posture at which joints stay that the message does not name, (n,) [rad].
+        hold: posture of the joints that the message does not name; they stay there, (n,) [rad].
 
     Raises:
         ConfigurationError: there are no points, points have different numbers of joints, or `spread_points` refuses

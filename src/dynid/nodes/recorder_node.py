@@ -67,7 +67,7 @@ def _limits(name: str) -> TopicLimits:
 
 
 class RecorderNode(ManagedNode):
-    """Lifecycle node that records the topics of `TOPICS`; see the module."""
+    """Lifecycle node that records the topics in `TOPICS` to a rosbag2."""
 
     def __init__(self) -> None:
         super().__init__("recorder")

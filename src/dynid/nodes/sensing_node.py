@@ -66,9 +66,9 @@ class SensingNode(Node):
         self._in_force.delay_s = load_identification(self.robot).transmission(self.robot, simulated=simulated)
 
     def torque_until(self, stamp_ns: int) -> FloatArray:
-        """Return the mean torque (n,) [N m] that acted between the previous state and this one.
+        """Return the mean torque (n,) [N m] that acted between the previous state and the present one.
 
-        Call it once for each state, with its timestamp [ns].
+        Call it once for each state; `stamp_ns` is the timestamp of the present state [ns].
         """
         begin_ns, self._previous_stamp_ns = self._previous_stamp_ns, stamp_ns
         silent_s = (stamp_ns - self._in_force.newest_ns) * 1e-9

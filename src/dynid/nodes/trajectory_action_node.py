@@ -309,8 +309,8 @@ class TrajectoryActionNode(Node):
     async def _settled(self, outcome: Outcome, monitor: GoalMonitor, goal: Any, watch: "GoalWatch") -> Outcome:
         """Wait until the arm is within the goal tolerance after its motion, and return the outcome of the goal.
 
-        It is `outcome` if the arm comes within the tolerance in time, else "missed", or "replaced" or "cancelled" if
-        that happens first.
+        The result is `outcome` if the arm comes within the tolerance in time, else "missed". If a newer goal or a
+        cancellation comes first, it is "replaced" or "cancelled".
         """
         deadline_s = time.monotonic() + (monitor.tolerances.goal_time_s or SETTLE_S)
         while violation := monitor.off_goal(moment := monitor.moment()):
