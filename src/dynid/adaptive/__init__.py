@@ -1,1 +1,1 @@
-"""Adaptive identification: each segment moves where the current model is least certain, until it is precise enough."""
+"""Adaptive identification: motion segments are planned to reduce the model's uncertainty, until it is low enough."""

@@ -29,7 +29,7 @@ REFUSALS, OTHER_SEED = 3, 200  # consecutive refusals before the run ends; seed 
 
 
 class Course:
-    """State of one adaptive run: current model, executed segments, and results of its precision checks."""
+    """State of one adaptive run: current model, executed segments, and results of checks of the model's precision."""
 
     def __init__(self, parent: Planning, arm: Arm, name: str, seed: int) -> None:
         self.parent, self.arm, self.name, self.seed = parent, arm, name, seed

@@ -1,4 +1,4 @@
-"""Judgement of the recording so far: its model, the model's confidence intervals, and the comparison with limits."""
+"""Precision check of an adaptive run: identification from the recording so far, and check of confidence intervals."""
 
 import time
 from dataclasses import dataclass

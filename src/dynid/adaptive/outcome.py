@@ -1,4 +1,4 @@
-"""Outcome of an adaptive run: its segments, the judgements of its recording ("looks"), and the reason for its end."""
+"""Outcome of an adaptive run: segments, results of precision checks ("looks"), and the reason for the run's end."""
 
 from dataclasses import asdict, dataclass
 from typing import Any

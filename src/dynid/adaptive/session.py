@@ -1,11 +1,12 @@
-"""Adaptive identification: segment after segment, each where the current model is least certain.
+"""Adaptive identification, which plans each segment to reduce the uncertainty of the current model most.
 
 A segment is a motion from rest to rest. The first segments are small and slow, and the nominal arm predicts their
 torques. While a segment is executed, the next one is planned, from the data before the segment and from the information
-that the segment is expected to give. From `first_look_s` on, the arm pauses after segments that may complete the model,
-and `identify` judges the whole recording (a look). The run ends if the verdict is accepted, and if the confidence
-intervals of all parameters of links and rotors and of every joint's torque are within their limits. All intervals and
-all possible looks share one confidence (Bonferroni), so it holds whenever the run ends, in spite of repeated looks.
+that the segment is expected to give. From `first_look_s` on, a precision check (a "look") follows each segment that may
+make the model precise enough: the arm pauses, and a model is identified from the whole recording. The run ends if this
+model is accepted, and if the confidence intervals of all parameters of links and rotors and of every joint's torque are
+within their limits. All intervals and all possible checks share one confidence (Bonferroni correction), so the
+confidence is valid in spite of repeated checks.
 """
 
 import numpy as np

@@ -17,7 +17,7 @@ Share = Annotated[float, Field(gt=0, le=1)]
 
 
 class AdaptiveSettings(Strict):
-    """Limits and stopping criteria of an adaptive run; a segment is one of its motions from rest to rest.
+    """Limits and stopping criteria of an adaptive run, which consists of segments (motions from rest to rest).
 
     A precision check identifies a model from the recording so far, and compares its confidence intervals with their
     limits.
