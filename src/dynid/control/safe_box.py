@@ -390,7 +390,7 @@ class SafeBox:
         least = np.minimum.accumulate(missing, axis=0)
         allowed = np.where(least > 0.0, np.maximum(missing[0], 0.0) + ENTRY_M, np.where(least > -ENTRY_M, ENTRY_M, 0.0))
         if (missing[-1] > 0.0).any():
-            allowed[:] = 0.0  # it ends outside, so the way is refused as any other
+            allowed[:] = 0.0  # a motion that ends outside is always refused
         self._prove_spans(motion, pieces, spans, allowed[:-1], tube)
 
     def _prove_spans(self, motion: Motion, pieces: Pieces, spans: Spans, allowed: FloatArray, tube: FloatArray) -> None:

@@ -160,7 +160,7 @@ class SelfCollision(LinkShapes):
             row = group.start + (group.stop - group.start) // 2
             here = spans.q[row]
             away = (np.abs(spans.q[group] - here) + spans.away[group]).max(axis=0)
-            due = np.flatnonzero(~((levers * (np.abs(here - last) + away)).sum(axis=1) < room))  # also a room of NaN
+            due = np.flatnonzero(~((levers * (np.abs(here - last) + away)).sum(axis=1) < room))  # also if room is NaN
             if not len(due):
                 continue
             travel = levers[due] @ away

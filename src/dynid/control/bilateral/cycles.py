@@ -1,11 +1,11 @@
-"""Merging of two drivers' states into the control cycles of one pair.
+"""Merging of the states of two drivers into the common control cycles of a leader and a follower arm.
 
 Two drivers read their arms at the same rate, but not at the same moments, and each with its own clock. A simulated arm
-may even wait for its host while the other arm moves on. So the pair needs no common clock. A cycle is complete when
-both arms have sent a state. Its duration for each arm follows from that arm's own stamps. If one arm is silent, the
-other arm's clock determines that it is late. If both are silent, nothing is commanded, and both drivers stop their arms
-themselves. The first states after the start of bilateral control begin the first cycle. Earlier states may be too old,
-because the checks before the start take time.
+may even wait for its host while the other arm moves on. So cycles do not depend on a common clock: a cycle is complete
+when both arms have sent a state. Its duration for each arm follows from that arm's own stamps. If no state of one arm
+arrives, the other arm's clock determines that it is late. If no state of either arm arrives, nothing is commanded, and
+both drivers stop their arms themselves. The first states after the start of bilateral control begin the first cycle.
+Earlier states may be too old, because the checks before the start take time.
 
 Stamps alone do not reveal a constant delay of all states of an arm. If a driver's stamps follow the clock of this host,
 they give the age of a state at its arrival, and a state that is too old counts as late. For a driver on another host,

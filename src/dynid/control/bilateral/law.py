@@ -18,8 +18,8 @@ A fraction of the friction, `share` in the equations, is compensated. In free mo
 released arm comes to rest even if its gears are warmer, with less friction, than the model assumes. While the follower
 presses, the fraction is so large that forces pass almost unchanged between hand and environment.
 
-Two simpler modes need less. In "force_reflecting" the follower servoes the leader's position, and the leader is driven
-with t_f. "unilateral" does the same without torque on the leader.
+There are two simpler modes. In "force_reflecting" the follower tracks the leader's position, and its external torque
+t_f acts on the leader. In "unilateral" the follower tracks the leader's position, and no torque is reflected.
 
 In code these equations are `four_channel_accelerations`, `unilateral_accelerations` and `torque` of the module
 `equations`.

@@ -1,18 +1,19 @@
 """Observer of an arm's motion and external torque, from encoders and commanded torques alone.
 
-It is a Luenberger observer of M(q) (ddq - d) + C dq + g + F = tau with the states q, dq and the disturbance d
+The observer is a Luenberger observer of M(q) (ddq - d) + C dq + g + F = tau with the states q, dq and the disturbance d
 [rad/s^2]. All three poles lie at -w. With e the difference between measured and estimated position, and u the
 acceleration due to the torque in force,
 
     u = M(q)^-1 (tau - C dq - g - F),  q' = dq + 3 w e,  dq' = u + d + 3 w^2 e,  d' = w^3 e,
 
 M d is the external torque. This is the disturbance observer of Ohnishi, Shibata and Murakami (IEEE/ASME Trans.
-Mechatronics 1, 1996) with the identified model in place of a nominal inertia, and thereby also their reaction torque
+Mechatronics 1, 1996), with the identified model instead of a nominal inertia. So it is also their reaction torque
 observer.
 
 Static friction is not a function of velocity. Its direction z, from -1 to 1, follows the path as in Dahl's model, with
 a dead band for encoder steps: dz = (sign(dx) - z) |dx| / `REVERSAL_RAD`. A gear that came to rest under load keeps its
-direction. If nothing presses, static friction is unknown; then z fades with `FADE_S`.
+direction. If nothing presses on a slow arm, its static friction is unknown; z then decays with the time constant
+`FADE_S`.
 
 In code these equations are `predict`, `reverse_friction` and `estimate_external` of the module `equations`.
 """

@@ -9,9 +9,9 @@ energy they have stored move the pair, so
     E = integral of (P + margin) dt - change of K >= 0,   P = t_l . dq_l + (beta / alpha) t_f . dq_f,
     K = 1/2 dq_l . M_l dq_l + (beta / alpha) 1/2 dq_f . M_f dq_f,
 
-with the external torques of the observers, and a margin that is a safe share of the friction power. Energy from long
-ago must not compensate for a gain now, so E is at most `CREDIT_J`. Below -`BOUND_J` the pair falls back to unilateral
-control, which closes no loop over both arms; if it happens again, the pair stops.
+with the external torques t of the observers, and a margin that is a safe fraction of the friction power. E is limited
+to `CREDIT_J`, so that old energy does not compensate for a present gain. If E falls below -`BOUND_J`, the pair falls
+back to unilateral control, which has no control loop over both arms; if this happens again, the pair stops.
 """
 
 from dataclasses import dataclass, replace
@@ -72,7 +72,7 @@ class Watch:
         self._moved = False  # whether the arm was too fast to stop at once when its positions last changed
 
     def frozen(self, reading: Reading, dq: FloatArray, energy_rad: float = 0.0) -> str:
-        """Return the reason why an arm must be moving although its encoder counts do not change; "" if there is none.
+        """Return the reason why an arm must be moving although its encoder counts do not change; "" without a reason.
 
         Args:
             reading: state of this cycle.
