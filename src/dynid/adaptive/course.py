@@ -1,4 +1,4 @@
-"""Course of one adaptive run: execution of its segments, judgements of the recording so far, and return motions."""
+"""Course of one adaptive run: execution of its segments, precision checks of the model, and return motions."""
 
 from dataclasses import replace
 
@@ -238,13 +238,13 @@ class Course:
         if result is None:
             return False
         self.found, self.known = result, parent.model_of(result, self.shown)
-        # a fixed number of judgements shares the confidence (Bonferroni), so further ones must not accept the model
+        # a fixed number of checks shares the confidence (Bonferroni), so further checks must not accept the model
         return look.accepted and look.widest <= 1.0 and len(self.looks) <= parent.settings.looks
 
     def update_model(self) -> None:
         """Replace the current model by one that is identified from the recording so far.
 
-        Unlike `judge_precision`, this cannot end the run.
+        Unlike a call of `judge_precision`, an update cannot end the run.
         """
         parent = self.parent
         self.updates += 1

@@ -1,6 +1,7 @@
 """Online estimate of parameters while the recording grows, before there is enough data for an identification.
 
-Every parameter has a prior value: that of the nominal arm or, for friction, that in the robot's folder if there is one.
+Every parameter has a prior value, such as that of the nominal arm. Prior friction is that of the previous model or of
+the robot's friction.yaml, if either states it.
 The estimate keeps the prior value until the data determine the parameter. Friction is linearised at the prior values.
 """
 

@@ -30,8 +30,8 @@ class AdaptiveSettings(Strict):
             precision check [s].
         inertial_share: limit of the half width of a link or rotor parameter's confidence interval. The limit is given
             as the torque that this half width alone causes, as a fraction of a joint's whole torque.
-        friction_share: the same limit for viscous friction. Only planning uses it, because the estimate of viscous
-            friction depends strongly on the other friction terms.
+        friction_share: limit of the half width for viscous friction, expressed in the same way. Only planning uses it,
+            because the estimate of viscous friction depends strongly on the other friction terms.
         torque_share: limit of the half width of the confidence interval of a joint's predicted torque, as a fraction of
             the joint's torque.
         confidence: probability that all intervals contain the true values, whenever the run stops.

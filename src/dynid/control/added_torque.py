@@ -39,7 +39,7 @@ class TorqueCurve:
 
     @property
     def beginning(self) -> "TorqueCurve":
-        """Torque curve that is constant at the first torques of this curve, for the approach to the motion's start."""
+        """Constant curve with the torques of this curve's first point, for the approach to the start of the motion."""
         return TorqueCurve(self.times[:1], self.torques[:1])
 
     def refuse_excess(self, robot: Robot, name: str) -> None:

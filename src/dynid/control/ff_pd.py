@@ -2,7 +2,8 @@
 
 u = M_hat [K_V (dq_ref + K_P K_V^-1 (q_ref - q) - dq_hat) + ddq_ref] + D_hat dq_ref
 
-The law has no gravity term: at rest it leaves the error g(q) / (M_hat K_P).
+K_P and K_V are gains, M_hat and D_hat are assumed inertia and damping, and dq_hat is the velocity by
+pseudo-differentiation. The law has no gravity term: at rest it leaves the error g(q) / (M_hat K_P).
 """
 
 import numpy as np

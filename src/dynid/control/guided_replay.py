@@ -76,8 +76,8 @@ class GuidedReplay:
     def as_dict(self) -> dict[str, Any]:
         """Return durations, lowest relative speed and slowed part of the replay as a dictionary for JSON.
 
-        The durations are those of the recorded motion and of the replay [s]. Speed and part are those of `slowed`.
-        Without a slowed part, the speed is 1 and the part is empty.
+        The durations are those of the recorded motion and of the replay [s]. The property `slowed` gives the lowest
+        relative speed and the slowed part. If no part is slowed, the speed is 1 and the part is from 0 to 0 s.
         """
         least, begin, end = self.slowed or (1.0, 0.0, 0.0)
         return {

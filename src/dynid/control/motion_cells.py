@@ -66,7 +66,7 @@ class Cells:
     def first_beyond(self, values: FloatArray, bound: FloatArray) -> tuple[float, int, float] | None:
         """Return a value beyond +-bound, as time [s], joint index and value; None if all values are within.
 
-        It is not necessarily the earliest one.
+        The returned value is not necessarily the earliest one beyond the bound.
 
         Between the four samples of a time span, each joint's value is interpolated by the cubic through them.
 

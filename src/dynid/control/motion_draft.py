@@ -180,7 +180,7 @@ class _Drafter:
         return True
 
     def _postures(self, start: FloatArray) -> Iterator[FloatArray]:
-        """Yield random postures (n,) [rad] with an allowed motion from the previous posture and one to the start."""
+        """Yield random postures (n,) [rad] that can be reached from the previous posture, and left for `start`."""
         at = start
         for _ in range(MOST_TRIED):
             q = self.rng.uniform(self.lower, self.upper)

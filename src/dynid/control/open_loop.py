@@ -107,7 +107,7 @@ class SwitchingPath:
     Attributes:
         posture: the posture, (n,) [rad].
         joint: index of the excited joint.
-        signal: -1 and +1 at every sample, (N,).
+        signal: switching signal, -1 or +1 at each sample, (N,).
         step_s: time between two samples [s].
         inertia: M_hat of the joint [kg m^2].
         level: factor on the excitation torque.
@@ -249,7 +249,7 @@ def plan_excitation(
 
 
 def _posture(robot: Robot, joint: int, limits: MotionLimits, settings: ExcitationSettings) -> FloatArray:
-    """Return the rest posture (n,) [rad] with the excited joint moved, if necessary, to have room on both sides."""
+    """Return the rest posture (n,) [rad], with the excited joint moved away from a position limit that is too near."""
     low, high = float(limits.lower[joint]), float(limits.upper[joint])
     room = min(settings.window_rad + WINDOW_MARGIN_RAD, 0.5 * (high - low))
     posture = np.array(robot.rest_posture)

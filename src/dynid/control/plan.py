@@ -44,7 +44,7 @@ class Path(Protocol):
 
 
 class HoldPath:
-    """Path that stays at one posture (n,) [rad] without an end.
+    """Path that stays at one posture (n,) [rad] for an unlimited time.
 
     The array of the posture is not copied, so that hand guiding can change it.
     """

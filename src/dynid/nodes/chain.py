@@ -47,7 +47,7 @@ class ChainOptions:
     """Options of a chain, which is the set of processes that drive one arm: simulated arm and ROS nodes.
 
     Attributes:
-        robot: name of the robot, or path of its folder, as in the parameter `robot` of the nodes.
+        robot: name of the robot, or path of the robot's folder, as in the parameter `robot` of the nodes.
         real_port: serial port of a real arm; None starts a simulated arm.
         mount: name of a mount in robot.yaml; None uses the default mount.
         switched_off: nuisance effects of the simulated arm that are switched off.

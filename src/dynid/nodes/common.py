@@ -50,10 +50,10 @@ ROS_PARAMETERS = ("use_sim_time", "qos_overrides.", "start_type_description_serv
 
 
 class ManagedNode(LifecycleNode):
-    """Lifecycle node that refuses a transition that is not possible in its present state.
+    """Lifecycle node that refuses transitions which are impossible in its present state.
 
-    rclpy raises an exception for such a transition and does not catch it, so a mistyped request would end the driver of
-    a moving arm.
+    For an impossible transition, rclpy raises an exception and does not catch it. So a mistyped request would end the
+    driver of a moving arm.
     """
 
     def _LifecycleNodeMixin__on_change_state(self, request: Any, response: Any) -> Any:

@@ -67,20 +67,21 @@ class ContactLink:
             self._models.publish(String(data=text))
 
     def refuse(self, stamp_ns: int) -> None:
-        """Raise SafetyError if contact is detected, has just ended, or cannot be ruled out; only for policy "stop".
+        """Raise SafetyError if contact is detected, has just ended, or cannot be ruled out.
 
-        Contact is ruled out only by a recent estimate with the executor's model, and if all estimates come from one
-        publisher. `stamp_ns` is the timestamp of the arm's present state [ns].
+        This function does nothing unless the reaction to contact is "stop". Contact is ruled out only by a recent
+        estimate with the executor's model, and if all estimates come from one publisher. `stamp_ns` is the timestamp of
+        the arm's present state [ns].
         """
         if self._stop.enabled and self._source.refusal:
             raise SafetyError(self._source.refusal)
         self._stop.refuse(stamp_ns)
 
     def watch(self, stamp_ns: int) -> None:
-        """Stop the present motion if contact is detected or cannot be ruled out; only for policy "stop".
+        """Stop the present motion if contact is detected or cannot be ruled out.
 
-        Contact is ruled out only by a recent estimate with the executor's model. `stamp_ns` is the timestamp of the
-        arm's present state [ns].
+        This function does nothing unless the reaction to contact is "stop". Contact is ruled out only by a recent
+        estimate with the executor's model. `stamp_ns` is the timestamp of the arm's present state [ns].
         """
         if reason := self._stop.watch(stamp_ns):
             self._node.get_logger().warning(f"the motion is stopped: {reason}")

@@ -376,7 +376,7 @@ class ExecutorNode(Node):
     def _log_push(self) -> None:
         """Log that a held arm was pushed, unless the driver itself moved the arm.
 
-        If the driver publishes reports, this is decided only after the first report that follows the push.
+        If the driver publishes reports, the first report after the push shows whether the driver moved the arm.
         """
         if self._pushed is None or 0 < self._driver.reports <= self._pushed[1]:
             return

@@ -384,13 +384,13 @@ class HardwareNode(ManagedNode):
         return now_s - max(0, time.time_ns() - received_ns) * 1e-9
 
     def _stop_arm(self, text: str) -> None:
-        """Report a fault that arose outside the driver to the control loop, with this text, in any state of the arm."""
+        """Report a fault from outside the driver to the control loop, which stops the arm; `text` is the message."""
         self.get_logger().error(text)
         if self._loop is not None:
             self._loop.fault(text)
 
     def _stop_enabled_arm(self, text: str) -> None:
-        """Report a fault with this text to the control loop if torque is on; otherwise only log a warning.
+        """Report a fault to the control loop if torque is on, else only log a warning; `text` is the message.
 
         Without torque nothing has to be stopped, and `~/enable` is refused while the cause persists.
         """

@@ -166,7 +166,7 @@ class ProcessGroup:
         """Start a node of dynid.nodes, and return its process.
 
         Args:
-            module: name of its module in dynid.nodes.
+            module: name of the node's module in dynid.nodes.
             name: name of the process and of its log file.
             parameters: ROS parameters of the node by name.
         """
@@ -176,7 +176,7 @@ class ProcessGroup:
         """Start a node that may be outside dynid.nodes, and return its process.
 
         Args:
-            module: full name of its module.
+            module: full name of the node's module.
             name: name of the process and of its log file.
             parameters: ROS parameters of the node by name.
         """

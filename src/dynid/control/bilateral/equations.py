@@ -78,7 +78,7 @@ def predict(arm: FloatArray, inertia: FloatArray, dt: float, w: float) -> None:
     d [rad/s^2] is the joint acceleration that external torques cause.
 
     Args:
-        arm: the arm's vectors, one per row with names `Q` to `IN_FORCE`, (rows, n), SI; the rows `Q`, `DQ` and `D` are
+        arm: matrix with the vectors of the arm as rows `Q` to `IN_FORCE`, (rows, n), SI; the rows `Q`, `DQ` and `D` are
             updated in place.
         inertia: inertia matrix M(q), (n, n) [kg m^2].
         dt: length of the cycle [s].
@@ -104,7 +104,7 @@ def reverse_friction(arm: FloatArray, dt: float, pressed: float) -> None:
     something presses on the arm.
 
     Args:
-        arm: the arm's vectors, one per row with names `Q` to `IN_FORCE`, (rows, n), SI; the rows `Z` and `ANCHOR` are
+        arm: matrix with the vectors of the arm as rows `Q` to `IN_FORCE`, (rows, n), SI; the rows `Z` and `ANCHOR` are
             updated in place.
         dt: length of the cycle [s].
         pressed: confidence that something presses on the arm, 0 to 1.
@@ -125,7 +125,7 @@ def estimate_external(arm: FloatArray, inertia: FloatArray, p: FloatArray, dt: f
     The friction direction is advanced by one cycle first, see `reverse_friction`.
 
     Args:
-        arm: the arm's vectors, one per row with names `Q` to `IN_FORCE`, (rows, n), SI; the rows `EXTERNAL`,
+        arm: matrix with the vectors of the arm as rows `Q` to `IN_FORCE`, (rows, n), SI; the rows `EXTERNAL`,
             `FRICTION`, `Z` and `ANCHOR` are updated in place.
         inertia: inertia matrix M(q), (n, n) [kg m^2].
         p: parameters of the friction law `FrictionLaw`, (terms, n), SI.
@@ -149,10 +149,10 @@ def position_difference(law: FloatArray, alpha: float, leader: FloatArray, follo
     """Return the scaled position difference alpha (q_l - c) - (q_f - c) of leader l and follower f, (n,) [rad].
 
     Args:
-        law: vectors of the control law, one per row with names `CENTRE` to `MOST`, (rows, n), SI; `CENTRE` is c.
+        law: matrix with the vectors of the control law as rows `CENTRE` to `MOST`, (rows, n), SI; `CENTRE` is c.
         alpha: scale of positions, from leader to follower.
-        leader: vectors of the leader, one per row with names `Q` to `IN_FORCE`, (rows, n), SI.
-        follower: vectors of the follower, like `leader`.
+        leader: matrix with the vectors of the leader as rows `Q` to `IN_FORCE`, (rows, n), SI.
+        follower: matrix of the follower, like `leader`.
     """
     return np.asarray(alpha * (leader[Q] - law[CENTRE]) - (follower[Q] - law[CENTRE]))
 
@@ -166,9 +166,9 @@ def four_channel_accelerations(
     Args:
         y: scaled position difference of leader and follower, (n,) [rad].
         gains: gains of the control law, in the order of `dynid.control.bilateral.law.SYMBOLS`.
-        leader: vectors of the leader, one per row with names `Q` to `IN_FORCE`, (rows, n), SI.
+        leader: matrix with the vectors of the leader as rows `Q` to `IN_FORCE`, (rows, n), SI.
         M_l: inertia matrix of the leader, (n, n) [kg m^2].
-        follower: vectors of the follower, like `leader`.
+        follower: matrix of the follower, like `leader`.
         M_f: inertia matrix of the follower, (n, n) [kg m^2].
     """
     alpha, beta, K_P, K_V, k, r, b, _, _ = gains
@@ -191,9 +191,9 @@ def unilateral_accelerations(
         y: scaled position difference of leader and follower, (n,) [rad].
         gains: gains of the control law, in the order of `dynid.control.bilateral.law.SYMBOLS`.
         reflected: factor with which the follower's external torque is reflected to the leader [-]; 0 reflects nothing.
-        leader: vectors of the leader, one per row with names `Q` to `IN_FORCE`, (rows, n), SI.
+        leader: matrix with the vectors of the leader as rows `Q` to `IN_FORCE`, (rows, n), SI.
         M_l: inertia matrix of the leader, (n, n) [kg m^2].
-        follower: vectors of the follower, like `leader`.
+        follower: matrix of the follower, like `leader`.
     """
     alpha, _, K_P, K_V, _, r, b, _, _ = gains
     u = K_P * y + K_V * (alpha * leader[DQ] - follower[DQ])
@@ -219,8 +219,8 @@ def torque(law: FloatArray, arm: FloatArray, inertia: FloatArray, acceleration: 
     acts on the hand at the leader, too.
 
     Args:
-        law: vectors of the control law, one per row with names `CENTRE` to `MOST`, (rows, n), SI.
-        arm: vectors of the arm, one per row with names `Q` to `IN_FORCE`, (rows, n), SI.
+        law: matrix with the vectors of the control law as rows `CENTRE` to `MOST`, (rows, n), SI.
+        arm: matrix with the vectors of the arm as rows `Q` to `IN_FORCE`, (rows, n), SI.
         inertia: inertia matrix of the arm, (n, n) [kg m^2].
         acceleration: commanded acceleration, (n,) [rad/s^2].
         share: fraction of the modelled friction that is compensated, 0 to 1.
@@ -246,15 +246,15 @@ def torques(
     """Run one cycle of the bilateral control law, and write the torques of leader and follower into `out`.
 
     Args:
-        law: vectors of the control law, one per row with names `CENTRE` to `MOST`, (rows, n), SI; the rows `OFFSET` and
+        law: matrix with the vectors of the control law as rows `CENTRE` to `MOST`, (rows, n), SI; the rows `OFFSET` and
             `DIFFERENCE` are updated in place.
         gains: gains of the control law, in the order of `dynid.control.bilateral.law.SYMBOLS`.
         mode: `FOUR_CHANNEL`, `FORCE_REFLECTING` or `UNILATERAL`.
         dt: time since the last cycle [s].
         pressed: confidence that the follower presses on something, 0 to 1.
-        leader: vectors of the leader, one per row with names `Q` to `IN_FORCE`, (rows, n), SI.
+        leader: matrix with the vectors of the leader as rows `Q` to `IN_FORCE`, (rows, n), SI.
         M_l: inertia matrix of the leader, (n, n) [kg m^2].
-        follower: vectors of the follower, like `leader`.
+        follower: matrix of the follower, like `leader`.
         M_f: inertia matrix of the follower, (n, n) [kg m^2].
         out: torques of leader and follower, (2, n) [N m].
     """
@@ -278,7 +278,7 @@ def energy_terms(arm: FloatArray, inertia: FloatArray) -> tuple[float, float, fl
     """Return the kinetic energy [J], power of external torques [W] and absolute power of friction [W] of an arm.
 
     Args:
-        arm: vectors of the arm, one per row with names `Q` to `IN_FORCE`, (rows, n), SI.
+        arm: matrix with the vectors of the arm as rows `Q` to `IN_FORCE`, (rows, n), SI.
         inertia: inertia matrix of the arm, (n, n) [kg m^2].
     """
     dq = arm[DQ]

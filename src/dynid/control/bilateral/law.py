@@ -2,17 +2,19 @@
 
 A hand moves the leader l; the follower f acts on the environment. The goals are zero difference between their positions
 and zero sum of their external torques (Sakaino, Sato and Ohnishi, IEEE Trans. Industrial Electronics 58, 2011). The law
-commands accelerations, so that both modes are decoupled. alpha is the scale of positions around a posture c, beta the
-scale of torques; d and t are the disturbance and the external torque from each arm's observer:
+commands accelerations, so that control of the position difference and of the torque sum are decoupled. alpha is the
+scale of positions around a posture c, beta the scale of torques; d and t are the disturbance and the external torque
+from each arm's observer:
 
     y = alpha (q_l - c) - (q_f - c) - offset,               u = K_P y + K_V y' + r (alpha d_l - d_f),
     s = k (M_l + alpha beta M_f)^-1 (t_l + beta t_f) - (d_l + alpha d_f) / (1 + alpha^2) - b dq_l,
     a_l = s - alpha u / (1 + alpha^2),                      a_f = alpha s + u / (1 + alpha^2),
     tau = M(q) a + C dq + g + share F.
 
-With k = 1 and a perfect model the sum mode behaves like two free arms that are bolted together: force control adds no
-dynamics that an environment could excite. b damps motion that the hand does not constrain, such as the elbow of a
-seven-joint arm. r is below 1: stiction makes the difference of both torques unobservable, so its integral would drift.
+With k = 1 and a perfect model, the control of the torque sum lets both arms move like free arms that are bolted
+together. So force control adds no dynamics that an environment could excite. b damps motion that the hand does not
+constrain, such as the elbow of a seven-joint arm. r is below 1: stiction makes the difference of both torques
+unobservable, so its integral would drift.
 
 A fraction of the friction, `share` in the equations, is compensated. In free motion this fraction is so small that a
 released arm comes to rest even if its gears are warmer, with less friction, than the model assumes. While the follower
