@@ -26,7 +26,7 @@ LOOK_THRESHOLD = 1.05  # expected widest interval above which the recording is n
 
 
 class AdaptiveIdentification(Planning):
-    """Adaptive identification of one robot.
+    """Planner and controller of an adaptive identification of one robot.
 
     A precision check identifies a model from the recording so far, and compares its confidence intervals with their
     limits.

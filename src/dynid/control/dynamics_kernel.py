@@ -17,7 +17,7 @@ from dynid.model.symbolic import SymbolicArm
 from dynid.robot import FloatArray
 
 TRANSITION_RAD_S = 0.02
-CHAIN = 0  # number of chain joints; replaced in each generated module
+CHAIN = 0  # number of joints of the serial chain; replaced in each generated module
 
 if TYPE_CHECKING:
 
@@ -39,7 +39,7 @@ def positions_outside(q: Any) -> int:
     The generated polynomials for sine and cosine are accurate only within +-RANGE [rad].
 
     Args:
-        q: joint positions, (n,) [rad]; the chain joints come first.
+        q: joint positions, (n,) [rad]; those of the serial chain come first.
     """
     count = 0
     for j in range(CHAIN):

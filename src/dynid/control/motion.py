@@ -157,7 +157,7 @@ class MotionExecutor:
         return q_ref.copy() if held else np.array(q)  # a held arm sags a little: continue from the reference
 
     def begin(self, motion: Motion | MotionPlan, q: FloatArray, stamp_ns: int) -> None:
-        """Start a motion or a plan; a motion is planned and checked first.
+        """Start a motion, or a motion plan that has been checked; a motion without a plan is planned and checked first.
 
         Args:
             motion: the motion, or a plan that has been checked.

@@ -81,7 +81,7 @@ def position_and_speed(robot: Robot) -> "MotionCheck":
 def nominal_torques(robot: Robot, mount: str | None) -> Torques:
     """Return a function `(q, dq, ddq) -> tau`, (N, n) each in SI, that predicts torques from the nominal parameters.
 
-    It is used until a model is identified.
+    The function is used until a model is identified.
 
     Args:
         robot: the robot.

@@ -210,7 +210,7 @@ def _around_joint(
         model: pinocchio model of the robot.
         joint: index of the joint in this model.
         points: corner points of the link's shape in the frame of the joint, (8, 3) [m].
-        chain: indices of the chain joints in this model.
+        chain: indices of the joints of the serial chain in this model.
 
     Returns:
         Index of the chain link to which the sphere is attached, its centre in this link, (3,) [m], and radius [m].
@@ -245,8 +245,8 @@ class SafeBox:
     def _longest_levers(self, robot: Robot) -> FloatArray:
         """Return upper bounds of the distances of S sphere centres from the axes of c chain joints, (S, c) [m].
 
-        The bound is 0 for a joint that does not move the sphere. For a prismatic joint it is 1, because the joint moves
-        the sphere by 1 m per m.
+        Chain joints are the joints of the serial chain. The bound is 0 for a joint that does not move the sphere. For a
+        prismatic joint it is 1, because the joint moves the sphere by 1 m per m.
         """
         mdh, spheres = self._mdh, self._spheres
         own = np.einsum("sij,sj->si", self._in_link[spheres.links], _homogeneous(spheres.centres))[:, :3]
@@ -350,7 +350,7 @@ class SafeBox:
         the longest lever of the sphere about the later one of the joints i and j.
 
         Args:
-            d: largest deviations of c chain joints at N postures, (N, c) [rad].
+            d: largest deviations of the c joints of the serial chain at N postures, (N, c) [rad].
         """
         before = np.cumsum(d, axis=1) - d
         return np.asarray((d**2 + 2.0 * d * before) @ self._reach.T)

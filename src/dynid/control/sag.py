@@ -44,7 +44,7 @@ class Sag:
         """Return the largest sag of each joint along a motion, (n,) [rad]: its largest gravity torque / stiffness.
 
         The sag is zero if the control law compensates gravity. Friction may hold a joint still farther away from its
-        reference. This is not included, because it is unknown without a model.
+        reference. This effect is not included, because it is unknown without a model.
 
         Args:
             motion: the motion.

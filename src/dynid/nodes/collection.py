@@ -2,8 +2,8 @@
 
 Between two motions the arm is held at its rest posture, because without torque it would fall. The next motion waits
 until the warmest servo has cooled down. At the end the arm is lowered and torque is switched off. `collection.json`
-stores the settings, and `done/` has a file for every completed motion. The same call resumes an interrupted collection;
-an unfinished bag is kept under another name.
+stores the settings, and `done/` has a file for every completed motion. A repeated call with the same settings resumes
+an interrupted collection; an unfinished bag is kept under another name.
 """
 
 import json

@@ -62,8 +62,8 @@ class PressedPublishers:
 
         Args:
             present: identifiers of the publishers that are present.
-            matched: number of publishers that are matched. It exceeds the number of those in `present` while the
-                identifier of a new publisher is not known yet.
+            matched: number of publishers that are matched. It exceeds the length of `present` while the identifier of
+                a new publisher is not known yet.
             now_s: monotonic time of this check [s].
         """
         alone = len(present) == 1 and matched <= 1

@@ -140,7 +140,7 @@ class HardwareNode(ManagedNode):
         rehearse_messages(self.robot)
 
     def _on_set(self, parameters: list[Parameter]) -> None:
-        """Raise SafetyError if parameters change while the port is open; they take effect only at configure."""
+        """Raise SafetyError if parameters change while the port is open; they take effect in transition configure."""
         late = [one.name for one in parameters if self._arm is not None]
         if late:
             raise SafetyError(f"{', '.join(late)}: takes effect at configure; clean the node up first")

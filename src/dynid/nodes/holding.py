@@ -1,8 +1,8 @@
 """Gravity compensation for hand guiding, which begins only after the arm's torques have agreed with its model.
 
 This client of a running chain moves the arm to and fro about two postures and compares the measured torques with the
-model (see `dynid.runtime.hold_check`). It then switches to the control law that compensates gravity. It is configured
-by the parameters `robot`, `model_file`, `mount` and `seconds`.
+model (see `dynid.runtime.hold_check`). The client then switches to the control law that compensates gravity. It is
+configured by the parameters `robot`, `model_file`, `mount` and `seconds`.
 """
 
 import contextlib

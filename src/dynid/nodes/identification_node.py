@@ -99,7 +99,7 @@ class IdentificationNode(Node):
     def _create_clients(self, controllers: list[str]) -> None:
         """Create the service clients of the nodes with these names, which may receive a model.
 
-        This is done early, because discovery takes longer than a service call may wait.
+        Clients are created early, because discovery takes longer than a service call may wait.
         """
         for name in controllers:
             if name not in self._controllers:

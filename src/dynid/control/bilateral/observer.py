@@ -59,8 +59,8 @@ class ArmObserver:
         bandwidth_1_s: bandwidth w of the observer.
 
     Attributes:
-        rows: all vectors of the arm, one per row with the names in `dynid.control.bilateral.equations`, (rows, n), SI;
-            the next cycle overwrites them.
+        rows: matrix with all vectors of the arm as rows, see `dynid.control.bilateral.equations`, (rows, n), SI; the
+            next cycle overwrites it.
         q: estimated positions, (n,) [rad].
         dq: estimated velocities, (n,) [rad/s].
         disturbance: estimated disturbance d, the joint acceleration that external torques cause, (n,) [rad/s^2].

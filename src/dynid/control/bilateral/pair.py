@@ -60,8 +60,8 @@ class Reading:
 class Watch:
     """Monitor that detects whether the driver of an arm repeats old positions although the arm is moving.
 
-    An arm must be moving if it was too fast to stop at once, or if the velocities that its driver reports amount to a
-    movement. It should be moving, too, if the other arm moves.
+    An arm must be moving if it was too fast to stop immediately, or if its reported velocities amount to a movement. It
+    should be moving, too, if the other arm moves.
     """
 
     def __init__(self) -> None:
