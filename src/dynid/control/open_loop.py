@@ -35,8 +35,8 @@ class OpenLoopJoint:
     Args:
         settings: settings of FF+PD.
         joint: index of the joint without feedback.
-        gravity: torque function `(q, dq, ddq) -> tau`, (1, n) each, called at rest; it gives the best known gravity
-            torque.
+        gravity: function `(q, dq, ddq) -> tau`, (1, n) each, called with zero dq and ddq; it returns the best known
+            gravity torque.
         most: limit of the torque of the joint without feedback [N m].
         ramp: ramp whose torque is added at the joint without feedback; None adds nothing.
     """

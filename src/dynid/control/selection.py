@@ -1,4 +1,4 @@
-"""Selection of a control law by name, with the model that feeds it; both are exchanged as a whole at run time."""
+"""Selection of a control law by name, and of the model that the law uses; both can be exchanged at run time."""
 
 from collections.abc import Callable
 from functools import cached_property

@@ -101,7 +101,7 @@ def write_identification(robot: Robot, files: AdaptiveFiles, run: AdaptiveRun, p
         progress: function that receives the name of the present stage.
 
     Raises:
-        DataError: no update during the motion gave a model; bag and adaptive.json are kept.
+        DataError: no model could be identified during the motion; bag and adaptive.json are kept.
     """
     if run.identification is None:
         return files.write(run, None)
@@ -123,7 +123,7 @@ def run_with_chain(robot: Robot, options: ChainOptions, files: AdaptiveFiles, pr
     Raises:
         NodeError: a node does not start, refuses, or does not answer.
         SafetyError: no segment is safe, the arm was stopped, or no file describes the free space of a real arm.
-        DataError: no update during the motion gave a model; bag and adaptive.json are kept.
+        DataError: no model could be identified during the motion; bag and adaptive.json are kept.
     """
     with Chain(robot, options, new_path(files.out / LOGS)) as chain:
         chain.bring_up()
@@ -142,7 +142,7 @@ def identify_adaptively(call: Supervisor) -> str:
     Raises:
         NodeError: a node refused or does not answer, or the model was not accepted.
         SafetyError: no segment is safe, the arm was stopped, or no file describes the free space of a real arm.
-        DataError: no update during the motion gave a model; bag and adaptive.json are kept.
+        DataError: no model could be identified during the motion; bag and adaptive.json are kept.
     """
     robot = load_robot(declare(call.node, "robot", "crane_x7", "robot name or folder", fixed=True))
     output = Path(declare(call.node, "output", "", "new folder of bag and result", fixed=True)).absolute()

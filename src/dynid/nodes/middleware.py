@@ -2,9 +2,10 @@
 
 Nodes are discovered on this machine only, so that no other machine in the network commands the arm. Shared memory
 between processes is disabled: when Fast DDS opens a shared-memory port, it may wait for 333 ms under a lock that every
-publisher of the process needs (Fast-DDS issue 6535). A driver that stalls for that long loses its arm. ROS adds shared
-memory to localhost discovery regardless of the other settings, so an XML profile replaces both. The profile also keeps
-Fast DDS from waking a thread for each published message (`nackSupressionDuration`), which cost as much as the message.
+publisher of the process needs (Fast-DDS issue 6535). A driver that stalls for that long loses control of its arm. ROS
+always adds shared memory to its own setting for localhost discovery. So an XML profile of Fast DDS sets both discovery
+and transports. The profile also keeps Fast DDS from waking a thread for each published message
+(`nackSupressionDuration`), which would cost as much time as the message itself.
 """
 
 from collections.abc import Mapping
