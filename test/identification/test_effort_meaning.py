@@ -1,6 +1,7 @@
 """Efforts that are not motor torques are reported as such before any other cause."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -74,6 +75,30 @@ def test_missing_gravity_is_detected_with_the_nominal_arm() -> None:
     (found,) = told(trials(torques=lambda tau: tau + worm - gravity(0.9)), base)
     assert found.kind == NET_OF_GRAVITY
     assert not told(trials(torques=lambda tau: tau + worm), base)
+
+
+def test_missing_gravity_of_an_arm_that_is_much_heavier_than_its_nominal_model_is_detected() -> None:
+    """What the driver's light model leaves of gravity is two thirds of what it subtracts."""
+    base = MODEL.base_parameters(STANDARD)
+    light = replace(base, values=0.6 * base.values)
+    worm = 0.3 * np.abs(gravity(1.0)) * np.sign(motion(ROBOT, 25.0, 0)[2])
+    (found,) = told(trials(torques=lambda tau: tau + worm - gravity(0.6)), light)
+    assert found.kind == NET_OF_GRAVITY
+    assert not told(trials(torques=lambda tau: tau + worm), light)
+
+
+def test_external_torques_of_an_inaccurate_model_are_named_so() -> None:
+    """A fifth of the torques remains, beside slow noise; efforts five times as large are not suspected."""
+    base, (time, q, _, _) = MODEL.base_parameters(STANDARD), motion(ROBOT, 25.0, 0)
+    noise = np.sin(np.outer(time, 5.3 + 0.7 * np.arange(q.shape[1]))) + np.sin(8.9 * time)[:, None]
+
+    def rest(tau: FloatArray) -> FloatArray:
+        return np.asarray(0.2 * tau + 0.15 * noise * np.sqrt(np.mean(tau**2, axis=0)))
+
+    (found,) = told(trials(torques=rest), base)
+    assert found.kind == EXTERNAL
+    assert EXTERNAL not in {one.kind for one in told(trials(torques=rest), None)}
+    assert EXTERNAL not in {one.kind for one in told(trials(torques=lambda tau: 5.0 * rest(tau)), base)}
 
 
 def test_meaning_of_efforts_is_reported_before_joint_faults() -> None:

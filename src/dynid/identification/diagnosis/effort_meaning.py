@@ -5,7 +5,7 @@ of these changes the meaning of the efforts of all joints. So it is tested befor
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,9 +17,13 @@ NET_OF_GRAVITY, UNSIGNED, EXTERNAL = "net of gravity", "unsigned", "external"
 KINDS = (NET_OF_GRAVITY, UNSIGNED, EXTERNAL)
 NEGATIVE = 0.02  # largest torque of the other sign, over the largest torque, of a joint whose torque has no sign
 FEWEST = 3  # least number of joints, all of which move to both sides and never change the sign of their torque
-UNEXPLAINED = 0.8  # least relative error of joints whose torque hardly depends on the motion
+UNEXPLAINED = 0.8  # least median relative error of joints whose torque hardly depends on the motion
+UNEXPLAINED_OF_SMALL = 0.35  # the same, if the efforts are too small to hold the nominal arm
+SMALL_EFFORT = 0.9  # largest norm of such efforts over the norm of the nominal arm's gravity torques
 LARGE_ERROR = 0.3  # least relative error of joints whose torque may lack a sign
-MOST_GRAVITY = 0.5  # largest share of the nominal arm's gravity that efforts net of gravity may show
+# Largest share of the nominal arm's gravity that efforts net of gravity may show: if gravity is omitted from the fit,
+# and if the nominal arm's gravity is added to the efforts (an arm may be much heavier than its nominal model)
+MOST_GRAVITY, MOST_GRAVITY_BESIDE = 0.5, 0.8
 
 WORDS = {
     NET_OF_GRAVITY: (
@@ -62,18 +66,49 @@ def meanings(trials: Trials, nominal: BaseParameters | None) -> Iterator[Interpr
     seen = np.isfinite(own.relative)
     if not seen.any():
         return
-    net = _net_of_gravity(trials, nominal)
+    gravity = _NominalGravity.of(trials, nominal)
+    net = _net_of_gravity(trials, gravity)
     if net is not None:
         yield net
     unsigned = _without_sign(given)
     if len(unsigned) >= FEWEST and np.nanmax(own.relative[unsigned]) > LARGE_ERROR:
         yield _certain(UNSIGNED, tuple(unsigned), own.relative)
-    least = float(np.median(own.relative[seen]))
-    if least > UNEXPLAINED and not unsigned and (net is None or net.gain < 1.0) and seen.sum() >= FEWEST:
-        yield _certain(EXTERNAL, (), own.relative)
+    too_small = gravity is not None and abs(gravity.share) < MOST_GRAVITY and gravity.effort < SMALL_EFFORT
+    least = UNEXPLAINED_OF_SMALL if too_small else UNEXPLAINED
+    gain = -np.inf if net is None else net.gain
+    if np.median(own.relative[seen]) > least and not unsigned and seen.sum() >= FEWEST:
+        if gain < (0.0 if too_small else 1.0):
+            yield _certain(EXTERNAL, (), own.relative)
 
 
-def _net_of_gravity(trials: Trials, nominal: BaseParameters | None) -> Interpretation | None:
+@dataclass(frozen=True, eq=False)
+class _NominalGravity:
+    """Gravity torques of the nominal arm, compared with the efforts.
+
+    Attributes:
+        torques: gravity torques at the samples, (N, n) [N m].
+        share: gravity that the fitted model shows, as a multiple of the nominal arm's gravity (projection) [-].
+        effort: norm of the efforts over the norm of `torques` [-].
+    """
+
+    torques: FloatArray
+    share: float
+    effort: float
+
+    @classmethod
+    def of(cls, trials: Trials, nominal: BaseParameters | None) -> "_NominalGravity | None":
+        """Compare the efforts with the nominal arm's gravity; None without a nominal arm, or without gravity."""
+        given = trials.given
+        if nominal is None or np.linalg.norm(given.gravity) == 0.0:
+            return None
+        torques = trials.model.gravity_torque(given.q, nominal, given.gravity)
+        shown = trials.model.gravity_torque(given.q, replace(nominal, values=trials.as_given.phi), given.gravity)
+        squared = max(float(np.sum(torques**2)), float(np.finfo(float).tiny))
+        effort = float(np.sqrt(np.sum(given.tau**2) / squared))
+        return cls(np.asarray(torques), float(np.sum(shown * torques) / squared), effort)
+
+
+def _net_of_gravity(trials: Trials, nominal: _NominalGravity | None) -> Interpretation | None:
     """Return the interpretation that the efforts lack gravity; None if this is ruled out.
 
     Two cases rule it out: a mount without gravity, and efforts that show most of the nominal arm's gravity. In the
@@ -82,22 +117,18 @@ def _net_of_gravity(trials: Trials, nominal: BaseParameters | None) -> Interpret
 
     Args:
         trials: fits of the samples.
-        nominal: base parameters of the nominal arm; None if there are none.
+        nominal: gravity of the nominal arm; None if it is not known.
     """
     given = trials.given
     if np.linalg.norm(given.gravity) == 0.0:
         return None
-    without = replace(given, gravity=np.zeros(3))
-    if nominal is None:
-        return trials.compare(NET_OF_GRAVITY, (), without)
-    gravity = trials.model.gravity_torque(given.q, nominal, given.gravity)
-    fitted = replace(nominal, values=trials.as_given.phi)
-    shown = trials.model.gravity_torque(given.q, fitted, given.gravity)
-    if np.sum(shown * gravity) > MOST_GRAVITY * np.sum(gravity**2):
-        return None
-    net = trials.compare(NET_OF_GRAVITY, (), without)
-    added = trials.compare(NET_OF_GRAVITY, (), replace(given, tau=given.tau + gravity, recorded=given.tau))
-    return max(net, added, key=lambda one: one.gain)
+    found = []
+    if nominal is None or nominal.share <= MOST_GRAVITY:
+        found.append(trials.compare(NET_OF_GRAVITY, (), replace(given, gravity=np.zeros(3))))
+    if nominal is not None and nominal.share <= MOST_GRAVITY_BESIDE:
+        whole = replace(given, tau=given.tau + nominal.torques, recorded=given.tau)
+        found.append(trials.compare(NET_OF_GRAVITY, (), whole))
+    return max(found, key=lambda one: one.gain, default=None)
 
 
 def _certain(kind: str, axes: tuple[int, ...], relative: FloatArray) -> Interpretation:
