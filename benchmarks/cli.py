@@ -18,6 +18,7 @@ BENCHMARKS = (
     "bus",
     "callers",
     "calls",
+    "changes",
     "clie",
     "compiling",
     "control",
