@@ -51,9 +51,8 @@ def changes(
     )
     result = found.as_dict()
     table = figure_table("changes", {key: value for key, value in result.items() if not isinstance(value, list)})
-    for name in ("accepted_wrong", "wrong_cause", "alarms"):
-        for words in result[name]:
-            table.add_row(f"{name}: {words}", "")
+    for words in found.misses:
+        table.add_row(words, "")
     report_figures(result, [_kinds_table(result["kinds"]), table], found.missed(), as_json)
 
 

@@ -2,9 +2,10 @@
 
 Random arms are recorded once in lock-step. Every kind of change is applied to this recording with a random size, joint,
 sign and moment, and the result is identified as the command `identify` does it. The gravity error of a model is the
-difference of its gravity torques from those of the model that is identified from the unchanged recording (root mean
-square over random postures). A model with a large error must be refused, and the first sentence about the
-recording must name the true cause. Unchanged recordings must be accepted.
+difference of its gravity torques from those of the model that is identified from the unchanged recording at the same
+rate (root mean square over random postures). So it is the error that the change causes; the error of the unchanged
+model is not part of it. A model with a large error must be refused, and the first sentence about the recording must
+name the true cause. Unchanged recordings must be accepted.
 """
 
 import re
@@ -23,6 +24,7 @@ from dynid.identification.pipeline import Identification, identify
 from dynid.identification.settings import load_identification
 from dynid.identification.steadiness.columns import BODY, FRICTION, MOUNT, OFFSET, SCALE, ZERO
 from dynid.model.gear_presets import VISCOUS
+from dynid.model.parameters import BaseParameters
 from dynid.parallel import in_processes
 from dynid.recording.held_efforts import HELD
 from dynid.robot import FloatArray, Robot
@@ -31,7 +33,7 @@ DRAWS, OTHER_DRAWS = 41, 43  # streams of random numbers: changes, and recording
 SECONDS, SHORT_S, LONG_S = 60.0, 20.0, 300.0  # lengths of motions [s]
 LONG_EVERY = 3  # one of so many arms is also recorded for the longest time, because that takes longest
 RATES_HZ = (100.0, 200.0, 1000.0)
-USUAL_RATE_HZ = 200.0  # rate of the recording to which all others are compared
+HELD_RATE_HZ = 200.0  # rate of positions if torques are renewed less often [Hz]
 HELD_OUT_SHARE = 0.3
 EARLIEST, LATEST = 0.2, 0.8  # range of a step's moment, as a share of the time
 TOLERANCE = 0.1  # tolerance of the stated moment, as a share of the time
@@ -50,7 +52,6 @@ class Draw:
         when: moment of a step, as a share of the time.
         angle_rad: direction in which a mount tilts [rad].
         rate_hz: rate of the recording [Hz].
-        held_out: share of the time that is held out.
     """
 
     size: float
@@ -58,7 +59,6 @@ class Draw:
     when: float
     angle_rad: float
     rate_hz: float
-    held_out: float
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "external": Kind(lambda one, draw, over: changed.external(one), EXTERNAL),
         "unsigned": Kind(lambda one, draw, over: changed.unsigned(one), UNSIGNED),
         "held-efforts": Kind(
-            lambda one, draw, over: changed.held(one, draw.size), DRIVERS, 10.0, 50.0, "Hz", rate_hz=USUAL_RATE_HZ
+            lambda one, draw, over: changed.held(one, draw.size), DRIVERS, 10.0, 50.0, "Hz", rate_hz=HELD_RATE_HZ
         ),
     }
 )
@@ -175,8 +175,16 @@ def drawn(robot: Robot, kind: str, seed: int, repeat: int, joints: int) -> Draw:
         when=float(random.uniform(EARLIEST, LATEST)),
         angle_rad=float(random.uniform(0.0, 2.0 * np.pi)),
         rate_hz=one.rate_hz or float(random.choice(RATES_HZ)),
-        held_out=float(random.choice([0.0, HELD_OUT_SHARE])),
     )
+
+
+def held_out_of(seed: int, seconds: float, rate_hz: float) -> float:
+    """Return the share of the time that is held out of an arm's recordings of a length [s] at a rate [Hz].
+
+    Half of them have none. It is the same for all changes, so that one unchanged model is compared with all of them.
+    """
+    random = np.random.default_rng([seed, round(seconds), round(rate_hz), OTHER_DRAWS])
+    return float(random.choice([0.0, HELD_OUT_SHARE]))
 
 
 @dataclass(frozen=True)
@@ -242,70 +250,70 @@ class Judge:
     """
 
     def __init__(self, one: Subject, seconds: float) -> None:
-        """Identify the unchanged recording, to which all models are compared."""
+        """Compute the true gravity torques in random postures."""
         settings = load_identification(one.robot)
         acceptance = settings.acceptance.model_copy(update={"fresh_poses": FEW_POSES})
         self.settings = settings.model_copy(update={"acceptance": acceptance})
         self.one, self.seconds, self.robot = one, seconds, one.robot
-        random, postures = np.random.default_rng(0), np.zeros((POSTURES, one.robot.size))
-        size = one.model.chain_size
-        low, high = one.robot.audit_lower, one.robot.audit_upper
-        postures[:, :size] = random.uniform(low[:size], high[:size], (POSTURES, size))
-        self.postures = postures
-        self.usual = self.identified(one.log, USUAL_RATE_HZ, 0.0)
-        self.gravity = self._gravity(self.usual)
+        self._usual: dict[float, Identification | DynidError] = {}
+        random, self.postures = np.random.default_rng(0), np.zeros((POSTURES, one.robot.size))
+        size, low, high = one.model.chain_size, one.robot.audit_lower, one.robot.audit_upper
+        self.postures[:, :size] = random.uniform(low[:size], high[:size], (POSTURES, size))
+        truth = BaseParameters(one.arm.names, one.arm.base)
+        self.gravity = one.model.gravity_torque(self.postures, truth, one.model.gravity)
 
-    def identified(self, log: Log, rate_hz: float, held_out: float) -> Identification | DynidError:
+    def usual(self, rate_hz: float) -> Identification | DynidError:
+        """Return the identification of the unchanged recording at a rate [Hz], to which others are compared."""
+        if rate_hz not in self._usual:
+            self._usual[rate_hz] = self.identified(self.one.log, self.seconds, rate_hz)
+        return self._usual[rate_hz]
+
+    def identified(self, log: Log, seconds: float, rate_hz: float) -> Identification | DynidError:
         """Return the identification of a recording, or the error if there is none.
 
         Args:
             log: the recording.
+            seconds: length of the recording [s].
             rate_hz: rate at which it is stored [Hz].
-            held_out: share of the time, at its end, that is held out.
         """
+        held_out = held_out_of(self.one.arm.seed, seconds, rate_hz)
         try:
             source = as_source(self.one, log, rate_hz)
             return identify(self.robot, [source], settings=self.settings, held_out_share=held_out)
         except DynidError as error:
             return error
 
-    def _gravity(self, found: Identification | DynidError) -> FloatArray:
+    def gravity_of(self, found: Identification | DynidError) -> FloatArray:
         """Return the gravity torques of a model in all postures, (m, n) [N m]; NaN without a model."""
         if isinstance(found, DynidError):
             return np.full_like(self.postures, np.nan)
         return found.model.gravity_torque(self.postures, found.base, found.model.gravity)
 
-    def error(self, found: Identification | DynidError) -> float:
-        """Return the gravity error of a model relative to that of the unchanged recording; NaN without a model."""
-        wrong = self._gravity(found) - self.gravity
-        return float(np.linalg.norm(wrong) / np.linalg.norm(self.gravity))
-
-    def unchanged(self, log: Log, seconds: float, rate_hz: float, held_out: float) -> Case:
-        """Return the case of a recording without a change, compared with that at 200 Hz."""
-        usual = log is self.one.log and rate_hz == USUAL_RATE_HZ and not held_out
-        found = self.usual if usual else self.identified(log, rate_hz, held_out)
-        draw = Draw(0.0, 0, 0.0, 0.0, rate_hz, held_out)
-        return self._case(found, UNCHANGED, 0, draw, seconds)
+    def unchanged(self, log: Log, seconds: float, rate_hz: float) -> Case:
+        """Return the case of a recording without a change, whose error is that from the true arm."""
+        found = self.usual(rate_hz) if log is self.one.log else self.identified(log, seconds, rate_hz)
+        return self._case(found, UNCHANGED, 0, Draw(0.0, 0, 0.0, 0.0, rate_hz), seconds)
 
     def changed(self, kind: str, repeat: int) -> Case:
         """Return the case of a recording with a random change."""
         draw = drawn(self.robot, kind, self.one.arm.seed, repeat, self.one.model.chain_size)
-        over = course(self.one.log, KINDS[kind].over, draw.when)
-        log = KINDS[kind].apply(self.one, draw, over)
-        return self._case(self.identified(log, draw.rate_hz, draw.held_out), kind, repeat, draw, self.seconds)
+        log = KINDS[kind].apply(self.one, draw, course(self.one.log, KINDS[kind].over, draw.when))
+        return self._case(self.identified(log, self.seconds, draw.rate_hz), kind, repeat, draw, self.seconds)
 
     def _case(self, found: Identification | DynidError, kind: str, repeat: int, draw: Draw, seconds: float) -> Case:
         """Return the case of a result."""
-        one, joints = KINDS.get(kind), self.robot.joint_names
+        one, joints, seed = KINDS.get(kind), self.robot.joint_names, self.one.arm.seed
         joint = joints[draw.axis] if one is not None and one.joint else ""
         stepped = one is not None and one.over in ("step", "until")
         sentences = named_causes(found, joints)
         first = sentences[0] if sentences else ("", Named(""))
         named = one is not None and is_true(first[1], kind, joint)
         refused = isinstance(found, DynidError) or not found.verdict.accepted
+        own = self.gravity_of(found)
+        true_error = _relative(own, self.gravity)
         return Case(
-            arm=self.one.arm.seed,
-            gears=gears_of(self.one.arm.seed),
+            arm=seed,
+            gears=gears_of(seed),
             kind=kind,
             repeat=repeat,
             size=draw.size,
@@ -314,8 +322,9 @@ class Judge:
             when=draw.when if stepped else 0.0,
             seconds=seconds,
             rate_hz=draw.rate_hz,
-            held_out=draw.held_out,
-            error=self.error(found),
+            held_out=held_out_of(seed, seconds, draw.rate_hz),
+            error=true_error if one is None else _relative(own, self.gravity_of(self.usual(draw.rate_hz))),
+            true_error=true_error,
             refused=refused,
             failed=_failed(found),
             first=first[0],
@@ -325,6 +334,11 @@ class Judge:
             stated=one is not None and not refused and is_stated(found, kind, joint),
             uncertainty=stated_uncertainty(found, joint),
         )
+
+
+def _relative(torques: FloatArray, others: FloatArray) -> float:
+    """Return the difference of torques from others, (m, n) each [N m], relative to the others (root mean square)."""
+    return float(np.linalg.norm(torques - others) / np.linalg.norm(others))
 
 
 def _failed(found: Identification | DynidError) -> tuple[str, ...]:
@@ -343,7 +357,7 @@ def is_stated(found: Identification | DynidError, kind: str, joint: str) -> bool
         return any(HELD in note for note in found.notes)
     if any(is_true(named, kind, joint) for _, named in _changes(found, found.robot.joint_names)):
         return True
-    return cause == OFFSET and np.isfinite(stated_uncertainty(found, joint))
+    return bool(cause == OFFSET and np.isfinite(stated_uncertainty(found, joint)))
 
 
 def stated_uncertainty(found: Identification | DynidError, joint: str) -> float:
@@ -391,16 +405,15 @@ def cases_of_arm(job: _Job) -> list[Case]:
     return cases
 
 
-def _unchanged_logs(one: Subject) -> Iterator[tuple[Log, float, float, float]]:
-    """Yield unchanged recordings of an arm: log, length [s], rate [Hz] and held-out share."""
+def _unchanged_logs(one: Subject) -> Iterator[tuple[Log, float, float]]:
+    """Yield unchanged recordings of an arm: log, length [s] and rate [Hz]."""
     seed, random = one.arm.seed, np.random.default_rng([one.arm.seed, OTHER_DRAWS])
-    shares = [0.0, HELD_OUT_SHARE]
     for rate in RATES_HZ:
-        yield one.log, SECONDS, rate, 0.0 if rate == USUAL_RATE_HZ else float(random.choice(shares))
+        yield one.log, SECONDS, rate
     for seconds in (SHORT_S, LONG_S) if seed % LONG_EVERY == LONG_EVERY - 1 else (SHORT_S,):
-        rate, share = float(random.choice(RATES_HZ)), float(random.choice(shares))
+        rate = float(random.choice(RATES_HZ))
         try:
-            yield subject(one.robot, seed, gears_of(seed), seconds).log, seconds, rate, share
+            yield subject(one.robot, seed, gears_of(seed), seconds).log, seconds, rate
         except SafetyError:
             continue
 
@@ -424,7 +437,7 @@ def benchmark_changes(
         kinds: names of the kinds of changes, and `UNCHANGED`; () are all of them.
         repeats: number of cases of each kind of change for each arm.
         processes: number of processes; None is one per core.
-        progress: called with a line after each arm.
+        progress: called with a line after each arm, and with one for each of its missed cases.
 
     Raises:
         UnknownNameError: there is no such kind.
@@ -434,10 +447,8 @@ def benchmark_changes(
     found: dict[int, list[Case]] = {}
     for place, cases in in_processes(cases_of_arm, jobs, processes):
         found[place] = cases
-        own = Changes(tuple(cases), 1)
-        progress(
-            f"arm {len(found)} of {arms} (seed {jobs[place].seed}): {len(cases)} cases, {len(own.wrongly_accepted)} "
-            f"accepted with a wrong model, {len(own.misnamed)} with another cause named"
-        )
+        progress(f"arm {len(found)} of {arms} (seed {jobs[place].seed}): {len(cases)} cases")
+        for line in Changes(tuple(cases), 1).misses:
+            progress(f"  {line}")
     followed = sum(bool(one) for one in found.values())
     return Changes(tuple(one for k in sorted(found) for one in found[k]), followed, arms - followed)

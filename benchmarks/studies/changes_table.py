@@ -27,7 +27,9 @@ class Case:
         seconds: length of the recording [s].
         rate_hz: rate of the recording [Hz].
         held_out: share of the time that is held out.
-        error: gravity error of the model, relative (root mean square); NaN without a model.
+        error: gravity error that the change causes, relative to the model of the unchanged recording at the same rate
+            (root mean square); that of an unchanged recording is `true_error`. NaN without a model.
+        true_error: gravity error from the true arm as it was before all changes, relative; NaN without a model.
         refused: whether the model is refused, or there is none.
         failed: ids of the failed checks, or the error's sentence.
         first: first sentence about the recording; "" without one.
@@ -50,6 +52,7 @@ class Case:
     rate_hz: float
     held_out: float
     error: float
+    true_error: float
     refused: bool
     failed: tuple[str, ...]
     first: str
@@ -117,7 +120,6 @@ class Changes:
         """Return all figures as plain values, with every missed case and all cases."""
         kinds = dict.fromkeys(one.kind for one in self.changed)
         total = self.figures(self.changed)
-        alarms = [one for one in self.unchanged if one.refused]
         return {
             **total,
             "unchanged": len(self.unchanged),
@@ -126,22 +128,26 @@ class Changes:
             "arms": self.arms,
             "arms_left_out": self.arms_left_out,
             "kinds": {kind: self.figures([one for one in self.changed if one.kind == kind]) for kind in kinds},
-            "accepted_wrong": [f"{one.words}; {_stated(one)}" for one in self.wrongly_accepted],
-            "wrong_cause": [f"{one.words}; {_first(one)}" for one in self.misnamed],
-            "alarms": [f"{one.words}; {_first(one)}" for one in alarms],
+            **self.listed,
             "all_cases": [asdict(one) for one in self.cases],
         }
 
     @property
-    def wrongly_accepted(self) -> list[Case]:
-        """Accepted cases with a large or medium gravity error, largest first."""
-        found = [one for one in self.changed if not one.refused and one.error > MEDIUM]
-        return sorted(found, key=lambda one: -one.error)
+    def listed(self) -> dict[str, list[str]]:
+        """Words about accepted wrong models (largest error first), wrong causes, and refused unchanged recordings."""
+        wrong = sorted(
+            (one for one in self.changed if not one.refused and one.error > MEDIUM), key=lambda one: -one.error
+        )
+        return {
+            "accepted_wrong": [f"{one.words}; {_stated(one)}" for one in wrong],
+            "wrong_cause": [f"{one.words}; {_first(one)}" for one in self.changed if one.refused and not one.named],
+            "alarms": [f"{one.words}; {_first(one)}" for one in self.unchanged if one.refused],
+        }
 
     @property
-    def misnamed(self) -> list[Case]:
-        """Refused cases whose first sentence does not name the true cause."""
-        return [one for one in self.changed if one.refused and not one.named]
+    def misses(self) -> list[str]:
+        """All of these descriptions, each with the name of its list."""
+        return [f"{name}: {words}" for name, listed in self.listed.items() for words in listed]
 
     def missed(self) -> list[str]:
         """Return a sentence for every missed limit; a share of no case misses none."""

@@ -1,5 +1,6 @@
 """`./run benchmark changes`: wrong acceptances and causes count as missed, cases repeat, and one real case runs."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from benchmarks.studies.changes import (
     Named,
     chosen_kinds,
     drawn,
+    held_out_of,
     is_placed,
     is_true,
     named_causes,
@@ -38,6 +40,7 @@ FOUND = Case(
     rate_hz=200.0,
     held_out=0.0,
     error=0.2,
+    true_error=0.21,
     refused=True,
     failed=("same_arm",),
     first="the body at the last link changes",
@@ -106,8 +109,9 @@ def test_draws_repeat_and_stay_within_their_range() -> None:
         assert found[0] == drawn(ROBOT, kind, 0, 0, 7) != drawn(ROBOT, kind, 0, 1, 7)
         sizes, axes = np.abs([own.size for own in found]), {own.axis for own in found}
         assert (sizes <= one.high + 1e-12).all() and (one.cause == OFFSET or (sizes >= one.low - 1e-12).all())
-        assert axes == set(range(7)) and {own.held_out for own in found} == {0.0, 0.3}
+        assert axes == set(range(7))
         assert {own.rate_hz for own in found} == ({one.rate_hz} if one.rate_hz else set(RATES_HZ))
+    assert {held_out_of(seed, 60.0, 200.0) for seed in range(20)} == {0.0, 0.3}
     assert set(chosen_kinds(())) == {UNCHANGED, *KINDS} and chosen_kinds(["offset", "offset"]) == ("offset",)
     with pytest.raises(UnknownNameError, match="kind of change"):
         chosen_kinds(["storm"])
@@ -118,8 +122,10 @@ def test_one_arm_is_judged() -> None:
     rows = np.flatnonzero((np.diff(held(one, 20.0).tau, axis=0) != 0.0).any(axis=1))
     assert np.median(np.diff(rows)) == 50.0  # of 1 ms
     judge = Judge(one, 15.0)
-    good = judge.unchanged(one.log, 15.0, 200.0, 0.0)
-    assert good.error == 0.0 and good.kind == UNCHANGED and not good.named
-    case = judge.changed("unsigned", 0)
-    assert case.refused and case.named and case.error > 0.1 and case.failed, case
+    good = judge.unchanged(one.log, 15.0, 200.0)
+    assert good.error == good.true_error < 0.1 and good.kind == UNCHANGED and not good.named
+    case = judge.changed("body-from", 1)
+    assert case.size > 0.1 and case.error > 0.02 and case.refused == bool(case.failed)
+    assert case.refused and case.named and case.first.startswith("the body at the last link changes"), case
+    assert json.loads(json.dumps(Changes((good, case), 1).as_dict()))["all_cases"][1]["kind"] == "body-from"
     assert np.allclose(with_zero(one, 1, 0.1).q[-1] - one.log.q[-1], 0.1 * (np.arange(8) == 1))
