@@ -358,6 +358,17 @@ def test_an_interpretation_must_reduce_the_error_and_be_significant() -> None:
     assert suspicion_of(exchanged, LIMITS, NAMES).strength > 1.0
 
 
+def test_a_tried_delay_counts_half_where_the_estimated_delay_contradicts_it() -> None:
+    early = Interpretation("delay", (), -0.02, 0.3, 3.0, 2, 0.14, 0.12)
+    gear = replace(early, kind="gear", axes=(2,), value=2.0)
+    for deviation, named in ((0.0016, False), (0.01, True), (np.inf, True)):
+        estimated = Unknown("delay", -1, -0.0016, deviation, 0.0)
+        assert (suspicion_of(early, LIMITS, NAMES, estimated).strength > 1.0) == named
+        assert suspicion_of(gear, LIMITS, NAMES, estimated).strength > 1.0
+    strong = replace(early, gain=0.6, significance=6.0)
+    assert suspicion_of(strong, LIMITS, NAMES, Unknown("delay", -1, 0.0, 0.001, 0.0)).strength > 1.0
+
+
 def rule(table: tuple[Rule[Motion], ...], key: str) -> Rule[Motion]:
     return next(one for one in table if one.id == key)
 

@@ -4,6 +4,8 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,12 +17,13 @@ from typer.testing import CliRunner
 
 from dynid.adaptive.feedforward import Feedforward
 from dynid.adaptive.files import AdaptiveFiles
+from dynid.adaptive.outcome import AdaptiveRun
 from dynid.adaptive.session import AdaptiveIdentification
 from dynid.adaptive.settings import AdaptiveSettings
 from dynid.cli import app
 from dynid.control.safe_box import SafeBox, scene_of
-from dynid.errors import SafetyError
-from dynid.nodes.adaptive import move_and_record, refuse_unknown_space
+from dynid.errors import DynidError, SafetyError
+from dynid.nodes.adaptive import move_and_record, refuse_unknown_space, write_identification
 from dynid.nodes.arm_stream import ArmStream
 from dynid.nodes.chain import Chain, ChainOptions
 from dynid.nodes.commanded_arm import CommandedArm
@@ -110,6 +113,17 @@ def test_a_real_arm_moves_in_a_described_space_only(chain: Chain, tmp_path: Path
         refuse_unknown_space(ROBOT, driver, AdaptiveFiles(ROBOT, tmp_path / "run", scene=described, settings=QUICK))
     with pytest.raises(SafetyError, match=r"is a real arm, .*: describe that around it in a file and"):
         refuse_unknown_space(ROBOT, real, AdaptiveFiles(ROBOT, tmp_path / "run", settings=QUICK))
+
+
+def test_a_run_whose_bag_gives_no_model_keeps_its_summary(tmp_path: Path) -> None:
+    """The bag is missing here; adaptive.json still tells what the arm did."""
+    files = AdaptiveFiles(ROBOT, tmp_path, settings=QUICK)
+    during: Any = SimpleNamespace(verdict=SimpleNamespace(accepted=True))  # a model found during the motion
+    run = AdaptiveRun(during, False, (), (), np.zeros((0, ROBOT.size)), np.ones(3), 5.0, 0)
+    with pytest.raises(DynidError, match="no such bag"):
+        write_identification(ROBOT, files, run, lambda stage: None)
+    kept = json.loads((tmp_path / "adaptive.json").read_text(encoding="utf-8"))
+    assert kept["motion_s"] == 5.0 and not kept["accepted"]
 
 
 @pytest.mark.parametrize(

@@ -127,13 +127,23 @@ class AdaptiveFiles:
         Raises:
             DataError: no model could be identified from the recording; bag and adaptive.json remain.
         """
-        changes = None if self._before is None else self._changes(self._before, identification)
-        write_whole(self.out / SUMMARY, json.dumps(_summary(run, changes), indent=1))
+        changes = self.write_summary(run, identification)
         if identification is None:
             raise DataError(f"{run.motion_s:.0f} s of motion did not give a model: {run.looks[-1].reason}")
         self._progress("writing the result")
         report = write_result(replace(identification, motion_history=run.as_dict()), self.out / MODEL)
         return AdaptiveResult(run, self.bag, report, changes)
+
+    def write_summary(self, run: AdaptiveRun, identification: Identification | None) -> tuple[Change, ...] | None:
+        """Write adaptive.json; return the changed parameters, or None if there is no former model to compare with.
+
+        Args:
+            run: the finished run.
+            identification: identification from the bag; None without a model.
+        """
+        changes = None if self._before is None else self._changes(self._before, identification)
+        write_whole(self.out / SUMMARY, json.dumps(_summary(run, changes), indent=1))
+        return changes
 
     def _changes(self, before: BaseParameters, identification: Identification | None) -> tuple[Change, ...]:
         if identification is None:

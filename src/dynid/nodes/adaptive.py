@@ -16,7 +16,7 @@ from pathlib import Path
 from dynid.adaptive.files import AdaptiveFiles, AdaptiveResult
 from dynid.adaptive.outcome import AdaptiveRun
 from dynid.adaptive.settings import AdaptiveSettings, longest_motion
-from dynid.errors import NodeError, SafetyError
+from dynid.errors import DynidError, NodeError, SafetyError
 from dynid.identification.data.recordings import load_recording
 from dynid.identification.pipeline import identify
 from dynid.nodes.arm_stream import ArmStream
@@ -101,13 +101,17 @@ def write_identification(robot: Robot, files: AdaptiveFiles, run: AdaptiveRun, p
         progress: function that receives the name of the present stage.
 
     Raises:
-        DataError: no model could be identified during the motion; bag and adaptive.json are kept.
+        DataError: no model could be identified during the motion, or from its bag; bag and adaptive.json are kept.
     """
     if run.identification is None:
         return files.write(run, None)
     progress("identifying from the bag")
-    source = load_recording(files.bag, robot)
-    found = identify(robot, [source], settings=files.identification.identification)
+    try:
+        source = load_recording(files.bag, robot)
+        found = identify(robot, [source], settings=files.identification.identification)
+    except DynidError:
+        files.write_summary(replace(run, identification=None), None)
+        raise
     return files.write(replace(run, identification=found), found)
 
 

@@ -31,6 +31,7 @@ NOTE_LIMITS = {"gravity": (0.01, 3.0), "position zero": (0.02, 6.0)}
 SURE_SCALE, FITTED_SHARE = 4.0, 0.1  # standard deviations and explained share for which a torque scale is fitted
 POSITION_SCALE_FACTOR = 5.0 / 3.0  # factor of the deviations: a wrist's friction may resemble a position scale
 MAX_STRENGTH = 100.0  # strength of a suspicion that is certain
+CONTRADICTED_Z = 5.0  # standard deviations from the estimated delay beyond which a tried delay counts half
 EXCHANGES = ("sign", "torque columns", "joints")
 SCALE_FAULT = 0.3  # error of a torque constant that a suspicion should find
 # largest linear estimates that need no confirmation by a fit, [-], [rad] and [-]
@@ -156,7 +157,7 @@ def diagnose(
     readings = [*trials.set_up_faults(), *(trials.exchanges() if thorough else ())]
     sure = [one for one in free if confirmed(one, trials, limits)]
     found = _without_repeats([_weighed(one, trials, limits, joints, doubt) for one in sure])
-    found += [suspicion_of(one, limits, joints) for one in (*meanings(trials, nominal), *readings)]
+    found += [suspicion_of(one, limits, joints, delays[0]) for one in (*meanings(trials, nominal), *readings)]
     losses = _losses(model, samples, regression)
     found += [] if losses is None or losses.alike else [_of_losses(losses, limits)]
     # the meaning of all efforts comes first, then fitted interpretations, as they are more certain than extrapolated
@@ -351,16 +352,21 @@ def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str], do
     return Suspicion(one.kind, (joint,), size / limit, words)
 
 
-def suspicion_of(one: Interpretation, limits: SuspicionLimits, joints: Sequence[str]) -> Suspicion:
+def suspicion_of(
+    one: Interpretation, limits: SuspicionLimits, joints: Sequence[str], estimated: Unknown | None = None
+) -> Suspicion:
     """Return the suspected fault that an alternative interpretation of the data implies.
 
     Its strength, which is reported above 1, is the smaller of the interpretation's gain and significance, each divided
-    by its limit.
+    by its limit. If the estimated delay contradicts an interpretation as a delay, half of this counts: shifted torques
+    may explain friction that the model lacks. The estimate alone cannot rule a delay out, because the parameters absorb
+    most of a long one.
 
     Args:
         one: the interpretation, compared with the data as recorded.
         limits: limits beyond which faults are suspected.
         joints: names of the joints, (n,).
+        estimated: estimated delay of all torques; None if there is none.
     """
     named = tuple(joints[k] for k in one.axes)
     if one.kind in MEANINGS:
@@ -383,4 +389,7 @@ def suspicion_of(one: Interpretation, limits: SuspicionLimits, joints: Sequence[
     )
     gain = limits.gain_of_exchange if one.kind in EXCHANGES else limits.gain
     strength = min(one.gain / gain, one.significance / limits.significance)
+    if one.kind == "delay" and estimated is not None:
+        if abs(one.value - estimated.value) > CONTRADICTED_Z * estimated.deviation:
+            strength *= 0.5
     return Suspicion(one.kind, named, strength, words, one.gain)
