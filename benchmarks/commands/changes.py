@@ -9,18 +9,8 @@ from benchmarks.commands.figures import figure_table, report_figures
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
 from dynid.commands.terminal import stderr
 
-COLUMNS = {  # columns of the table of kinds, and their figures
-    "cases": "cases",
-    "> 10 %": "large",
-    "refused": "refused_of_large",
-    "5 to 10 %": "medium",
-    "refused ": "refused_of_medium",
-    "< 5 %": "small",
-    "refused  ": "refused_of_small",
-    "cause first": "cause_first",
-    "course first": "course_first",
-    "stated if accepted": "stated_of_accepted",
-}
+SIZES = {"> 10 %": "large", "5-10 %": "medium", "< 5 %": "small"}  # ranges of gravity errors, and their figures
+SHARES = {"cause": "cause_first", "course": "course_first", "stated": "stated_of_accepted"}
 
 
 def changes(
@@ -57,11 +47,12 @@ def changes(
 
 
 def _kinds_table(kinds: dict[str, dict[str, Any]]) -> Table:
-    """Return counts and shares of every kind of change; the gravity errors are the columns' titles."""
-    table = Table("kind", *COLUMNS, title="by gravity error", title_justify="left")
+    """Return the refused cases of all cases by kind and gravity error, and the shares of causes that are named."""
+    table = Table("kind", *SIZES, *SHARES, title="refused / cases by gravity error", title_justify="left")
     for kind, own in kinds.items():
-        values = [own[key] for key in COLUMNS.values()]
-        table.add_row(kind, *(f"{value}" if isinstance(value, int) else _share(value) for value in values))
+        counts = [(own[key], own[f"refused_of_{key}"]) for key in SIZES.values()]
+        refused = [f"{round(count * share)}/{count}" if count else "-" for count, share in counts]
+        table.add_row(kind, *refused, *(_share(own[key]) for key in SHARES.values()))
     return table
 
 

@@ -6,18 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from benchmarks.studies.changed_arms import held, subject, with_zero
-from benchmarks.studies.changes import (
-    KINDS,
-    RATES_HZ,
-    Judge,
-    Named,
-    chosen_kinds,
-    drawn,
-    held_out_of,
-    is_placed,
-    is_true,
-    named_causes,
-)
+from benchmarks.studies.changes import Judge
+from benchmarks.studies.changes_causes import Named, is_placed, is_true, named_causes
+from benchmarks.studies.changes_kinds import KINDS, RATES_HZ, chosen_kinds, drawn, held_out_of
 from benchmarks.studies.changes_table import UNCHANGED, Case, Changes
 
 from dynid.errors import DataError, UnknownNameError
