@@ -253,11 +253,15 @@ class Identification:
         """Sentences about possible faults of the recordings.
 
         In order, they are about efforts that are not motor torques, changes of the arm, and other faults. If the model
-        is not accepted, notes about efforts that are updated less often than positions precede them.
+        is not accepted, notes about efforts that are updated less often than positions precede them, and changes too
+        small to refuse the model by themselves follow.
         """
         changes = self.steadiness.beyond(self.settings.acceptance.change_of_arm)
-        held = () if self.verdict.accepted else tuple(note for note in self.notes if HELD in note)
-        return tuple(dict.fromkeys((*held, *self.diagnosis.of_efforts, *changes, *self.diagnosis.sentences)))
+        found = (*self.diagnosis.of_efforts, *changes, *self.diagnosis.sentences)
+        if not self.verdict.accepted:
+            held = (note for note in self.notes if HELD in note)
+            found = (*held, *found, *self.steadiness.sentences)
+        return tuple(dict.fromkeys(found))
 
     @property
     def torque_sentence(self) -> str:

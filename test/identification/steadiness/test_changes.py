@@ -1,5 +1,6 @@
 """Changes of an arm during recordings: time, joint and size are named; a constant arm causes no alarm."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,10 @@ from recordings import motion, recorded
 from dynid.identification.checks import FITTED
 from dynid.identification.data.sample_sets import join
 from dynid.identification.estimators.regression import Regression
+from dynid.identification.pipeline import Identification
 from dynid.identification.settings import load_identification
 from dynid.identification.steadiness.columns import BODY, OFFSET, SCALE, ZERO
+from dynid.identification.steadiness.search import Change
 from dynid.identification.steadiness.steadiness import Steadiness, steadiness
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
@@ -106,3 +109,25 @@ def test_nothing_is_named_in_a_steady_arm(seed: int) -> None:
 def test_constant_wrong_scale_is_no_change(axis: int) -> None:
     """A torque constant that is wrong all the time is another suspicion's matter."""
     assert found({"torques": lambda tau: tau * (1.0 + 0.3 * one(axis))}).measured[0] < LIMIT
+
+
+@pytest.mark.parametrize(
+    ("accepted", "named"),
+    [
+        (False, ("efforts", "large change", "other fault", "small change")),
+        (True, ("efforts", "large change", "other fault")),
+    ],
+)
+def test_small_changes_are_the_last_suspicions_of_a_refused_model(accepted: bool, named: tuple[str, ...]) -> None:
+    small, large = (
+        Change(BODY, (), "step", (size,), 1e-9, 0.1, size, size, at=5.0, recording=0, into=False)
+        for size in (0.02, 0.2)
+    )
+    result: Any = SimpleNamespace(
+        steadiness=Steadiness((small, large), ("small change", "large change")),
+        settings=SETTINGS,
+        verdict=SimpleNamespace(accepted=accepted),
+        notes=(),
+        diagnosis=SimpleNamespace(of_efforts=("efforts",), sentences=("efforts", "other fault")),
+    )
+    assert Identification.suspicions.fget(result) == named  # type: ignore[attr-defined]
