@@ -241,7 +241,8 @@ class Regression:
             W, tau, weight = [joint_friction.judged.columns], [joint_friction.judged.target], [np.ones_like(trust)]
             more = [np.zeros_like(samples.tau) if samples.other_tau is None else samples.other_tau - samples.tau]
         elif samples.fine:
-            ratio = fitter.sigma(rows.target - fit.rows.tau) / fitter.standing_sigma(fit.point.phi)
+            moved, rested = fitter.sigma(rows.target - fit.rows.tau), fitter.standing_sigma(fit.point.phi)
+            ratio = np.divide(moved, rested, out=np.ones_like(rested), where=rested > 0.0)  # 0: a silent joint
             W, tau = [*W, rows.standing[0]], [*tau, rows.standing[1]]
             weight.append(np.tile(np.minimum(ratio, 1.0), (len(trust), 1)))
             more.append(rows.by_other_current[1])
