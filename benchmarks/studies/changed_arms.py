@@ -108,41 +108,38 @@ def body_torque(one: Subject, mass_kg: float) -> FloatArray:
     return np.asarray(one.model.inverse_dynamics(log.q, log.dq, log.ddq, body))
 
 
-def with_body(one: Subject, mass_kg: float, over: FloatArray | None = None) -> Log:
+def with_body(one: Subject, mass_kg: float, over: FloatArray) -> Log:
     """Return the recording with a body at the last link.
 
     Args:
         one: the arm with its recording.
         mass_kg: mass of the body [kg].
-        over: function of time (N, 1) [-] that multiplies the mass; None is a step at half of the time.
+        over: function of time (N, 1) [-] that multiplies the mass.
     """
-    over = course(one.log, "step") if over is None else over
     return _faulty(one.log, tau=one.log.tau + body_torque(one, mass_kg) * over)
 
 
-def with_zero(one: Subject, axis: int, size_rad: float, over: FloatArray | None = None) -> Log:
+def with_zero(one: Subject, axis: int, size_rad: float, over: FloatArray) -> Log:
     """Return the recording with an encoder whose zero moves.
 
     Args:
         one: the arm with its recording.
         axis: the joint, from 0.
         size_rad: largest angle [rad].
-        over: function of time (N, 1) [-] that multiplies the angle; None is a drift from start to end.
+        over: function of time (N, 1) [-] that multiplies the angle.
     """
-    over = course(one.log, "drift") if over is None else over
     return _faulty(one.log, q=one.log.q + size_rad * over * _one(one.log, axis))
 
 
-def with_scale(one: Subject, share: float, over: FloatArray | None = None, axis: int | None = None) -> Log:
+def with_scale(one: Subject, share: float, over: FloatArray, axis: int | None = None) -> Log:
     """Return the recording with torques that fall by a share, as if the scale of the measured torques changed.
 
     Args:
         one: the arm with its recording.
         share: share by which the recorded torques fall; negative if they rise, as with weaker magnets.
-        over: function of time (N, 1) [-] that multiplies the share; None is a drift from start to end.
+        over: function of time (N, 1) [-] that multiplies the share.
         axis: the joint, from 0; None changes all joints.
     """
-    over = course(one.log, "drift") if over is None else over
     which = 1.0 if axis is None else _one(one.log, axis)
     return _faulty(one.log, tau=one.log.tau * (1.0 - share * over * which))
 

@@ -26,6 +26,7 @@ from benchmarks.studies.changes_kinds import (
     held_out_of,
 )
 from benchmarks.studies.changes_table import UNCHANGED, Case, Changes
+from benchmarks.studies.few_poses import with_few_poses
 from dynid.errors import DynidError, SafetyError
 from dynid.identification.pipeline import Identification, identify
 from dynid.identification.settings import load_identification
@@ -36,7 +37,6 @@ from dynid.robot import FloatArray, Robot
 SECONDS, SHORT_S, LONG_S = 60.0, 20.0, 300.0  # lengths of motions [s]
 LONG_EVERY = 3  # one of so many arms is also recorded for the longest time, because that takes longest
 POSTURES = 300  # random postures at which gravity torques are compared
-FEW_POSES = 20_000  # poses of the audit, which take most of its time otherwise
 
 
 class Judge:
@@ -49,9 +49,7 @@ class Judge:
 
     def __init__(self, one: Subject, seconds: float) -> None:
         """Compute the true gravity torques in random postures."""
-        settings = load_identification(one.robot)
-        acceptance = settings.acceptance.model_copy(update={"fresh_poses": FEW_POSES})
-        self.settings = settings.model_copy(update={"acceptance": acceptance})
+        self.settings = with_few_poses(load_identification(one.robot))
         self.one, self.seconds, self.robot = one, seconds, one.robot
         self._usual: dict[float, Identification | DynidError] = {}
         random, self.postures = np.random.default_rng(0), np.zeros((POSTURES, one.robot.size))

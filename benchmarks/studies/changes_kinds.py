@@ -54,7 +54,7 @@ class Kind:
         over: function of time, see `course`.
         joint: whether one joint changes.
         signed: whether the sign is drawn.
-        rate_hz: rate of the recording [Hz]; 0 is drawn.
+        rate_hz: rate of the recording [Hz]; 0 if it is drawn.
     """
 
     apply: Callable[[Subject, Draw, FloatArray], Log]

@@ -1,10 +1,12 @@
 """Cases of `./run benchmark changes`, the shares that are refused and named, and limits of these shares."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+
+from benchmarks.studies.shares import share_of
 
 LARGE, MEDIUM = 0.1, 0.05  # gravity errors from which a model is wrong, and from which it is doubtful
 REFUSED_BAR, MEDIUM_BAR, NAMED_BAR, ALARMS_BAR = 0.98, 0.9, 0.9, 0.0
@@ -31,7 +33,7 @@ class Case:
             (root mean square); that of an unchanged recording is `true_error`. NaN without a model.
         true_error: gravity error from the true arm as it was before all changes, relative; NaN without a model.
         refused: whether the model is refused, or there is none.
-        failed: ids of the failed checks, or the error's sentence.
+        failed: ids of the failed checks, or the kind of the error.
         first: first sentence about the recording; "" without one.
         suspicions: all sentences.
         named: whether the first sentence names the true cause.
@@ -103,17 +105,17 @@ class Changes:
         return {
             "cases": len(cases),
             "large": len(large),
-            "refused_of_large": _share(large),
+            "refused_of_large": share_of(large),
             "medium": len(medium),
-            "refused_of_medium": _share(medium),
+            "refused_of_medium": share_of(medium),
             "small": len(small),
-            "refused_of_small": _share(small),
+            "refused_of_small": share_of(small),
             "without_model": sum(not np.isfinite(one.error) for one in cases),
             "refused": len(refused),
-            "cause_first": _share(one.named for one in refused),
-            "course_first": _share(one.placed for one in refused),
+            "cause_first": share_of(one.named for one in refused),
+            "course_first": share_of(one.placed for one in refused),
             "accepted": len(accepted),
-            "stated_of_accepted": _share(one.stated for one in accepted),
+            "stated_of_accepted": share_of(one.stated for one in accepted),
         }
 
     def as_dict(self) -> dict[str, Any]:
@@ -123,7 +125,7 @@ class Changes:
         return {
             **total,
             "unchanged": len(self.unchanged),
-            "false_alarms": _share(one.refused for one in self.unchanged),
+            "false_alarms": share_of(one.refused for one in self.unchanged),
             "unchanged_error": max((one.error for one in self.unchanged), default=float("nan")),
             "arms": self.arms,
             "arms_left_out": self.arms_left_out,
@@ -154,7 +156,7 @@ class Changes:
         if not self.cases:
             return ["no arm followed its motion, so nothing was judged"]
         total = self.figures(self.changed)
-        alarms = _share(one.refused for one in self.unchanged)
+        alarms = share_of(one.refused for one in self.unchanged)
         limits = (
             ("refused_of_large", REFUSED_BAR, f"models with a gravity error above {100 * LARGE:g} % are refused"),
             (
@@ -174,12 +176,6 @@ class Changes:
                 f"{100 * alarms:.1f} % of unchanged recordings are refused, expected at most {100 * ALARMS_BAR:g} %"
             )
         return found
-
-
-def _share(values: Iterable[bool]) -> float:
-    """Return the share of true values; NaN without any value."""
-    own = list(values)
-    return float(np.mean(own)) if own else float("nan")
 
 
 def _first(one: Case) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from benchmarks.studies.coverage import LEVEL, QUANTILE, true_base
 from benchmarks.studies.drawn_arms import draw_arm, record
 from benchmarks.studies.motion_classes import MotionClass, as_recorded, as_worn, drawn_motion
+from benchmarks.studies.shares import share_of
 from dynid.errors import DynidError, SafetyError
 from dynid.identification.pipeline import Identification, identify
 from dynid.model.drive import kind_and_number
@@ -142,8 +143,8 @@ class ClassCoverage:
             "coverage": {group: _held(self._errors(group)) for group in groups},
             "coverage_all": _held(self._errors(None)),
             "rms_deviations": {group: _rms(self._errors(group)) for group in groups},
-            "settled": float(np.mean([one.settled for one in self.arms])) if self.arms else float("nan"),
-            "accepted": float(np.mean([one.accepted for one in self.arms])) if self.arms else float("nan"),
+            "settled": share_of(one.settled for one in self.arms),
+            "accepted": share_of(one.accepted for one in self.arms),
             "worst_accepted_deviations": max((float(np.abs(one.errors).max()) for one in accepted), default=0.0),
             "worst_accepted_gravity": max((one.gravity for one in accepted), default=0.0),
             "failed_checks": sorted({name for one in self.arms for name in one.failed}),

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.studies.drawn_arms import draw_arm, record
+from benchmarks.studies.few_poses import with_few_poses
 from benchmarks.studies.motion_classes import CLASSES, drawn_motion
+from benchmarks.studies.shares import share_of
 from dynid.errors import DynidError, SafetyError
 from dynid.identification.data.recordings import Recording
 from dynid.identification.dynamic_errors import SLIDING_SHARE, VISIBLE
@@ -35,7 +37,6 @@ NOISE = (1.0, 0.5, 2.0)  # factors of the torques' noise, in turn
 HELD_OUT = ("fast", "short", "pauses", "slow")  # classes of motions
 MUST = 0.2  # relative change of a joint's dynamic torque that must be refused
 POWER, ALARMS = 0.99, 0.01  # smallest share of such changes, and largest share of original models, that is refused
-FEW_POSES = 20_000
 PAYLOAD_KG, REACH_M = 0.05, 0.1
 NAMED_SHARE = 0.3  # share of named changes; the others are random groups and factors
 OTHER_SEED = 1_000_000
@@ -155,9 +156,7 @@ def cases_of_arm(job: _Job) -> list[Case]:
             held[name] = record(robot, arm, drawn_motion(robot, CLASSES[name], own), own).source
         except SafetyError:
             continue
-    settings = load_identification(robot)
-    acceptance = settings.acceptance.model_copy(update={"fresh_poses": FEW_POSES})
-    settings = settings.model_copy(update={"acceptance": acceptance})
+    settings = with_few_poses(load_identification(robot))
     try:
         found = identify(robot, [fitted], settings=settings)
     except DynidError:
@@ -219,12 +218,12 @@ class Mutilations:
     @property
     def power(self) -> float:
         """Share of them that is refused."""
-        return _share([bool(one.failed) for one in self.must])
+        return share_of([bool(one.failed) for one in self.must])
 
     @property
     def alarms(self) -> float:
         """Share of original models that is refused."""
-        return _share([bool(one.failed) for one in self.right])
+        return share_of([bool(one.failed) for one in self.right])
 
     def as_dict(self) -> dict[str, Any]:
         """Return shares as plain values, with the undetected cases."""
@@ -235,17 +234,17 @@ class Mutilations:
             "cases": len(self.wrong),
             "must_be_refused": len(self.must),
             "refused_of_these": self.power,
-            "refused_where_shown": _share([bool(one.failed) for one in self.must if one.shown <= VISIBLE]),
+            "refused_where_shown": share_of([bool(one.failed) for one in self.must if one.shown <= VISIBLE]),
             "hardly_shown": sum(not one.shown <= VISIBLE for one in self.must),
-            "refused_by_dynamic_error": _share([DYNAMIC in one.failed for one in self.must]),
-            "refused_by_other_checks": _share([bool(set(one.failed) - {DYNAMIC}) for one in self.must]),
-            "refused_of_all": _share([bool(one.failed) for one in self.wrong]),
+            "refused_by_dynamic_error": share_of([DYNAMIC in one.failed for one in self.must]),
+            "refused_by_other_checks": share_of([bool(set(one.failed) - {DYNAMIC}) for one in self.must]),
+            "refused_of_all": share_of([bool(one.failed) for one in self.wrong]),
             "right_models": len(self.right),
             "false_alarms": self.alarms,
             "arms": self.arms,
             "arms_left_out": self.refused_arms,
             "refused_by_name": {
-                name: _share([bool(one.failed) for one in self.wrong if one.what == name]) for name in named
+                name: share_of([bool(one.failed) for one in self.wrong if one.what == name]) for name in named
             },
             "missed": [f"{_words(one)}; noise there {100 * one.shown:.0f} %" for one in missed],
             "alarms": [f"{_words(one)}: {', '.join(one.failed)}" for one in self.right if one.failed],
@@ -259,10 +258,6 @@ class Mutilations:
         if not self.alarms <= ALARMS:
             found.append(f"{100 * self.alarms:.1f} % of right models are refused, expected at most {100 * ALARMS:g} %")
         return found
-
-
-def _share(values: list[bool]) -> float:
-    return float(np.mean(values)) if values else float("nan")
 
 
 def _words(one: Case) -> str:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.studies.gear_friction import true_parameters
+from benchmarks.studies.shares import share_of
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DynidError
@@ -211,7 +212,7 @@ class Plants:
     @property
     def accepted_right(self) -> float:
         """Share of faultless plants' correct models that were accepted; NaN without any."""
-        return float(np.mean([row.accepted for row in self.right])) if self.right else float("nan")
+        return share_of(row.accepted for row in self.right)
 
     @property
     def met(self) -> bool:

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from benchmarks.studies.few_poses import with_few_poses
 from benchmarks.studies.gear_friction import MODEL, PROFILE, drawn_friction
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
@@ -45,7 +46,6 @@ SEEDS = (0, 1, 2)
 CONSTANTS, GEARS, SHIFTS_S = (0.7, 1.4), (0.5, 2.0), (-0.02, 0.02)
 CAUGHT_BAR, ALARMS_BAR = 0.98, 0.02
 WORSE = 0.1  # relative growth of a joint's error that counts as worse
-FEW_POSES = 20_000
 SHARE = 0.3  # held-out share of the TX-40's only run
 COMMON = "a common scale of all torques: every parameter takes it over, and no torque contradicts it"
 
@@ -203,13 +203,8 @@ def result_of(data: Recorded, fault: Fault, settings: IdentificationSettings) ->
 
 
 def settings_like(found: Identification) -> IdentificationSettings:
-    """Return settings that save most of each case's time: friction structure of clean data, and an audit of few poses.
-
-    A model that is refused with few poses is also refused with many.
-    """
-    beside, settings = found.estimate.regression.joint_friction, found.settings
-    acceptance = settings.acceptance.model_copy(update={"fresh_poses": FEW_POSES})
-    settings = settings.model_copy(update={"acceptance": acceptance})
+    """Return settings that save time: friction structure of clean data, and an audit of few poses."""
+    beside, settings = found.estimate.regression.joint_friction, with_few_poses(found.settings)
     if beside is None:
         return settings
     structure = beside.fit.structure.name.split(",")[0]

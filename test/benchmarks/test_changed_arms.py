@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from benchmarks.studies.changed_arms import Log, Subject, as_source, subject, with_body, with_scale, with_zero
+from benchmarks.studies.changed_arms import Log, Subject, as_source, course, subject, with_body, with_scale, with_zero
 
 from dynid.identification.estimators.table import estimator
 from dynid.identification.settings import load_identification
@@ -37,10 +37,10 @@ def found(one: Subject, log: Log) -> Steadiness:
 @pytest.mark.parametrize(
     ("change", "kind", "axes"),
     [
-        (lambda one: with_body(one, 0.2), BODY, ()),
-        (lambda one: with_body(one, 0.1), BODY, ()),
-        (lambda one: with_zero(one, 1, 0.1), ZERO, (1,)),
-        (lambda one: with_scale(one, 0.15), SCALE, ()),
+        (lambda one: with_body(one, 0.2, course(one.log, "step")), BODY, ()),
+        (lambda one: with_body(one, 0.1, course(one.log, "step")), BODY, ()),
+        (lambda one: with_zero(one, 1, 0.1, course(one.log, "drift")), ZERO, (1,)),
+        (lambda one: with_scale(one, 0.15, course(one.log, "drift")), SCALE, ()),
     ],
     ids=["0.2 kg", "0.1 kg", "zero", "scale"],
 )

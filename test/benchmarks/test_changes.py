@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from benchmarks.studies.changed_arms import held, subject, with_zero
+from benchmarks.studies.changed_arms import course, held, subject, with_zero
 from benchmarks.studies.changes import Judge
 from benchmarks.studies.changes_causes import Named, is_placed, is_true, named_causes
 from benchmarks.studies.changes_kinds import KINDS, RATES_HZ, chosen_kinds, drawn, held_out_of
@@ -119,4 +119,5 @@ def test_one_arm_is_judged() -> None:
     assert case.size > 0.1 and case.error > 0.02 and case.refused == bool(case.failed)
     assert case.refused and case.named and case.first.startswith("the body at the last link changes"), case
     assert json.loads(json.dumps(Changes((good, case), 1).as_dict()))["all_cases"][1]["kind"] == "body-from"
-    assert np.allclose(with_zero(one, 1, 0.1).q[-1] - one.log.q[-1], 0.1 * (np.arange(8) == 1))
+    drifted = with_zero(one, 1, 0.1, course(one.log, "drift"))
+    assert np.allclose(drifted.q[-1] - one.log.q[-1], 0.1 * (np.arange(8) == 1))

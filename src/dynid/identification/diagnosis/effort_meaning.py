@@ -73,12 +73,12 @@ def meanings(trials: Trials, nominal: BaseParameters | None) -> Iterator[Interpr
     unsigned = _without_sign(given)
     if len(unsigned) >= FEWEST and np.nanmax(own.relative[unsigned]) > LARGE_ERROR:
         yield _certain(UNSIGNED, tuple(unsigned), own.relative)
-    too_small = gravity is not None and abs(gravity.share) < MOST_GRAVITY and gravity.effort < SMALL_EFFORT
-    least = UNEXPLAINED_OF_SMALL if too_small else UNEXPLAINED
-    gain = -np.inf if net is None else net.gain
-    if np.median(own.relative[seen]) > least and not unsigned and seen.sum() >= FEWEST:
-        if gain < (0.0 if too_small else 1.0):
-            yield _certain(EXTERNAL, (), own.relative)
+    # efforts that are too small for the nominal arm need less other evidence
+    too_small = gravity is not None and gravity.exceeds_efforts
+    least, gain = (UNEXPLAINED_OF_SMALL, 0.0) if too_small else (UNEXPLAINED, 1.0)
+    unexplained = np.median(own.relative[seen]) > least and (net is None or net.gain < gain)
+    if unexplained and not unsigned and seen.sum() >= FEWEST:
+        yield _certain(EXTERNAL, (), own.relative)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +94,11 @@ class _NominalGravity:
     torques: FloatArray
     share: float
     effort: float
+
+    @property
+    def exceeds_efforts(self) -> bool:
+        """Whether the efforts are smaller than the nominal arm's gravity torques, and show less than half of them."""
+        return abs(self.share) < MOST_GRAVITY and self.effort < SMALL_EFFORT
 
     @classmethod
     def of(cls, trials: Trials, nominal: BaseParameters | None) -> "_NominalGravity | None":
