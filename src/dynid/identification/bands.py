@@ -6,11 +6,12 @@ x is the gradient of the predicted torque with respect to all estimated paramete
 is their covariance. s is the root mean square residual of the fit, per axis and class of speed. Near standstill most of
 s comes from stiction, which no model predicts from motion alone.
 
-Most of the residual is noise of short duration. The part that persists while a joint slides in one direction biases
-all uses that average torques over time, such as weighing. Its variance is that due to the parameters plus the
-residual's autocovariance at lags of some tenths of a second (`lasting_variance`). Friction that the law does not model
-changes with speed, more slowly than noise. A contact detector that treats this friction as white noise reports forces
-that do not exist; `passing_shares` gives the fraction of the residual's mean square that such friction causes.
+Most of the residual is short-lived noise. Another part persists while a joint slides in one direction. This part biases
+averages of torques over time, such as those for weighing a payload. Its variance is the sum of x' C x and the
+residual's autocovariance at lags of some tenths of a second (`lasting_variance`). Friction that the friction law does
+not model changes with speed, more slowly than noise. If a contact detector treats this friction as white noise, it
+reports forces that do not exist. `passing_shares` returns the fraction of the residual's mean square that is due to
+this friction.
 """
 
 from dataclasses import dataclass, replace
@@ -45,8 +46,8 @@ class TorqueBands:
         model: the identified arm.
         estimate: the estimate before its projection to physically consistent parameters.
         samples: the samples that the estimate was fitted to.
-        base: base parameters of the result.
-        friction: friction law of the result; None if there is none.
+        base: base parameters after the projection.
+        friction: friction law in addition to the base parameters; None if there is none.
         coulomb: settings of the friction treatment.
     """
 
@@ -85,10 +86,10 @@ class TorqueBands:
         return np.searchsorted(np.array(CLASSES) * max(self.coulomb.slow_rad_s, 1e-3), np.abs(samples.dq))
 
     def table(self) -> TorqueDeviations:
-        """Return the table of expected torque errors for model.yaml, by speed class and axis [N m].
+        """Return the expected torque errors by speed class and axis [N m], as stored in model.yaml.
 
-        Each class has three root mean squares: the whole error, its part that is constant while a joint slides in one
-        direction, and its part that changes with speed.
+        The table has three root mean squares per class and axis: the whole error; the part that is constant while a
+        joint slides in one direction; the part that changes with speed.
         """
         classes = self._class_of(self.samples)
         left = np.take_along_axis(self._left, classes, axis=0)
@@ -104,7 +105,7 @@ class TorqueBands:
         )
 
     def _passing(self) -> FloatArray:
-        """Return the standard deviation of friction that the law does not model, by speed class, (classes, n) [N m].
+        """Return the standard deviation of friction that the law lacks, by speed class and axis, (classes, n) [N m].
 
         The result is `passing_nm` of model.yaml. It is estimated from the part of the residual that lasts longer than
         noise, because friction errors change only with the speed of the joint.
@@ -121,7 +122,7 @@ class TorqueBands:
         return passing
 
     def with_deviations(self, motion: Motion, model: ArmModel, samples: Samples) -> Motion:
-        """Return a predicted motion, completed with the standard deviations of its torques.
+        """Return a copy of a predicted motion with the standard deviations of its torques.
 
         Args:
             motion: torques predicted for the samples.

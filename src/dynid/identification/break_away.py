@@ -1,8 +1,8 @@
-"""Friction of slow joints in excess of the largest friction torque that the law allows (its "friction budget").
+"""Friction torque of slow joints beyond the largest torque of the friction law (its "friction budget").
 
-A law without Stribeck friction and without a bristle model lacks the break-away torque. Its largest friction torque is
-then too small when motion starts. If this torque is used as a bound, such as for contact detection at rest, the missing
-part is added.
+A friction law without Stribeck friction and without a bristle model lacks the break-away torque. Its largest torque is
+then too small when motion starts. If this torque is used as a bound, such as for contact detection at rest, the result
+of `beyond_budget` is added to it.
 """
 
 import numpy as np
@@ -31,8 +31,9 @@ def beyond_budget(
 ) -> FloatArray:
     """Return the torque by which friction of slow joints exceeds the largest friction torque of the law, (n,) [N m].
 
-    The largest friction torque of the law is called the friction budget. The sum of budget, returned torque and `NOISE`
-    times `noise` bounds the friction in all slow samples except the fraction `EXCESS_SHARE`.
+    The largest friction torque of the law is called the friction budget. An upper bound of friction is the sum of the
+    budget, the returned torque, and `noise` multiplied by `NOISE`. Only the fraction `EXCESS_SHARE` of the slow samples
+    exceeds this bound.
 
     Args:
         model: the arm.

@@ -1,18 +1,18 @@
-"""All checks that decide on the acceptance of a result: compared quantity, limit and text of each.
+"""Checks that decide whether an identified model is accepted, each with a measured value, a limit and a text.
 
-A check is an entry of one of the tables below; adding an entry is enough to add a check. Its `id` is for programs and
-is stable, its `name` is for people, and `group` is the topic under which it is shown. A table's checks are applied to
-facts, which are the measurements of one stage:
+A check is an entry of one of the tables below; adding an entry is enough to add a check. The `id` of a check is for
+programs and is stable, its `name` is for people, and `group` is the topic under which it is shown. The checks of a
+table are applied to "facts", which are the measurements of one stage of the identification:
 
     DATA                       raw signals of one recording
-    FRICTION                   the regression: does the motion show friction well enough?
-    FITTED                     an identification, or the run that a campaign chose
+    FRICTION                   the regression: does the motion reveal friction well enough?
+    FITTED                     an identification, or the chosen one of a campaign's identifications
     PREDICTED                  the predicted torques of a fitted motion
     SETUP                      set-up unknowns that were estimated together with the parameters
     HELD_OUT                   the predicted torques of a held-out motion
 
-Set-up unknowns are encoder zeros, tilt of the base, torque constants and a torque delay. `campaign/checks.py` has
-further checks of campaigns; the demo has its own, too.
+Set-up unknowns are encoder zeros, tilt of the base, torque constants and a torque delay. A campaign identifies every
+bag at every sampling interval. `campaign/checks.py` has further checks of campaigns; the demo has its own, too.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -50,12 +50,13 @@ class Rule(Generic[Facts]):
     Attributes:
         id: identifier of the check.
         group: topic of the check.
-        name: name of the check; may hold fields of the facts, such as `{0.name}`.
-        value: function that returns the compared value, alone or with a detail; None if the check does not apply.
-        limit: a number, the path of a field of the settings, or a function of the facts.
-        sense: how the value is compared with the limit.
+        name: name of the check, with placeholders for attributes of the facts, such as `{0.name}`.
+        value: function that returns the value to compare, alone or with a detail in words. The function returns None if
+            the check does not apply.
+        limit: limit of the value, as a number, as the path of a field of the settings, or as a function of the facts.
+        sense: comparison with the limit that a passed check satisfies.
         unit: unit of value and limit; "" if they have none.
-        meaning: possible causes, in words, which are added to the detail of a failed check.
+        meaning: possible causes of a failure, in words, which are added to the detail of a failed check.
     """
 
     id: str
@@ -93,10 +94,10 @@ class Rule(Generic[Facts]):
 def judge(
     rules: Sequence[Rule[Facts]], facts: Iterable[Facts], settings: IdentificationSettings | None = None, of: str = ""
 ) -> Verdict:
-    """Return the results of all checks of a table for each set of measurements.
+    """Return the results of all checks of a table, applied to each set of measurements.
 
     Args:
-        rules: the table.
+        rules: checks of the table.
         facts: sets of measurements, to each of which every check is applied.
         settings: settings that hold the limits; may be None if no rule of the table takes its limit from them.
         of: name of what was measured, which is appended to the names of the checks.
@@ -147,18 +148,18 @@ class Fitted(NamedTuple):
         settings: settings of the identification.
         samples: the fitted samples.
         estimate: the unconstrained estimate.
-        audit: smallest eigenvalue of the result's inertia matrix over poses drawn for this check.
+        audit: smallest eigenvalue of the result's inertia matrix over randomly drawn poses.
         fit: torque errors of the result on the samples.
-        refined: 1.0 if a closed-loop refinement converged, else 0.0, and how it ended, in words; None without a
+        refined: 1.0 if a closed-loop refinement converged, else 0.0, with a text about its end; None without a
             refinement.
         pseudo_inertia: smallest pseudo-inertia eigenvalue of a refined result, and its limit; None without a
             refinement.
         diagnosis: alternative interpretations of the data, such as a wrong sign or scale of a joint; None if the
             diagnosis did not run.
-        droop: upper bound on the difference of two estimates of each joint's viscous friction, (n,) [N m s/rad]: the
-            one from goal (commanded) currents minus the one from present (measured) currents. None if it is unknown.
-        pull: change of the parameters that the physical bounds cause, relative to their standard deviations; None if
-            these are not known.
+        droop: upper bound of each joint's viscous friction from goal (commanded) currents minus its viscous friction
+            from present (measured) currents, (n,) [N m s/rad]; None if it is unknown.
+        pull: change of the parameters due to the physical bounds, relative to their standard deviations; None if the
+            standard deviations are not known.
         steadiness: changes of the arm during the recordings; None if the search for them did not run.
     """
 
@@ -182,18 +183,19 @@ class Fitted(NamedTuple):
 
 
 class OneRegression(NamedTuple):
-    """A regression, and the name of the joint of each of its axes."""
+    """A regression, with the names of the joints of its axes."""
 
     regression: Regression
     joints: Sequence[str]
 
 
 def time_at_speed(one: OneRegression) -> Measured:
-    """Return the shortest time [s] for which an axis moves at speed, and the name of this axis.
+    """Return the shortest time [s] that any axis spends at speed, and the name of this axis.
 
-    An axis moves at speed if it is faster than the settings' slow and transition velocities. A joint that hardly leaves
-    standstill does not show its friction. The check of the regressor's condition number cannot detect this, because the
-    regressor has no column of Coulomb friction. The result is None if Coulomb friction is not estimated.
+    An axis moves at speed if it is faster than the settings' slow and transition velocities. The friction of a joint
+    that hardly leaves standstill cannot be identified. The check of the regressor's condition number cannot detect
+    this, because the regressor has no column of Coulomb friction. The result is None if Coulomb friction is not
+    estimated.
     """
     if one.regression.moving is None or not one.regression.has_coulomb_friction:
         return None
@@ -203,11 +205,11 @@ def time_at_speed(one: OneRegression) -> Measured:
 
 
 def friction_separability(one: OneRegression) -> Measured:
-    """Return the smallest separability of viscous from Coulomb friction, with the name of its viscous parameter.
+    """Return the smallest separability of viscous from Coulomb friction, and the name of its viscous parameter.
 
-    Separability is the share of a viscous column of the regressor that Coulomb friction cannot reproduce, from 0 (none)
-    to 1. If a joint moves at one speed only, its viscous torque FV dq and Coulomb torque FC sign(dq) are proportional.
-    The result is None if the model lacks one of the two kinds of friction.
+    Separability is the share of a viscous column of the regressor that Coulomb friction cannot reproduce, from 0 to 1.
+    It is small if a joint moves at one speed only: its viscous torque FV dq and Coulomb torque FC sign(dq) are then
+    proportional. The result is None if the model lacks one of the two kinds of friction.
     """
     if one.regression.moving is None or not one.regression.has_coulomb_friction:
         return None
@@ -220,7 +222,8 @@ def friction_separability(one: OneRegression) -> Measured:
 def friction_settled(one: OneRegression) -> Measured:
     """Return 1 if the iterative fit of the friction law converged, else 0, with a text about its last step.
 
-    The result is None if the fit has no friction law in addition to the base parameters, or if the law was given.
+    The result is None if the fit has no friction law in addition to the base parameters, or if the law was fitted to
+    other samples.
     """
     joint_friction = one.regression.joint_friction
     if joint_friction is None or not joint_friction.fit.structure.terms or joint_friction.given:
@@ -231,16 +234,16 @@ def friction_settled(one: OneRegression) -> Measured:
 
 
 def torque_source_difference(found: Fitted) -> Measured:
-    """Return the relative torque difference || W (phi_other - phi) || / || tau || between models of two currents.
+    """Return the relative torque difference between models of present and of goal currents, with a text about it.
 
-    W is the regressor, and tau are the torques. phi are the base parameters identified from the motor current that the
-    settings choose: present (measured) or goal (commanded). phi_other are those from the other of these two currents. A
-    text comes with the difference. The result is None if the other current was not recorded.
+    The difference is || W (phi_other - phi) || / || tau ||, with the regressor W and the torques tau. phi are the base
+    parameters identified from the motor current that the settings choose: present (measured) or goal (commanded).
+    phi_other are those identified from the other current. The result is None if the other current was not recorded.
 
     The regression uses measured or commanded currents, while the closed-loop refinement predicts commands. The
     parameters differ if a servo's current loop does not follow its goal, or if one of the currents has another unit,
-    sign or delay. If the present current is known to fall below the goal with speed (droop), the resulting difference
-    in viscous friction is subtracted.
+    sign or delay. A servo may have a known droop: its present current falls below the goal in proportion to speed. The
+    resulting difference in viscous friction is then subtracted.
     """
     regression = found.estimate.regression
     if regression.other is None:
@@ -269,7 +272,7 @@ def of_moving(errors: TorqueErrors) -> tuple[float, str]:
 def worst_joint(
     errors: TorqueErrors, joints: Sequence[str], limits: FloatArray | None, *, with_rest: bool = False
 ) -> Measured:
-    """Return the largest relative torque error of a joint, and this joint's name; None if no joint moves.
+    """Return the largest relative torque error of all joints, and the name of its joint; None if no joint moves.
 
     The error is divided by the joint's root mean square torque, but at least by the fraction `NEGLIGIBLE` of its torque
     limit, because the torque of an unloaded joint is mostly noise.
@@ -278,7 +281,7 @@ def worst_joint(
         errors: torque errors of all joints.
         joints: names of the joints, (n,).
         limits: torque limits, (n,) [N m]; None if they are not known.
-        with_rest: include samples at rest.
+        with_rest: whether the error includes samples at rest.
     """
     torque = errors.torque_rms_per_axis if with_rest else errors.moving_torque_rms
     relative = errors.relative_per_axis if with_rest else errors.moving_per_axis
@@ -294,7 +297,8 @@ def worst_joint(
 def worst_dynamics(motion: Motion) -> Measured:
     """Return the largest significant relative error of a joint's dynamic torque, with a sentence about it.
 
-    The dynamic torque is the torque without gravity and friction. The result is None if no such error was computed.
+    The dynamic torque is the torque without gravity and friction. The result is None if the motion has no errors of
+    dynamic torques.
     """
     if not motion.dynamics:
         return None
@@ -303,13 +307,13 @@ def worst_dynamics(motion: Motion) -> Measured:
 
 
 def error_of_joints(key: str, of: str, facts: Callable[[Facts], Measured], *, with_rest: bool = False) -> Rule[Facts]:
-    """Return the rule that limits the relative torque error of the worst joint.
+    """Return a check that limits the relative torque error of the worst joint.
 
     Args:
         key: identifier of the check.
         of: name of the data, for the check's name.
         facts: function that returns the worst joint's error.
-        with_rest: use the limit for errors that include samples at rest.
+        with_rest: whether the error includes samples at rest, for which another limit applies.
     """
     name = "the same with samples at rest" if with_rest else "relative torque error of the worst joint"
     limit = f"acceptance.relative_joint_error{'_with_rest' if with_rest else ''}"
@@ -427,7 +431,7 @@ FITTED: tuple[Rule[Fitted], ...] = (
 
 
 def over_noise(key: str, of: str) -> Rule[Motion]:
-    """Return the rule that limits the ratio of torque errors to the noise of the data.
+    """Return a check that limits the ratio of torque errors to the noise of the data.
 
     Args:
         key: identifier of the check.

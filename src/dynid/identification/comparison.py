@@ -2,7 +2,7 @@
 
 ols, wls, huber, essential    base parameters without constraints
 closest                       standard parameters closest to a-priori ones (Gautier and Venture 2013, eq. 30)
-closest-essential             like closest, but only essential parameters may change (eq. 32 there)
+closest-essential             like closest, but only parameters that the motion excites well may change (eq. 32)
 consistent, sequential        the best fit with physically consistent parameters, all joints at once or
                               one after the other
 """
@@ -62,10 +62,10 @@ class Row:
     Attributes:
         name: name of the estimator.
         seconds: computing time of the estimation [s].
-        failure: reason for a failure; "" if there is a result.
+        failure: reason why the estimator failed; "" if there is a result.
         parameters: number of base parameters that are not zero.
         in_sample: torque errors on the fitted data.
-        out_of_sample: torque errors on held-out data; None if there is none.
+        out_of_sample: torque errors on held-out data; None without held-out data.
         lambda_min: smallest eigenvalue of M(q) over the sampled poses [kg m^2].
         outcome: result of the estimator; None if it failed.
     """
@@ -122,8 +122,8 @@ class Comparison:
     Args:
         robot: the robot.
         model: the arm as it was mounted.
-        fitted: samples to fit.
-        held: held-out samples; None if there is none.
+        fitted: samples to which the estimators are fitted.
+        held: held-out samples; None if there are none.
         settings: settings of the friction treatment.
     """
 

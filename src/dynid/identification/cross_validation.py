@@ -1,15 +1,15 @@
-"""Cross-validation over time, for errors on unseen data without a held-out motion.
+"""Cross-validation over blocks of time, which estimates errors on unseen data without a held-out motion.
 
-Each block of time is predicted by a fit to all other blocks. The change of a least-squares fit by the omission of a
-block follows from the regression rows of that block alone, one row per sample and joint. X are the weighted rows of all
-blocks, with the R factor R'R = X'X. X_b are the rows of the omitted block, and r_b are their residuals. With P = R^-T
-X_b' X_b R^-1,
+The torques of each block of time are predicted by a fit to all other blocks. If a block is omitted, the change of a
+least-squares fit is computed from the rows of this block alone. A row is the torque equation of one joint at one
+sample. X are the weighted rows of all blocks, with the R factor R'R = X'X. X_b are the rows of the omitted block, and
+r_b are their residuals. With P = R^-T X_b' X_b R^-1,
 
     theta_without - theta = -(X'X - X_b' X_b)^-1 X_b' r_b = -R^-1 (I - P)^-1 R^-T X_b' r_b
 
 An eigenvalue of P is the share of the information in one direction that comes from this block. If the share is nearly
-1, the other blocks hardly contain information in that direction. The direction then keeps its fitted value, and a note
-names the parameters that dominate it.
+1, the other blocks hardly contain information in that direction. The parameters then keep their fitted values in this
+direction, and a note names the parameters that dominate it.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from dynid.robot import FloatArray
 
 MOST, FEWEST = 10, 2  # largest and smallest number of blocks of time
 SHORTEST_S = 1.0  # least length of a block, about the time over which residuals are correlated [s]
-ALONE = 0.9  # share of the information in a direction from which on a block alone determines the direction
+ALONE = 0.9  # least share of the information in a direction with which one block alone determines the direction
 DOMINANT = 0.7  # least correlation of a named parameter's estimate with such a direction
 
 
@@ -35,9 +35,9 @@ class CrossValidation(NamedTuple):
     """Fitted motions in which each block of time is predicted by a fit to all other blocks.
 
     Attributes:
-        motions: motions with these predictions, of kind "cross-validated".
-        alone: names of the base parameters that only the data of one block determine; all other blocks then cannot
-            predict the torques of this block.
+        motions: fitted motions with cross-validated predictions.
+        alone: names of base parameters that only the data of one block determine, so that a fit to all other blocks
+            cannot predict the torques of this block.
     """
 
     motions: tuple[Motion, ...] = ()
@@ -45,7 +45,7 @@ class CrossValidation(NamedTuple):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Note that names the parameters that only the data of one block of time determine; () if there are none."""
+        """Message that lists the parameters that only the data of one block of time determine; () if there are none."""
         if not self.alone:
             return ()
         return (
@@ -55,7 +55,7 @@ class CrossValidation(NamedTuple):
 
 
 def cross_validated(motions: Sequence[Motion], portions: Sequence[Portion], regression: Regression) -> CrossValidation:
-    """Return the cross-validation over time of fitted motions.
+    """Return fitted motions with cross-validated torques: each block of time is predicted by a fit to all other blocks.
 
     Args:
         motions: fitted motions with the torques that the result predicts.
@@ -84,10 +84,10 @@ def cross_validated(motions: Sequence[Motion], portions: Sequence[Portion], regr
 
 @dataclass(frozen=True, eq=False)
 class _Folds:
-    """Linearised least-squares problem of a regression, from which fits without some of the rows follow.
+    """Linearised least-squares problem of a regression, for fits that omit one block of time.
 
-    A row is the torque equation of one joint at one sample. The first N rows of a joint are those of sliding states,
-    one for each sample. Rows of standing states may follow.
+    A row is the torque equation of one joint at one sample. Each joint has N rows for sliding states, one for each
+    sample. Rows for states at standstill may follow.
 
     Attributes:
         names: names of the free parameters, (k,). Friction parameters come first and have the name "".
@@ -96,7 +96,7 @@ class _Folds:
         columns: columns of all rows, (rows, n, all columns).
         weights: weights of all rows, (rows, n).
         residual: weighted residuals, (rows, n).
-        judged: columns with which the torques of all N samples are predicted, (N, n, all columns).
+        judged: columns for the prediction of the torques of all N samples, (N, n, all columns).
     """
 
     names: tuple[str, ...]
@@ -111,7 +111,7 @@ class _Folds:
     def of(cls, regression: Regression) -> "_Folds":
         """Return the weighted least-squares problem of a regression, with the residuals of its solution."""
         solution, n, size = regression.weighted_solution, regression.axes, regression.friction_size
-        inside = np.diag(solution.inverse) > 0.0  # false for base parameters at a bound; other friction there is absent
+        inside = np.diag(solution.inverse) > 0.0  # false for base parameters at a bound; such friction is left out
         free = np.concatenate([solution.sliding[:size], np.ones(len(regression.names), dtype=bool)])
         free[free] = inside
         R = qr(solution.triangle[:, :-1][:, inside], mode="r", check_finite=False)[0][: int(inside.sum())]
@@ -130,7 +130,7 @@ class _Folds:
         )
 
     def change(self, block: NDArray[np.int64], count: int) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """Return how predicted torques of a block change if its rows are not fitted, and what it alone determines.
+        """Return the change of a block's predicted torques if it is not fitted, and the parameters it alone determines.
 
         Args:
             block: indices of the samples in the omitted block of time, (M,).

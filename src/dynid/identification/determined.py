@@ -22,13 +22,13 @@ class Determined(NamedTuple):
     def of(cls, base: BaseParameters, friction: FrictionLaw | None) -> "Determined | None":
         """Return the names of the determined and of all other base parameters; None if their covariance is not known.
 
-        A parameter is determined if its 95 % confidence interval is at most +-10 % of its value. Viscous friction does
-        not count as determined if the joint's friction law also has a term that decreases with speed. This decrease is
-        nearly linear over the speeds of a motion, so both terms may be wrong while their sum is right.
+        A parameter is determined if its 95 % confidence interval is at most +-10 % of its value. Viscous friction never
+        counts as determined if the joint's friction law also has a term that decreases with speed. Over the speeds of a
+        motion this decrease is nearly linear. Errors of both terms may therefore cancel in the fit.
 
         Args:
             base: base parameters with their covariance.
-            friction: friction law in addition to them; None if there is none.
+            friction: friction law in addition to the base parameters; None if there is none.
         """
         deviations = base.standard_deviations
         if deviations is None:

@@ -1,7 +1,7 @@
-"""Held-out torque errors of the exported files, compared with those of the model they were made from.
+"""Torque errors of exported MJCF and URDF files on held-out recordings, compared with those of the identified model.
 
 A file with two friction values per joint predicts less accurately than the whole friction law, and a URDF has no rotor
-inertias. Each file is therefore read back as a simulator would read it, and predicts the torques of the held-out
+inertias. Each file is therefore read back as a simulator would read it, and its torques are predicted for the held-out
 recordings. The header of the file states the resulting error.
 """
 
@@ -39,7 +39,7 @@ def exported_models(
 
 
 def predicted_by(models: Mapping[str, Model], portions: Sequence[Portion]) -> dict[str, tuple[Motion, ...]]:
-    """Return the torques that several models predict for portions of recordings, by the models' names in `models`."""
+    """Return the torques that each model predicts for portions of recordings, by the name of the model."""
     return {name: tuple(predict(model, one) for one in portions) for name, model in models.items()}
 
 
@@ -64,7 +64,7 @@ def errors_of(judged: Mapping[str, Sequence[Motion]]) -> tuple[ExportError, ...]
 def error_sentences(errors: Sequence[ExportError]) -> dict[str, str]:
     """Return a sentence about the held-out torque error of each exported file, by file name.
 
-    The sentence is for the header of the file. Without errors, it states that no recording was held out.
+    The sentence is for the header of the file. If `errors` is empty, it states that no recording was held out.
     """
     first: dict[str, ExportError] = {}
     for one in errors:

@@ -1,8 +1,8 @@
-"""Response of servos in position control to their goals: delay and gains.
+"""Response of servos in position control to their goal positions: delay and gains.
 
 While no limit is reached, a servo in position control gives the torque tau = k_p (g - q) + k_d dq + k_0. Here g is the
-goal position. The law holds whether the servo sets a current or the voltage of a winding. The delay of g is the value
-for which this law leaves the smallest torque residual.
+goal position. The law holds whether the servo sets a current or the voltage of a winding. The estimated delay of g is
+the one with the smallest torque residual of this law.
 """
 
 from collections.abc import Iterable
@@ -23,11 +23,11 @@ SHORTEST_S = 4.0  # shortest usable part between the margins for the longest del
 
 @dataclass(frozen=True, eq=False)
 class GoalResponse:
-    """Response of the servos to their goals.
+    """Delay and gains of the servos' response to goal positions.
 
     Attributes:
         delay_s: time from the timestamp of a goal to its effect, mean over the joints [s].
-        deviation_s: standard deviation of that time over the joints [s].
+        deviation_s: standard deviation of the delay over the joints [s].
         gains: k_p [N m/rad], k_d [N m s/rad] and k_0 [N m] of the law tau = k_p (goal - q) + k_d dq + k_0 of every
             joint, (n, 3).
         explained: share of the torques' variance that the law explains, (n,).
@@ -59,7 +59,7 @@ class GoalResponse:
 
 
 def first_response(recordings: Iterable[Signals]) -> GoalResponse | None:
-    """Return the goal response in the first recording that contains goals and is long enough; None if there is none."""
+    """Return the goal response of the first recording that has goals and is long enough; None if there is none."""
     return next((found for one in recordings if (found := goal_response(one)) is not None), None)
 
 

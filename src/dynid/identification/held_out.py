@@ -30,8 +30,8 @@ class HeldOut:
         verdict: checks of the data and of the torque errors.
         sources: path and SHA-256 of each recording.
         notes: remarks about the recordings.
-        torques: sentences about the torque constants that the recorded torques are based on.
-        simulated: names of the recordings of a simulated arm.
+        torques: sentences about the torque constants of the recordings.
+        simulated: names of the recordings that come from a simulated arm.
         other_models: predictions of other models for the same samples, by model name.
     """
 
@@ -82,14 +82,14 @@ def validate(
     """Return the torques that a model predicts for held-out recordings, and the checks of their errors.
 
     Args:
-        model: the model that predicts, at the mount of each recording.
+        model: the model, which predicts torques at the mount of each recording.
         recordings: one or several of: bags, CSV files, data sets, folders of them, recordings that were already read.
         settings: settings of the identification; None reads the robot's identification.yaml.
-        interval_s: sampling interval [s]; None is that of the settings.
+        interval_s: sampling interval [s]; None uses that of the settings.
         mapping: meaning of the columns of CSV files, or of the topics and units of bags and data sets.
         bands: source of standard deviations for the predictions; None gives predictions without them.
-        fitted: samples that the model was fitted to; a recording that repeats their motion is noted. None if they are
-            not known.
+        fitted: samples to which the model was fitted. A note names each recording that repeats their motion. None if
+            the samples are not known.
         other_models: other models that predict the same samples, by name; no check uses their errors.
 
     Raises:

@@ -60,26 +60,27 @@ def identify(
             the method of arXiv:2605.15949: one identification of every bag at every sampling interval, then the choice
             of one of these models, see `campaign.cloud`. The last two need bags of dynid's recorder, with reference,
             commands and gains.
-        validation: held-out recordings for the checks of the result; those of a campaign also choose its
-            representative.
+        validation: held-out recordings for the checks of the result; a campaign also uses them to choose its model.
         settings: settings of the identification; None reads the robot's identification.yaml.
         progress: function that is called with the name of each stage as it starts, and with each finished bag of a
             campaign.
         mapping: meaning of the columns of CSV files, or of the topics and units of bags and data sets. It is a mapping
             object, its content as a dict, or the path of its file; or two of these, one for CSV files and one for bags.
         validation_mapping: mapping of held-out recordings; None is `mapping`.
-        held_out_share: share of each recording's time, at its end, that a regression does not fit but is checked on.
+        held_out_share: share of each recording's time, at its end, that a regression uses for checks instead of the
+            fit.
         setup: unknowns of the set-up that a regression estimates: encoder zeros, tilt of the base, torque constants,
             torque delay. The words are those of `setup.choose`, such as "tilt" or "zero:JOINT"; () estimates none.
-        span: start and end [s] of the part of each recording that a regression uses; None is the recording's own.
+        span: start and end [s] of the part of each recording that a regression uses; None is the start or end of the
+            recording.
         processes: number of processes that read recordings and compute R factors of their equations, or run a campaign;
-            0 is one per core. None is this process alone for a regression, and one per core for a campaign.
-        dask: address of the scheduler of a Dask cluster that reads the recordings of a regression and computes these R
+            0 starts one per core. None uses only the calling process for a regression, and one per core for a campaign.
+        dask: address of the scheduler of a Dask cluster that reads the recordings of a regression and computes the R
             factors; "local" starts a cluster.
         keep: folder for intermediate results of a regression whose recordings exceed the memory; an interrupted
             identification resumes from there. None stores none.
         runs: folder in which a campaign stores and looks up its finished runs, so that it can be resumed;
-            `write_result` empties it. None is a temporary folder.
+            `write_result` removes these runs. None is a temporary folder.
 
     Raises:
         InputNotFoundError, DataError: a recording cannot be used, or lacks what the method needs.

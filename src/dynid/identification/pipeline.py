@@ -1,4 +1,4 @@
-"""Pipeline from recordings to a model with a verdict: preprocess, estimate, project, audit, validate and check.
+"""Pipeline from recordings to a checked model: preprocess, estimate, project, audit, validate and check.
 
 The projection gives the closest physically consistent model. The audit searches for the smallest eigenvalue of the
 inertia matrix over all poses. Each stage is a module of its own; this file joins them and collects their checks into
@@ -103,7 +103,7 @@ class Identification:
         model: geometry, structure and mount that the parameters belong to.
         estimate: the unconstrained estimate.
         consistent: the physically consistent model, which is the result.
-        audit: smallest eigenvalue of the result's inertia matrix over poses drawn for this check.
+        audit: smallest eigenvalue of the result's inertia matrix over randomly drawn poses.
         friction: friction law in addition to the base parameters; None if such friction is ignored.
         fit: torque errors of the result on the fitted data.
         motions: measured and predicted torques of every recording, held-out or cross-validated recordings first.
@@ -111,24 +111,25 @@ class Identification:
         settings: settings of the identification.
         mount: name of the mount.
         torque_constants: torque constants of the recorded currents, (n,) [N m/A]; () if torques were recorded.
-        source: how the result was made, in words.
+        source: description of the estimator and of the steps after it.
         diagnosis: possible faults of the data.
         steadiness: changes of the arm during its recordings.
         sources: path, SHA-256 and use ("fitted" or "held out") of each recording.
-        mapping_of_bags: mappings of bags of other software, by their use, as plain values; {} if there are none.
+        mapping_of_bags: meaning of the topics and units of bags of other software, by use ("fitted" or "held out"), as
+            plain values; {} if there are none.
         notes: remarks for the reader of the result.
-        simulated: names of the recordings of a simulated arm.
+        simulated: names of the recordings that come from a simulated arm.
         setup: estimated unknowns of the set-up (encoder zeros, tilt of the base, torque constants, torque delay); the
             model is that of the arm after their correction.
-        motion_history: segments, intermediate checks and end of an adaptive run, which plans its motion during the
+        motion_history: segments, intermediate checks and end of an adaptive run, whose motion was planned during the
             identification; {} for other recordings.
         deviations: standard deviations of predicted torques; None if they were not computed.
         exports: held-out torque errors of model.yaml, MJCF and URDF; () if no recording was held out.
         method: name of the method.
         stages: stages of the method before the result, the unconstrained estimate first.
-        rows: how the regression's equations were made from the recordings, in words; "" for a campaign.
+        rows: description of how the torque equations were made from the recordings; "" for a campaign.
         goals: response of servos in position control to their goals; None if goals were not recorded.
-        refinement: how a closed-loop refinement ended, in words; "" without one.
+        refinement: description of the end of a closed-loop refinement; "" without a refinement.
         campaign: files that a campaign adds to the result; None for other methods.
     """
 
@@ -232,7 +233,7 @@ class Identification:
         )
 
     def _friction_block(self) -> FrictionBlock | None:
-        """Return the friction law and the choice of its structure, as a part of model.yaml.
+        """Return the section of model.yaml with the friction law and the choice of its structure.
 
         The result is None if all friction is in the base parameters.
         """
@@ -252,9 +253,10 @@ class Identification:
     def suspicions(self) -> tuple[str, ...]:
         """Sentences about possible faults of the recordings.
 
-        In order, they are about efforts that are not motor torques, changes of the arm, and other faults. If the model
-        is not accepted, notes about efforts that are updated less often than positions precede them, and changes too
-        small to refuse the model by themselves follow.
+        The first sentences are about efforts that are not motor torques, the next about changes of the arm, the last
+        about other faults. If the model is refused, two kinds of sentences are added. Those about efforts that are
+        updated less often than positions come first. Those about changes too small to refuse the model by themselves
+        come last.
         """
         changes = self.steadiness.beyond(self.settings.acceptance.change_of_arm)
         found = (*self.diagnosis.of_efforts, *changes, *self.diagnosis.sentences)
@@ -301,7 +303,7 @@ class Identification:
         return json.dumps(self.verdict.as_dict())
 
     def summary(self) -> dict[str, Any]:
-        """Return the verdict, the relative torque errors on fitted and on unseen data, and how the result was made."""
+        """Return the verdict, the relative torque errors on fitted and on unseen data, and how the model was made."""
         joints = self.robot.joint_names
         errors: dict[str, Any] = {"in_sample": relative_errors(self.fit, joints)}
         for key, judges in (("out_of_sample", self.validations), ("cross_validated", self.cross_validations)):
@@ -326,7 +328,7 @@ class Identification:
 def nominal_standard(robot: Robot, model: ArmModel) -> FloatArray | None:
     """Return the robot's nominal standard parameters (s,) [SI]; None if its folder has none.
 
-    The second stage of the projection to physically consistent parameters stays close to them.
+    The second stage of the projection to physically consistent parameters keeps the result close to these values.
     """
     path = robot.folder / robot.file.simulation.standard_parameters
     return load_standard(path, model.mdh, model.regrouping.standard).values if path.is_file() else None
@@ -364,13 +366,13 @@ def identify(
         held_out_share: share of each recording's time, at its end, that is not fitted and on which the fit is checked.
         setup: unknowns of the set-up to estimate: encoder zeros, tilt of the base, torque constants, torque delay. The
             words are those of `setup.choose`, such as "tilt" or "zero:JOINT"; () estimates none.
-        span: part of the time of each recording that is used.
+        span: time span of each recording that is used.
         refine: function that refines the estimate; the result is then the consistent model closest to the refined
             parameters.
-        spread: map function, such as that of a process pool. It reads folders, and computes R factors (QR) of the
-            equations of recordings that exceed the memory.
-        keep: folder for intermediate results from recordings that exceed the memory, from which an interrupted
-            identification resumes; None stores none.
+        spread: map function, such as that of a process pool. It distributes the reading of folders. If recordings
+            exceed the memory, it also distributes the computation of R factors (QR) of their equations.
+        keep: folder for intermediate results of recordings that exceed the memory. An interrupted identification
+            resumes from these results. None stores none.
 
     Raises:
         InputNotFoundError, DataError: a recording cannot be used; the message gives the reason.
@@ -507,14 +509,14 @@ def _estimated(
 def _with_open_parameters(
     robot: Robot, settings: IdentificationSettings, sources: Sequence[Recording], how: Callable[..., Any], judged: bool
 ) -> tuple[Sequence[Recording], tuple[str, ...], tuple[Prepared, ArmModel, Samples, Estimate]]:
-    """Return the estimate from recordings; parameters that slow recordings do not determine may keep nominal values.
+    """Return the estimate from recordings; nominal values may replace parameters that slow recordings do not determine.
 
     Args:
         robot: the robot.
         settings: settings of the identification.
         sources: the recordings.
         how: function that returns the result of `_estimated` for recordings.
-        judged: whether the result is checked on held-out torques; only then nominal values may be used.
+        judged: whether the result is checked on held-out torques. Nominal values are used only in this case.
 
     Returns:
         The recordings, with a prior of nominal values if it was needed; notes about this; and the result of `how`.
@@ -542,12 +544,12 @@ def _of_all_recordings(
     keep: Path | None,
     progress: Progress,
 ) -> tuple[Estimate, tuple[str, ...]]:
-    """Return the estimate from all recordings, including those that exceed the memory, and notes about it.
+    """Return the estimate from all recordings, including those that do not fit in memory, and notes about it.
 
     The standard deviations include the uncertainty due to a low sampling rate of the recordings, see `row_rate`.
 
     Args:
-        ready: the prepared recordings, which fit in memory.
+        ready: prepared recordings, as many as fit in memory.
         model: the arm.
         estimate: estimate from the prepared recordings.
         held_out_share: share of each recording's time, at its end, that is not fitted.
@@ -571,7 +573,7 @@ def _of_all_recordings(
 
 
 def _of_averages(result: Identification, rows: RowChoice) -> tuple[str, ...]:
-    """Return notes for a model that was identified from averaged signals of slow or uneven recordings.
+    """Return notes for a model that was identified from averages of slow or unevenly sampled recordings.
 
     The notes describe the averages, and list the parameters that the data determine.
     """
@@ -579,7 +581,7 @@ def _of_averages(result: Identification, rows: RowChoice) -> tuple[str, ...]:
 
 
 def _described(mapping: Mapping, its_mapping: Mapping) -> dict[str, dict[str, Any]]:
-    """Return the mappings of bags as plain values, by their use "fitted" or "held out"; {} if there are none.
+    """Return mappings of bags (topics and units) as plain values, by use ("fitted", "held out"); {} if there are none.
 
     Args:
         mapping: mapping of the fitted recordings.
@@ -590,7 +592,7 @@ def _described(mapping: Mapping, its_mapping: Mapping) -> dict[str, dict[str, An
 
 
 def _stages_of(estimate: Estimate) -> tuple[Stage, ...]:
-    """Return the unconstrained estimate as the only stage of a regression before its result."""
+    """Return the stages of a regression before its result, which are only the unconstrained estimate."""
     errors = estimate.regression.errors(estimate.base.values)
     return (Stage("ols", estimate.base, errors.rmse, errors.relative),)
 
@@ -616,9 +618,10 @@ def conclude(
         model: the arm as it was mounted.
         fitted: recordings that the estimate is based on.
         estimate: the unconstrained estimate.
-        start: parameters that are projected to the closest consistent model; None uses those of the estimate.
+        start: parameters to project to the closest consistent model; None uses those of the estimate.
         constants: torque constants of the recorded currents, (n,) [N m/A]; () if torques were recorded.
-        refined: 1.0 if a closed-loop refinement converged, else 0.0, and how it ended, in words; None without one.
+        refined: 1.0 if a closed-loop refinement converged, else 0.0, with a text about its end; None without a
+            refinement.
         seed: seed of the audit, which is added to that of the settings.
         progress: function that is called with the name of each stage as it starts.
 
@@ -714,7 +717,7 @@ def _fitted_motions(portions: Sequence[Portion], estimate: Estimate, base: BaseP
 
 
 def undecided(robot: Robot) -> list[str]:
-    """Return a note that names the undecided fields of robot.yaml; [] if there are none.
+    """Return a list with one note that names the undecided fields of robot.yaml; [] if there are none.
 
     The result of an identification is then based on the proposed values of these fields.
     """
@@ -736,7 +739,7 @@ def exported_urdf(result: Identification) -> str:
 
 
 def write_model(folder: Path, result: Identification) -> None:
-    """Write model.yaml, the exported URDF and MJCF, and the estimate with its covariance if this is known.
+    """Write model.yaml, URDF and MJCF, and the estimate with its covariance (if the covariance is known).
 
     Args:
         folder: existing folder.

@@ -1,4 +1,4 @@
-"""Predicted torques of recorded motions and their errors; both torques pass the same low-pass."""
+"""Predicted torques of recorded motions and their errors; measured and predicted torques pass the same low-pass."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,8 +24,8 @@ class Motion:
 
     Attributes:
         name: name of the bag or file, or of a part of it.
-        kind: "fitted" if the model was identified from it, "cross-validated" if each block of its time was predicted
-            by a fit to all other blocks, else "held out".
+        kind: "fitted" if the model was identified from this motion; "cross-validated" if each block of its time was
+            predicted by a fit to all other blocks; else "held out".
         sha256: hash of the recording.
         time: times of the samples on the recording's time axis, (N,) [s].
         dq: joint velocities, (N, n) [rad/s], [m/s] for prismatic joints.
@@ -37,8 +37,8 @@ class Motion:
         joints: names of the joints, (n,); () if they are not known.
         torque_limits: torque limits, (n,) [N m]; None if they are not known.
         apart: number of samples after which two errors of low-passed torques are nearly independent.
-        dynamics: errors of the torque without gravity and friction, for the joints whose motion shows them; () if they
-            were not computed.
+        dynamics: errors of the dynamic torque (torque without gravity and friction) of the joints whose motion reveals
+            it; () if they were not computed.
     """
 
     name: str
@@ -93,8 +93,8 @@ class Motion:
 
         The noise is estimated from differences of neighbouring errors (von Neumann's ratio). The ratio is near 1 for a
         correct model, whose errors are mostly noise. Errors of a wrong model keep their sign for a large part of a
-        motion, so the ratio is larger. The fraction `NEVER_BELOW` of the torque is always added to the noise. So errors
-        below this fraction do not reject a model, even if the data contain no noise.
+        motion, so the ratio is larger. The fraction `NEVER_BELOW` of the torque is always added to the noise, so that
+        smaller errors do not reject a model if the data contain no noise.
         """
         k, e = self.apart, self.residual
         moves = np.abs(self.dq) > MOVING_RAD_S
@@ -130,8 +130,8 @@ class Motion:
     def as_dict(self, joints: tuple[str, ...]) -> dict[str, Any]:
         """Return the torque errors as plain values, of all axes together and per axis.
 
-        The errors are RMSE [N m], MNE (mean absolute error divided by the range of the torque), and || error || / ||
-        torque ||. The last one is given for all samples and for samples in motion.
+        The errors are RMSE [N m], MNE (mean absolute error divided by the range of the torque), and the relative error
+        || error || / || torque ||. The relative error is given for all samples and for samples in motion.
         """
         errors = self.errors
         columns = (errors.rmse_per_axis, errors.mne_per_axis, errors.relative_per_axis, errors.moving_per_axis)
@@ -158,7 +158,7 @@ def predict(model: Model, portion: Portion) -> Motion:
 
 
 def with_dynamics(motion: Motion, model: Model, portion: Portion, slow_rad_s: float) -> Motion:
-    """Return the prediction of a held-out portion, completed with the errors of its dynamic torque.
+    """Return a copy of a held-out prediction with the errors of its dynamic torque.
 
     The dynamic torque is the torque without gravity and friction.
 
@@ -175,7 +175,7 @@ def with_dynamics(motion: Motion, model: Model, portion: Portion, slow_rad_s: fl
 def relative_errors(errors: TorqueErrors, joints: tuple[str, ...]) -> dict[str, Any]:
     """Return the relative errors || tau - tau_hat || / || tau || over all joints and per joint, as plain values.
 
-    They are given for all samples, and for samples in which the joint moves.
+    Each error is given for all samples, and for samples in which the joint moves.
 
     Args:
         errors: torque errors.

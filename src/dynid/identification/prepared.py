@@ -31,22 +31,22 @@ SLOW_LOG_S = 0.012  # period of recorded rows beyond which the torques' delay is
 class Prepared:
     """Recordings and settings with which an identification starts.
 
-    The set-up is what a recording does not show directly: encoder zeros, tilt of the base, torque constants and a
-    torque delay.
+    The set-up consists of properties that a recording does not show directly: encoder zeros, tilt of the base, torque
+    constants and a torque delay.
 
     Attributes:
         robot: the robot with the estimated set-up.
         sources: the recordings, corrected by the estimated set-up; their signals may have been released from memory.
         validation: held-out recordings, corrected by the estimated set-up.
         settings: settings of the identification, with the choice between filtered and averaged rows.
-        rows: the choice between filtered and averaged rows, with its reason.
+        rows: choice between filtered and averaged rows (torque equations), with its reason.
         setup: estimates of the set-up unknowns.
         fitted: portions of the recordings that are fitted.
         ends: portions at the ends of recordings, on which the fit is checked.
         halved: samples made from every second recorded time step, if rows are averaged; else None.
         found: the set-up with the estimated unknowns.
         goals: response of servos in position control to their goals; None if goals were not recorded.
-        every: all recordings, uncorrected, if `sources` hold only some of them or a part of their time; else ().
+        every: all recordings, uncorrected, if `sources` contain only some of the recordings or of their time; else ().
     """
 
     robot: Robot
@@ -145,9 +145,9 @@ def prepare(
     """Choose filtered or averaged samples, estimate the requested unknowns of the set-up, and make the samples.
 
     Set-up unknowns are encoder zeros, the tilt of the base, torque constants and a torque delay. The torque delay is
-    also estimated if samples are averages or a recording is slow, unless a delay is stated. This is necessary because
-    torques and positions of a slow logger often come from different cycles. If the recordings exceed the memory, the
-    samples come from some of them.
+    also estimated if samples are averages or a recording has a low rate, unless a recording states its delay. The
+    reason is that torques and positions of a slow logger often come from different cycles. If the recordings exceed the
+    memory, the samples come from some of them.
 
     Args:
         robot: the robot as robot.yaml describes it.

@@ -1,7 +1,8 @@
 """Autocorrelation of torque residuals while a joint slides in one direction.
 
-Residuals have passed a low-pass. Noise is uncorrelated after half a period of the cut-off frequency. Friction that the
-law does not model, such as Stribeck friction, bristles or load-dependent friction, remains correlated for longer.
+The residuals have passed a low-pass filter, so their noise is uncorrelated after half a period of the cut-off
+frequency. Friction that the law does not model, such as Stribeck friction, bristles or load-dependent friction, remains
+correlated for longer.
 """
 
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ TINY = 1e-300
 
 
 def _pairs(time: FloatArray, interval_s: float, first: int, last: int) -> Iterator[tuple[int, NDArray[np.bool_]]]:
-    """Yield each lag, with a mask (N - lag, 1) of the pairs of samples in one recording that are this lag apart.
+    """Yield each lag in samples, with a mask (N - lag, 1) of the pairs with this lag that lie in one recording.
 
     Args:
         time: times of the samples, (N,) [s], increasing within a recording.
@@ -36,9 +37,9 @@ def _pairs(time: FloatArray, interval_s: float, first: int, last: int) -> Iterat
 def lasting_variance(
     time: FloatArray, residual: FloatArray, dq: FloatArray, slides: NDArray[np.bool_], interval_s: float
 ) -> FloatArray:
-    """Return the mean product of two residuals of a joint that are `LASTING_S` apart, (n,) [N^2 m^2].
+    """Return the autocovariance of each joint's residuals at lags in the interval `LASTING_S`, (n,) [N^2 m^2].
 
-    Only pairs in which the joint slides in the same direction count.
+    It is the mean product of two residuals. Only pairs in which the joint slides in the same direction count.
 
     Args:
         time: times of the samples, (N,) [s], increasing within a recording.
@@ -48,7 +49,7 @@ def lasting_variance(
         interval_s: time between samples [s].
 
     Returns:
-        Mean products of at least 0; 0 for joints with fewer than `FEWEST` pairs.
+        Autocovariances of at least 0; 0 for joints with fewer than `FEWEST` pairs.
     """
     total, count = np.zeros((2, residual.shape[1]))
     first, last = max(1, round(LASTING_S[0] / interval_s)), round(LASTING_S[1] / interval_s)
@@ -68,20 +69,20 @@ def passing_shares(
     cutoff_hz: float,
     count: int,
 ) -> FloatArray:
-    """Return the share of the residual's mean square that persists for `PASSING_PERIODS`, by speed class and axis.
+    """Return the share of the residual's mean square that noise does not explain, by speed class and axis.
 
-    Noise does not persist, so this share is attributed to friction that the law does not model. It is estimated from
-    products of two residuals at a lag of `PASSING_PERIODS`.
+    The lags in the interval `PASSING_PERIODS` are half a period to one period of the low-pass's cut-off frequency.
+    Noise is uncorrelated at these lags. A correlation of the residuals is therefore attributed to friction that the
+    friction law does not model. The share is estimated from products of two residuals.
 
-    The result is the larger of two estimates. The first uses pairs of samples in the same speed class and direction,
-    because friction residuals change with speed. At low speeds, joints often reverse before the lag has passed. The
-    second estimate therefore uses pairs across a reversal, with both speeds in the classes of `NEAR_REVERSAL`. At a
-    reversal, the residual of missing friction changes its sign. In contrast, a reversal that is detected too early or
-    too late causes the same residual before and after it.
+    The result is the larger of two estimates. The first uses pairs of samples in the same speed class and direction.
+    The second uses pairs across a reversal, with both speeds in the classes of `NEAR_REVERSAL`, because slow joints
+    often reverse before the lag has passed. Missing friction gives residuals of opposite sign before and after a
+    reversal. An error in the time of the reversal gives residuals of the same sign, which lower the estimate.
 
     There are two groups of classes: those of `NEAR_REVERSAL`, and all faster ones. A class with fewer than `FEWEST`
-    pairs has the share of its group. A group with too few pairs has the share of all classes above the slowest one,
-    in which joints may stick.
+    pairs has the share of its group. A group with too few pairs has the share of all classes above the slowest one, in
+    which joints may stick.
 
     Args:
         time: times of the samples, (N,) [s], increasing within a recording.
@@ -93,8 +94,8 @@ def passing_shares(
         count: number of classes.
 
     Returns:
-        Shares, (count, n), from `LEAST_SHARE` to 1; smaller ones are set to 0, because they may be chance or low-passed
-        noise.
+        Shares, (count, n), from `LEAST_SHARE` to 1. Smaller shares are set to 0, because they may be due to chance or
+        to low-passed noise.
     """
     own = classes == np.arange(count)[:, None, None]  # (classes, N, n)
     squares = (residual**2 * own).sum(axis=1) / np.maximum(own.sum(axis=1), 1)
@@ -122,13 +123,13 @@ def _of_groups(products: FloatArray, pairs: FloatArray, expected: FloatArray) ->
 
     `count` is the number of speed classes. There are two groups of classes: those of `NEAR_REVERSAL`, and all faster
     ones. A class with fewer than `FEWEST` pairs has the share of its group. A group with too few pairs has the share of
-    both groups together, or 0 if these have too few pairs, too. The share is also 0 for the slowest class, in which
-    joints may stick.
+    both groups together, or 0 if both together have too few pairs. The share of the slowest class is 0, because joints
+    may stick in it.
 
     Args:
         products: sums of the products of two residuals, over all pairs of samples, (count, n) [N^2 m^2].
         pairs: number of pairs, (count, n).
-        expected: these sums if the residuals were fully correlated, (count, n) [N^2 m^2].
+        expected: sums of the products if the residuals were fully correlated, (count, n) [N^2 m^2].
     """
     first, fast = NEAR_REVERSAL
     count, shares = len(pairs), np.zeros_like(products)

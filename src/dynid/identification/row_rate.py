@@ -1,8 +1,8 @@
-"""Uncertainty due to a low sampling rate, from the change of an estimate if every second time step is left out.
+"""Uncertainty due to a low sampling rate, estimated by leaving out every second time step.
 
-Splines through a recording cannot reproduce the motor torque between two recorded time steps. No residual shows this
-error, because regressor and torques come from the same time steps. So every second time step is left out, and the
-change of the estimate shows the size of the error.
+Splines through a recording cannot reproduce the motor torque between two recorded time steps. Residuals do not reveal
+this error, because regressor and torques come from the same time steps. Therefore every second time step is left out,
+and the change of the estimate is a measure of the error.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, read_only
 
-RATE_SHARE = 0.25  # standard deviation due to the row rate, as a share of the change without every other row
+RATE_SHARE = 0.25  # standard deviation due to the row rate, over the change if every second row is left out
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +58,8 @@ class HalvedRows:
         """Return the assumed error (p,) [SI] of each base parameter due to the low sampling rate, and notes.
 
         The error is `RATE_SHARE` times the change of the parameter if half of the time steps are left out. The caller
-        adds its square to the variance of the parameter. It is 0, with a note, if half of the time steps are too few
-        for an estimate.
+        adds the square of the error to the variance of the parameter. If half of the time steps are too few for an
+        estimate, the error is 0 and a note says this.
 
         Args:
             model: the arm.

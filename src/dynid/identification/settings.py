@@ -20,8 +20,8 @@ class FilterSettings(Strict):
     """Zero-phase Butterworth low-pass; it runs forwards and backwards, so its gain at the cut-off is one half.
 
     state_cutoff_ratio: cut-off frequency of an additional filter for the states, divided by that of the low-pass. The
-        regressor is computed from the filtered states, and then passes the low-pass like the torques. None omits the
-        additional filter, as in arXiv:2605.15949: the states pass the low-pass, and the regressor passes no filter.
+        regressor is computed from the filtered states, and then passes the low-pass like the torques. If the ratio is
+        None, the states pass the low-pass and the regressor passes no filter, as in arXiv:2605.15949.
     """
 
     order: Annotated[int, Field(ge=1, le=8)] = 4
@@ -37,7 +37,7 @@ class FilterSettings(Strict):
 
 
 class DataLimits(Strict):
-    """Requirements for a recording: limits of the data-quality checks, and thresholds with which these are computed."""
+    """Limits of the checks of a recording's data quality, and thresholds for the computation of the checked values."""
 
     missed_cycles_share: Share = 0.01
     longest_gap_s: Positive = 0.01  # samples around a longer gap are dropped
@@ -53,7 +53,7 @@ class DataLimits(Strict):
 
 
 class SuspicionLimits(Strict):
-    """Limits beyond which an alternative interpretation that explains the data better prevents acceptance.
+    """Limits for suspected faults of the data; a fault beyond its limit prevents the acceptance of the model.
 
     torque_scale: relative error of one joint's torques, estimated from the torques of the other joints [-].
     position_zero_rad: position offset of one joint [rad, or m for a prismatic joint].
@@ -62,11 +62,11 @@ class SuspicionLimits(Strict):
     delay_s: delay of torques relative to positions [s].
     deviations: number of standard deviations that are subtracted from an estimated value before it is compared with its
         limit.
-    gain: sum over the joints of log(torque error with the data as recorded / error with the interpretation).
-    gain_of_exchange: limit of that gain for a wrong sign or exchanged columns. It is lower, because inaccurate friction
-        cannot cause such a gain.
-    significance: reduction of the squared errors, divided by the standard error of this reduction. The standard error
-        is estimated from blocks of time.
+    gain: sum over the joints of log(torque error with the data as recorded / error if the fault is assumed).
+    gain_of_exchange: limit of the gain for a wrong sign or exchanged columns. It is lower, because an inaccurate
+        friction model does not cause a gain for these faults.
+    significance: reduction of the squared errors if the fault is assumed, divided by the standard error of this
+        reduction. The standard error is estimated from blocks of time.
     """
 
     torque_scale: Positive = 0.15
@@ -101,8 +101,9 @@ class Acceptance(Strict):
 class Projection(Strict):
     """Margins of the projections to models with a positive-definite inertia matrix (arXiv:2605.15949, eqs. 8 and 12).
 
-    ladder_kg_m2: smallest permitted eigenvalues of M before the closed-loop refinement, tried in ascending order.
-    rescue_margin_kg_m2: smallest permitted eigenvalue of M during and after that refinement.
+    ladder_kg_m2: smallest permitted eigenvalues of the inertia matrix before the closed-loop refinement, tried in
+        ascending order.
+    rescue_margin_kg_m2: smallest permitted eigenvalue of the inertia matrix during and after the refinement.
     maximum_rounds: largest number of quadratic programs of one projection.
     """
 
@@ -112,9 +113,10 @@ class Projection(Strict):
 
 
 class Audit(Strict):
-    """Effort with which a campaign's stages search for the smallest eigenvalue of the inertia matrix over all poses.
+    """Size of a campaign's search for the smallest eigenvalue of the inertia matrix over all poses.
 
-    The final check of a result draws its own poses, `Acceptance.fresh_poses` of them.
+    A campaign identifies every bag at every sampling interval, and these settings apply to its stages. The final check
+    of a result draws other poses; their number is `Acceptance.fresh_poses`.
 
     poses: number of sampled poses.
     searches: number of local searches; each starts at the worst pose of one block of the sample.
@@ -135,9 +137,10 @@ class CoulombSettings(Strict):
     transition_rad_s: transition velocity v of tanh(dq / v) [rad/s].
     slow_rad_s: speed below which a joint may stick and its torque gets a lower weight [rad/s].
     slow_weight: weight of samples in which a joint may stick, relative to 1 for all others.
-    loop_memory_s: time before and after a standstill in which commands of the closed loop get a lower weight, too [s].
-    motion_cutoff_hz: cut-off frequency of the low-pass for the measured motion from which the closed loop's friction is
-        computed [Hz].
+    loop_memory_s: time before and after a standstill [s] in which the closed-loop refinement gives commands a lower
+        weight, too.
+    motion_cutoff_hz: cut-off frequency [Hz] of the low-pass for the measured motion. The closed-loop refinement
+        computes friction from this motion.
     """
 
     treatment: Literal["estimated", "ignored"] = "estimated"
@@ -155,13 +158,14 @@ class IdentificationSettings(Strict):
 
     estimator: name of the estimator.
     sampling_interval_s: target sampling interval of an identification that is not a campaign [s].
-    rows: how equations are made from a recording. "filtered": low-pass and differences; "averaged": averages under test
-        functions, for slow and uneven recordings; "auto": chosen by rate and evenness.
-    campaign_intervals_s: target sampling intervals of a campaign [s].
+    rows: method that makes torque equations from a recording. "filtered": low-pass and differences; "averaged":
+        averages weighted by test functions, for slow or unevenly sampled recordings; "auto": chosen by the sampling
+        times.
+    campaign_intervals_s: target sampling intervals of a campaign, which identifies every bag at each of them [s].
     torque_source: current that the regression uses, "present" (measured) or "goal" (commanded).
     goal_delay_s: time from the timestamp of a commanded torque to the middle of the time for which it acts [s]. It is
         the transmission time plus half a control cycle of the bus, because a command acts for one cycle. None means no
-        transmission time; a simulated bus has none, either.
+        transmission time. A simulated bus never has a transmission time.
     """
 
     schema_version: Literal[1]
@@ -179,7 +183,7 @@ class IdentificationSettings(Strict):
     audit: Audit = Audit()
 
     def with_filtered_rows(self, method: str) -> "IdentificationSettings":
-        """Return a copy of the settings with low-pass filtered samples, which refinements in the closed loop need.
+        """Return a copy of the settings with low-pass filtered samples, which closed-loop refinements need.
 
         Args:
             method: name of the method, for the message.

@@ -1,17 +1,18 @@
 """Estimation of set-up unknowns: encoder zeros, tilt of the base, torque constants and a torque delay.
 
-They form the "set-up": properties that a recording does not show directly. Each unknown is an additional column of the
-regression, see `diagnosis.nuisance_columns`. The chosen unknowns are estimated together with the base parameters, and
-the data are corrected by the estimates. Both steps are repeated until the estimates settle (Gauss-Newton):
+The "set-up" of an arm consists of these properties, which a recording does not show directly. Each unknown is an
+additional column of the regression, see `diagnosis.nuisance_columns`. The chosen unknowns are estimated together with
+the base parameters, and the data are corrected by the estimates. Both steps are repeated until the estimates settle
+(Gauss-Newton):
 
     q <- q + zero,    tau(t) <- tau(t + delay) / ratio,    g <- |g| (g + tilt) / |g + tilt|
 
-One delay applies to all torques; it is positive if they are late. The iteration starts at the delay that a scan finds
-(`torque_delay`). A delay is a property of the recordings and not of the arm, so it is compensated and needs no
-correction of the arm.
+All torques have the same delay, which is positive if they are late. The iteration starts at the delay that a scan finds
+(`torque_delay`). A delay is a property of the recordings, so it is compensated in them, and the arm needs no
+correction.
 
-The result is a model of the arm after its set-up is corrected. It is not accepted before that: a controller that uses
-the old positions and constants would have errors of the estimated size.
+The result is a model of the arm after the correction of its set-up. Until the user corrects the set-up, the model is
+not accepted, because a controller would still use the wrong zeros, constants and gravity.
 """
 
 from collections.abc import Callable, Sequence
@@ -85,7 +86,7 @@ class SetupEstimate:
         value: for these kinds in order, offset to add to the positions [rad or m], ratio of recorded to true torques
             [-], tilt of the base [rad], or delay of torques relative to positions [s].
         deviation: standard deviation of the value.
-        correction: instruction that corrects the set-up, in words.
+        correction: instruction to the user; for a delay, a statement that it is compensated.
     """
 
     kind: Kind
@@ -125,7 +126,7 @@ class SetupEstimate:
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """Set-up of an arm: encoder zeros, torque scales, gravity direction and torque delay, as given or as estimated.
+    """Set-up of an arm, stated or estimated: encoder zeros, torque scales, gravity direction and torque delay.
 
     Attributes:
         zeros: offsets that are added to positions, (n,) [rad or m].
@@ -145,7 +146,7 @@ class Setup:
         return cls(np.zeros(robot.size), np.ones(robot.size), robot.gravity(mount))
 
     def robot(self, robot: Robot, mount: str) -> Robot:
-        """Return a copy of the robot, with the gravity vector of this set-up for the mount of this name."""
+        """Return a copy of the robot in which the named mount has the gravity vector of this set-up."""
         mounts = robot.file.mounts_gravity_m_s2 | {mount: tuple(self.gravity.tolist())}
         return Robot(robot.file.model_copy(update={"mounts_gravity_m_s2": mounts}), robot.folder)
 
@@ -162,8 +163,8 @@ class Setup:
             robot: the robot as robot.yaml describes it.
             mount: name of the mount.
             choices: the unknowns, k of them.
-            x: their values, (k,): encoder zeros [rad or m], logarithms of torque scales, tangents of the tilt, delay
-                [s].
+            x: values of the unknowns, (k,): encoder zeros [rad or m], logarithms of torque scales, tangents of the
+                tilt, delay [s].
         """
         given = cls.given(robot, mount)
         zeros, scales, lean, delay = np.zeros(robot.size), np.ones(robot.size), np.zeros(3), 0.0
@@ -183,7 +184,7 @@ class Setup:
 
 @dataclass(frozen=True, eq=False)
 class _AsSetUp:
-    """Picklable function that returns a recording's signals, corrected for a set-up.
+    """Picklable callable that returns the signals of a recording, corrected by an estimated set-up.
 
     Attributes:
         setup: the estimated set-up.
@@ -202,11 +203,11 @@ class _AsSetUp:
 
 
 def choose(words: Sequence[str], robot: Robot) -> tuple[Choice, ...]:
-    """Return the unknowns of the set-up that a user's words request.
+    """Return the unknowns of the set-up that the user requests by words.
 
     The words are zero:JOINT, torque-constant:JOINT, tilt and delay. The words zeros and torque-constants stand for all
-    joints. A common scale of all torque constants cannot be observed, so torque-constants requests all joints except
-    the one that `reference` returns.
+    joints. No motion reveals a common scale of all torque constants, so torque-constants requests all joints except
+    `reference`.
 
     Raises:
         ConfigurationError: a word is unknown, or the torque constants of all joints are requested.
@@ -254,9 +255,10 @@ def estimate_setup(
     *,
     delay: bool = False,
 ) -> tuple[Setup, tuple[SetupEstimate, ...]]:
-    """Return the set-up of one arm with unknowns estimated from its recordings, and the estimates themselves.
+    """Estimate unknowns of an arm's set-up from its recordings; return the set-up and the estimates.
 
-    Unknowns that do not differ significantly from robot.yaml keep the values stated there.
+    If the estimate of an unknown does not differ significantly from robot.yaml, the set-up keeps the value stated
+    there.
 
     Args:
         robot: the robot as robot.yaml describes it.
@@ -343,8 +345,8 @@ def _first_guess(
 class Steps:
     """Anderson acceleration of a fixed-point iteration x <- x + f(x), from the last two steps.
 
-    In `estimate_setup`, a plain step reduces the error by only a third, because the regression is linearised at
-    parameters that have absorbed a part of the unknown.
+    In `estimate_setup`, a step without acceleration reduces the error by only a third. The reason is that the
+    regression is linearised at parameters that have absorbed a part of the unknown.
     """
 
     def __init__(self) -> None:
@@ -372,14 +374,14 @@ class Steps:
 def _in_given_directions(
     values: FloatArray, chosen: Sequence[Choice], now: FloatArray, given: FloatArray
 ) -> FloatArray:
-    """Return unknowns (k,), any unit, with their tilt components expressed in the axes of the given gravity vector.
+    """Return unknowns (k,), any unit, with tilt components in the axes of robot.yaml's gravity vector.
 
-    A tilt has two components, along two axes perpendicular to a gravity vector.
+    A tilt has two components, along two axes that are perpendicular to a gravity vector (`perpendicular_axes`).
 
     Args:
         values: values of the unknowns, (k,), with tilt components in the axes of `now`.
         chosen: the unknowns, k of them.
-        now: gravity vector of the set-up that the iteration has reached, (3,) [m/s^2].
+        now: gravity vector of the present iteration's set-up, (3,) [m/s^2].
         given: gravity vector of robot.yaml, (3,) [m/s^2].
     """
     lean = [k for k, one in enumerate(chosen) if one.kind == "gravity"]

@@ -1,10 +1,10 @@
 """Compensation of a small torque delay, of at most the limit `SuspicionLimits.delay_s` of the settings.
 
-The fit of friction estimates such a delay (`estimators.lags`), and the delay's standard deviation widens the confidence
-intervals. A significant delay is compensated: the torque at time t is replaced by the one recorded at t + delay, and
-everything is fitted again, starting from the last fit. This is repeated until the remaining delay is within its
-standard deviation. A longer delay is not compensated. The verdict then refuses the model, because the fault of the
-recording should be corrected at its source.
+The fit of friction estimates a small delay (`estimators.lags`) and its standard deviation, which widens the confidence
+intervals. A significant delay is compensated: the torque at time t is replaced by the one recorded at t + delay. All
+parameters are then fitted again, starting from the last fit. This is repeated until the remaining delay is within its
+standard deviation. A delay beyond the limit is not compensated. The verdict then refuses the model, because the fault
+of the recording should be corrected at its source.
 """
 
 from collections.abc import Callable

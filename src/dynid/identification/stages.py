@@ -1,4 +1,7 @@
-"""Stages of an identification method, and the additional files of a campaign's result."""
+"""Stages of an identification method, and the additional result files of a campaign.
+
+A campaign identifies every bag at every sampling interval, and chooses one of these models.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -67,7 +70,7 @@ class Refined:
         base: refined parameters with their covariance.
         stages: the stages before and after the refinement, "ols" first.
         converged: whether the refinement ended because a further step would reduce the cost by less than the tolerance.
-        how: how the refinement ended, in words.
+        how: description of how the refinement ended.
     """
 
     base: BaseParameters
@@ -84,10 +87,10 @@ class CampaignFiles:
         provenance: additional fields of the provenance in model.yaml.
         summary: content of campaign.json.
         tables: CSV text by file name without suffix.
-        runs: JSON text of every run by file name.
+        runs: JSON text of every run (one bag at one sampling interval) by file name.
         processing: checks of the campaign as a whole.
-        stored: folder of the finished runs, which are removed after they are written to the result's folder; None if
-            this folder is temporary.
+        stored: folder of the finished runs. They are removed from it after they are written to the result's folder.
+            None if the folder is temporary.
     """
 
     provenance: Mapping[str, Any]

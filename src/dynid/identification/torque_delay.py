@@ -1,8 +1,8 @@
 """First estimate of a torque delay: a scan over delays that are too long for a linearised step.
 
 For each candidate delay, the torques at t + delay are fitted to the states at t, by the arm's equations with Coulomb
-friction. The candidate with the smallest residual is chosen. The fit of the parameters then refines the delay and gives
-its standard deviation.
+friction. The candidate with the smallest residual is chosen. The fit of the parameters then refines the delay and
+estimates its standard deviation.
 """
 
 from collections.abc import Sequence
@@ -83,7 +83,7 @@ def _costs(
 
 
 def _covered(part: FineStates, delays: FloatArray, grid_s: float) -> tuple[FineStates, ...]:
-    """Return the samples of a part of a recording for which recorded torques exist at every candidate delay.
+    """Return the samples of a part of a recording that have recorded torques at every candidate delay.
 
     Args:
         part: states and torques of the part.

@@ -1,13 +1,13 @@
-"""Parameter groups that a motion does not determine: rotors, inertias and first moments that may be zero.
+"""Groups of parameters (rotors, inertias, first moments) that a motion does not determine.
 
 A group of parameters phi_g with covariance C_g is determined if the estimate differs significantly both from zero and
-from 1.5 times itself. This holds if half of the estimate is too large for chance:
+from 1.5 times itself. This is the case if half of the estimate differs significantly from zero:
 
     || 0.5 phi_g ||_C  =  0.5 (phi_g' C_g^-1 phi_g)^1/2  >=  (chi^2_k)^1/2
 
-chi^2_k is the quantile that is exceeded with probability `CHANCE`, and k is the number of parameters. Otherwise the
-result states that this motion does not determine the group: its torques are small, or the motion does not excite them.
-The marginal covariance is used, so all other parameters are free.
+chi^2_k is the chi-squared quantile that is exceeded with probability `CHANCE`, and k is the number of parameters.
+Otherwise the group's torques are small, or the motion does not excite them, and the result lists the group as not
+determined. C_g is the marginal covariance: all other parameters are free.
 """
 
 import numpy as np
