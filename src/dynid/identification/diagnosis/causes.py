@@ -1,8 +1,8 @@
-"""Test of a possible cause of a refused model: a spring at a joint that the model lacks.
+"""Test whether a spring at a joint, missing in the model, explains the residual of a refused model.
 
 Each possible cause is a group of additional regressor columns, fitted together with all parameters as in
-`nuisance_columns`. The cause that explains most of the residual is reported if it explains at least half of a joint's
-squared error. Other causes, such as changes of the arm, are tested in `steadiness`.
+`nuisance_columns`. If the cause that explains most of the residual explains more than half of a joint's squared error,
+it is reported. Other causes, such as changes of the arm, are tested in `steadiness`.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,8 @@ class _Cause(NamedTuple):
     """A possible cause of the residual.
 
     Attributes:
-        words: description, with placeholders for the joint, the fitted coefficient and the explained share.
+        words: description of the cause, with placeholders for the joint, the fitted coefficient and the explained
+            share.
         columns: regressor columns of the cause, (N, n, k), any unit.
     """
 

@@ -1,14 +1,17 @@
-"""Delays of torques relative to positions, found iteratively.
+"""Iterative estimation of delays of torques relative to positions.
 
-One linear step from the given data, see `nuisance_columns`, is much too short for a long delay, because parameters and
-friction fitted to late torques absorb most of the delay. A slow motion with a delay of 60 ms may show only 20 ms, or 1
-ms. So torques are shifted: the torque at time t is replaced by the one recorded at t + shift. Then everything is fitted
-again, and the delay that remains is estimated. A secant search finds the shift at which the remaining delay is zero
-(the root). It first searches a common shift of all torques and then, starting there, shifts of joints whose delay
-differs. Each fit starts from the one with the nearest shift. Until a root seems near, fits also keep that one's
-correction of the states for backlash, which saves half of the time; a root is always that of complete fits. The delay
-of a joint is its shift at the root plus the small remaining estimate. Standard deviations are those at the root. The
-fit is good there, so they are smaller than those of the recorded data.
+The linear estimate of `nuisance_columns` is much too small for a long delay, because parameters and friction that are
+fitted to late torques absorb most of the delay. In a slow motion with a delay of 60 ms, the linear estimate may be 20
+ms or even 1 ms. Therefore the torques are shifted: the torque at time t is replaced by the one recorded at t + shift.
+Then all parameters are fitted again, and the delay that remains is estimated. A secant search finds the shift with a
+remaining delay of zero (the root). First it searches a common shift of all torques. Starting there, it searches shifts
+of single joints whose delay differs.
+
+Each fit starts from the fit with the nearest shift. Far from a root, fits also reuse the nearest fit's correction of
+the states for backlash, which halves the computing time. A root is always confirmed by complete fits.
+
+The delay of a joint is its shift at the root plus the small remaining estimate. Its standard deviation is that of the
+fit at the root, which is smaller than that of a fit to the recorded data.
 """
 
 from collections.abc import Sequence
@@ -35,8 +38,8 @@ SMALL = 0.2  # share of its limit up to which an axis's delay is not iterated; f
 ROOT_DEVIATIONS = 0.3  # largest remaining delay at a root, in standard deviations
 ROOT_S = 0.0005
 FARTHEST, LONGEST_S = 4.0, 0.04  # largest step: as a multiple of the last step, and in seconds
-LEAST_VISIBLE = 1e-3  # least visible share of a delay at a root
-MOST_REMAINING = 0.95  # largest remaining share of an axis's squared error; true delays left 0.24 to 0.90
+LEAST_VISIBLE = 1e-3  # lower bound of `Root.seen`, the share of a change of the delay that the estimate shows
+MOST_REMAINING = 0.95  # largest share of an axis's squared error that a true delay leaves; 0.24 to 0.90 were measured
 CONTRADICTION_Z = 3.0  # standard deviations between an axis's delay and the common one
 SECANT_SLOPE = -0.1  # slope of the remaining delay, below which the secant is used; above it, steps double
 
@@ -45,8 +48,8 @@ class RemainingDelay(NamedTuple):
     """Delays and torque errors that remain in a fit after the torques were shifted in time to compensate delays.
 
     Attributes:
-        delays: remaining delays of torques relative to positions. The delay of all torques comes first, then those of
-            each axis. Their standard deviations do not include the scatter over the axes.
+        delays: remaining delays of torques relative to positions: first the common delay of all torques, then the delay
+            of each axis. The standard deviations do not include the scatter over the axes.
         sigma: standard deviation of each axis's torque error, (n,) [N m].
     """
 
@@ -55,7 +58,7 @@ class RemainingDelay(NamedTuple):
 
 
 class Root(NamedTuple):
-    """Result of a search for the delays of the torques.
+    """Result of a search for the delays of torques relative to positions.
 
     Attributes:
         delays_s: shift of each axis's torques after which no delay remains, (n,) [s]; positive if the recorded torques
@@ -69,10 +72,10 @@ class Root(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """Fit of friction to torques that were shifted in time.
+    """Friction fitted to torques that were shifted in time.
 
     Attributes:
-        delays_s: shift of each axis, (n,) [s].
+        delays_s: shift of each axis's torques, (n,) [s].
         play: half the backlash for which the states were corrected, (n,) [rad or m].
         start: fitted friction, from which fits with other shifts start.
     """
@@ -83,21 +86,21 @@ class _Fit(NamedTuple):
 
     @classmethod
     def of(cls, delays_s: FloatArray, regression: Regression) -> "_Fit":
-        """Return the fit of a regression, which fits friction, with shifts (n,) [s]."""
+        """Return the `_Fit` of a regression with a friction law, for torques shifted by `delays_s` (n,) [s]."""
         friction, start = regression.joint_friction, regression.known_start
         assert friction is not None and start is not None
         play = None if friction.play is None else friction.play.taken
         return cls(delays_s, np.zeros_like(delays_s) if play is None else play, start)
 
     def distance_s(self, delays_s: FloatArray) -> float:
-        """Return the largest difference between this fit's shifts and others, (n,) [s]."""
+        """Return the largest difference [s] between this fit's shifts and the shifts `delays_s` (n,) [s]."""
         return float(np.abs(self.delays_s - delays_s).max())
 
 
 class DelaySearch:
     """Search for delays of torques relative to positions, by fits of one set of samples with shifted torques.
 
-    A fit depends slightly on the fits before it, since it starts from the nearest of them.
+    Each fit starts from the previous fit with the most similar shifts, so it depends slightly on the previous fits.
 
     Args:
         model: the arm.
@@ -126,7 +129,7 @@ class DelaySearch:
         self._approximates = friction is not None and bool(friction.fit.structure.terms and samples.fine)
 
     def remaining(self, delays_s: FloatArray) -> RemainingDelay:
-        """Return delays of torques relative to positions that remain after torques were shifted; results are cached.
+        """Return the delays of torques that remain after the torques were shifted in time; results are cached.
 
         Args:
             delays_s: shift d of each axis, (n,) [s]: the torque at time t is replaced by the one recorded at t + d.
@@ -138,13 +141,13 @@ class DelaySearch:
         return self._found[key]
 
     def about(self, delays_s: FloatArray) -> RemainingDelay:
-        """Return approximately what `remaining` returns, in half the time; results are cached.
+        """Return an approximation of the result of `remaining`, in half the time; results are cached.
 
-        The states' correction for backlash is that of the fit with the nearest shift. What `remaining` has found
-        already is returned instead.
+        Backlash is not estimated; the states have the backlash correction of the fit with the nearest shift. If the
+        result of `remaining` is in the cache, it is returned instead.
 
         Args:
-            delays_s: shift of each axis, (n,) [s].
+            delays_s: shift of each axis's torques, (n,) [s].
         """
         key = delays_s.tobytes()
         if not delays_s.any() or key in self._found or not self._approximates:
@@ -154,11 +157,11 @@ class DelaySearch:
         return self._nearly[key]
 
     def _fitted(self, delays_s: FloatArray, *, exactly: bool = True) -> RemainingDelay:
-        """Return the remaining delays of a fit to shifted torques, which starts at the fit with the nearest shift.
+        """Return the delays that remain in a fit to shifted torques, starting from the fit with the nearest shift.
 
         Args:
-            delays_s: shift of each axis, (n,) [s].
-            exactly: whether backlash is estimated anew. If not, the correction of the nearest fit is kept.
+            delays_s: shift of each axis's torques, (n,) [s].
+            exactly: whether backlash is estimated anew; if not, the backlash of the nearest fit is used.
         """
         if not self._fits:
             return self._left_in(with_shifted_torques(self.samples, delays_s))
@@ -172,30 +175,28 @@ class DelaySearch:
         return _left(unknowns(self.model, later, regression, ("delay",)), regression)
 
     def _left_in(self, samples: Samples) -> RemainingDelay:
-        """Return the remaining delays of samples whose friction, if any, is among the base parameters."""
+        """Return the remaining delays of samples without a friction law; any friction is in the base parameters."""
         regression = Regression.stack(self.model, samples, self.coulomb)
         return _left(unknowns(self.model, samples, regression, ("delay",)), regression)
 
     def _corrected_rows(self, play: FloatArray) -> GearRows:
-        """Return rows of the torques as recorded, in states that are corrected for backlash; cached.
+        """Return the regression rows of the recorded torques, for states corrected for backlash; results are cached.
 
         Args:
             play: half the backlash of each joint, (n,) [rad or m].
         """
         if (key := play.tobytes()) not in self._rows:
-            if play.any():  # of corrected rows, only the latest are kept: they take much memory
+            if play.any():  # only the latest corrected rows stay cached: they take much memory
                 self._rows = {kept: rows for kept, rows in self._rows.items() if not np.frombuffer(kept).any()}
             samples = without_play(self.samples, play) if play.any() else self.samples
             self._rows[key] = GearRows(self.model, samples, self.coulomb.slow_rad_s)
         return self._rows[key]
 
     def explained(self, found: RemainingDelay) -> float:
-        """Return the fraction of the squared torque errors that a shift of the torques removes, averaged over the axes.
-
-        The errors are compared with those of the torques as recorded.
+        """Return the fraction of the squared torque errors that shifting the torques removes, averaged over the axes.
 
         Args:
-            found: fit to the shifted torques.
+            found: errors of the fit to the shifted torques; they are compared with those of the torques as recorded.
         """
         before = np.maximum(self.given.sigma, np.finfo(float).tiny)
         return float(1.0 - np.mean((found.sigma / before) ** 2))
@@ -212,17 +213,17 @@ class DelaySearch:
         return bool(self.remaining(alone).sigma[axis] ** 2 < MOST_REMAINING * self.remaining(start_s).sigma[axis] ** 2)
 
     def root(self, start_s: FloatArray, which: NDArray[np.bool_], *, together: bool) -> Root | None:
-        """Return the shifts of the torques in time after which no delay remains; None if the search does not find them.
+        """Return the time shifts of the torques after which no delay remains; None if the search fails.
 
         If the search fails for some axes, it is repeated without them, and they keep their shift from `start_s`. The
-        search uses approximate delays until none remains, and exact ones from then on.
+        search uses approximate fits (`about`) until no delay remains, and exact fits (`remaining`) after that.
 
         `Root.seen` is computed from the last step that exceeds the tolerance of the search.
 
         Args:
             start_s: shifts at which the search starts, (n,) [s].
             which: mask of the axes whose delays are searched, (n,).
-            together: search one common shift of all torques.
+            together: whether one common shift of all torques is searched.
         """
         at, step, before = start_s, np.zeros_like(start_s), np.zeros_like(start_s)
         seen, open_, exactly, rounds = np.ones_like(start_s), which, False, 0
@@ -233,7 +234,7 @@ class DelaySearch:
             open_ = which & (np.abs(value) >= enough)
             if not open_.any() and exactly:
                 return Root(at, seen)
-            if not open_.any():  # the same shift once more, and as many rounds as before
+            if not open_.any():  # repeat this shift with exact fits, and count rounds anew
                 exactly, rounds = True, 0
                 continue
             step = np.where(open_, secant_step(value, before, step), 0.0)
@@ -249,7 +250,7 @@ class DelaySearch:
 
         Args:
             left: the remaining delays.
-            together: use the common delay of all torques for each axis.
+            together: whether each axis gets the common delay of all torques.
         """
         each = left.delays[1:]
         return _values([left.delays[0]] * len(each) if together else each)
@@ -266,9 +267,10 @@ def _values(unknowns: Sequence[Unknown]) -> tuple[FloatArray, FloatArray]:
 
 
 def _slope(value: FloatArray, before: FloatArray, step: FloatArray) -> FloatArray:
-    """Return the slopes of n functions from two values of each, (n,), any unit.
+    """Return the slopes (n,) of n functions from two values of each function, any unit.
 
-    Before the first step (step 0), the slope is -1: a shift of the torques then reduces the delay by its full size.
+    Where the step is 0, before the first step, the slope is assumed to be -1: shifting the torques reduces the
+    remaining delay by the whole shift.
 
     Args:
         value: values after the step, (n,).
@@ -282,9 +284,9 @@ def _slope(value: FloatArray, before: FloatArray, step: FloatArray) -> FloatArra
 def secant_step(value: FloatArray, before: FloatArray, step: FloatArray) -> FloatArray:
     """Return the next steps (n,) of a secant search for the roots of n functions, any unit.
 
-    The functions are remaining delays of torques, which decrease with the shift of the torques. If a function hardly
-    decreases, its steps double until its sign changes. This happens far from the true delay, where the fitted
-    parameters absorb nearly all of a shift.
+    The functions are remaining delays of torques, which decrease with the shift of the torques. Far from the true
+    delay, the fitted parameters absorb nearly all of a shift, so a function hardly decreases. Its steps then double
+    until its sign changes.
 
     Args:
         value: values of the functions after the last step, (n,).
@@ -299,10 +301,10 @@ def secant_step(value: FloatArray, before: FloatArray, step: FloatArray) -> Floa
 
 
 def iterated_delays(search: DelaySearch, limits: SuspicionLimits, doubt: FloatArray) -> tuple[Unknown, ...]:
-    """Return the delay of all torques, then that of each axis; delays that are not small are found by iteration.
+    """Return the common delay of all torques, then the delay of each axis; large delays are found by iteration.
 
-    The iteration may find a common delay that the delays of at least half of the axes contradict. The result is then
-    the linear estimate of the common delay.
+    If the delays of at least half of the axes contradict the common delay found by iteration, its linear estimate is
+    returned instead.
 
     Args:
         search: fits of the samples with shifted torques.
@@ -333,9 +335,9 @@ def _contradicts(one: Unknown, common_s: float) -> bool:
 
 
 def _each(search: DelaySearch, start_s: FloatArray, limits: SuspicionLimits, doubt: FloatArray) -> tuple[Unknown, ...]:
-    """Return each axis's delay; delays that are not small are found by iteration.
+    """Return the delay of each axis; large delays are found by iteration.
 
-    Their standard deviations do not include the scatter over the axes.
+    The standard deviations do not include the scatter over the axes.
 
     Args:
         search: fits of the samples with shifted torques.

@@ -22,16 +22,16 @@ from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
 MOST_NAMED = 3
-# gain for other gear losses, over the gain limit: with friction outside both laws, either may fit slightly better
+# least gain for losses of the links' torque, over the gain limit: other friction may favour either law slightly
 LOSSES_GAIN = 2.0
-SURE = 2.0  # standard errors beyond which other losses are ruled out
+SURE = 2.0  # standard errors beyond which losses of the links' torque are ruled out
 # least size [rad], after subtraction of a number of standard deviations, of a fault that is noted below its limit; the
 # number is larger for a position zero, because friction outside the law resembles it
 NOTE_LIMITS = {"gravity": (0.01, 3.0), "position zero": (0.02, 6.0)}
 SURE_SCALE, FITTED_SHARE = 4.0, 0.1  # standard deviations and explained share for which a torque scale is fitted
 POSITION_SCALE_FACTOR = 5.0 / 3.0  # factor of the deviations: a wrist's friction may resemble a position scale
 MAX_STRENGTH = 100.0  # strength of a suspicion that is certain
-CONTRADICTED_Z = 5.0  # standard deviations from the estimated delay beyond which a tried delay counts half
+CONTRADICTED_Z = 5.0  # standard deviations between estimated and tried delay, beyond which the tried one counts half
 EXCHANGES = ("sign", "torque columns", "joints")
 SCALE_FAULT = 0.3  # error of a torque constant that a suspicion should find
 # largest linear estimates that need no confirmation by a fit, [-], [rad] and [-]
@@ -40,14 +40,15 @@ LINEAR_RANGE = {"torque scale": 0.6, "position zero": 0.5, "position scale": 0.0
 
 @dataclass(frozen=True)
 class Suspicion:
-    """Suspected fault of the recorded data: if it is assumed, a model fits the data better.
+    """Suspected fault of the recorded data: a model that assumes this fault fits the data better.
 
     Attributes:
         kind: kind of the `Unknown` or `Interpretation` that the suspicion comes from.
         joints: names of the joints; () for all joints.
-        strength: size of the fault, less its uncertainty, divided by the limit of this size. For an `Interpretation`,
-            it is the smaller of gain and significance, each divided by its limit. Above 1, the fault is reported.
-        words: description, with the errors with and without the fault, or with the standard deviation of the estimate.
+        strength: size of the fault less its uncertainty, divided by the limit of the size; for an `Interpretation`, the
+            smaller of gain and significance, each divided by its limit. A fault with a strength above 1 is reported.
+        words: description of the fault, with the errors with and without the fault, or with the standard deviation of
+            the estimate.
         gain: error reduction by a fitted `Interpretation`, as a sum of logarithms.
         explained: share of the squared error that an `Unknown` removes.
     """
@@ -65,13 +66,13 @@ class Diagnosis:
     """Results of all tested interpretations of the data, each of which assumes one fault.
 
     Attributes:
-        suspicions: reported suspicions, those with a strength (size or significance over limit) above 1, most
+        suspicions: reported suspicions, which are those with a strength (size or significance over limit) above 1, most
             significant first.
-        strongest: strength of the strongest suspicion, even if it is at most 1 and so not reported.
-        unseen: joints whose torque constant may be wrong without a contradiction in the data, each with the standard
-            deviation of its torque scale.
-        losses: test whether gear losses grow with the torque of the links, instead of the motor's torque as in the
-            model; None if the model has no gear losses.
+        strongest: strength of the strongest suspicion, whether reported or not.
+        unseen: joints at which the data would not reveal a wrong torque constant, each with the standard deviation of
+            its torque scale.
+        losses: result of the test whether gear losses grow with the links' torque instead of the motor's torque, as the
+            model assumes; None if the model has no gear losses.
         small: sentence about a tilt of gravity or an offset of a joint's zero that is significant but below its limit;
             "" if there is none.
     """
@@ -84,7 +85,7 @@ class Diagnosis:
 
     @property
     def measured(self) -> tuple[float, str]:
-        """Value that a check compares with its limit, and a text with the reported suspicions.
+        """Value for the check of the diagnosis, and a text with the reported suspicions.
 
         The value is the strength of the strongest suspicion: size or significance of the fault, divided by its limit.
         """
@@ -92,7 +93,7 @@ class Diagnosis:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes about faults below their limits, and about questions that the data leave open."""
+        """Notes about faults below their limits, and about faults that the data cannot reveal or rule out."""
         found, one = [self.small] if self.small else [], self.losses
         if self.unseen:
             found.append(
@@ -110,7 +111,7 @@ class Diagnosis:
 
     @property
     def of_efforts(self) -> tuple[str, ...]:
-        """Sentences that explain what the efforts of all joints may be, if they are not motor torques."""
+        """Sentences about what the efforts of all joints may be instead of motor torques; () if there are none."""
         return tuple(one.words for one in self.suspicions if one.kind in MEANINGS)
 
     @property
@@ -144,8 +145,8 @@ def diagnose(
         regression: regression of the samples.
         limits: limits beyond which faults are suspected.
         coulomb: settings of the friction treatment.
-        thorough: also test wrong signs and exchanged columns. These faults cause large errors, so the caller requests
-            this only if the errors of the joints are large.
+        thorough: whether wrong signs and exchanged columns are tested, too. The caller requests this only if the errors
+            of the joints are large, because these faults cause large errors.
         nominal: base parameters of the nominal arm, to test whether a driver has subtracted gravity; None if there are
             none.
     """
@@ -178,9 +179,9 @@ def diagnose(
 def _weighed(
     one: Unknown, trials: Trials, limits: SuspicionLimits, joints: Sequence[str], doubt: FloatArray
 ) -> Suspicion:
-    """Return the suspected fault that an estimated unknown implies.
+    """Return the suspected fault that an estimated unknown implies, with its strength.
 
-    Its strength (size over limit) is the larger of two values. One comes from the estimate and its standard deviation,
+    The strength (size over limit) is the larger of two values. One comes from the estimate and its standard deviation,
     the other from a trial fit.
 
     Args:
@@ -195,7 +196,7 @@ def _weighed(
 
 
 def tried_scale(one: Unknown, trials: Trials, limits: SuspicionLimits) -> float:
-    """Return the strength of a wrong torque scale that a fit confirms and that explains much of the error; else 0.
+    """Return the strength of a wrong torque scale if a trial fit confirms it and it explains much of the error; else 0.
 
     A fault with a strength above 1 is reported as a suspicion. Most faults reach this strength only if their estimate
     minus three standard deviations exceeds the limit. For torque scales this condition is too strict: a true error of
@@ -222,7 +223,7 @@ def tried_scale(one: Unknown, trials: Trials, limits: SuspicionLimits) -> float:
 
 
 def _without_repeats(found: Sequence[Suspicion]) -> list[Suspicion]:
-    """Return the suspicions; if the torques of all joints are late, those about delays of single joints are omitted."""
+    """Return the suspicions without delays of single joints if the torques of all joints are suspected to be late."""
     all_late = any(one.kind == "delay" and not one.joints and one.strength > 1.0 for one in found)
     return [one for one in found if not (all_late and one.kind == "delay" and one.joints)]
 
@@ -246,8 +247,8 @@ def confirmed(one: Unknown, trials: Trials, limits: SuspicionLimits) -> bool:
 def _small(model: ArmModel, free: Sequence[Unknown], limits: SuspicionLimits, joints: Sequence[str]) -> str:
     """Return a sentence about a significant tilt of gravity or offset of a joint's zero that is below its limit.
 
-    The sentence is about the significant fault that explains most of the squared error. The result is "" if there is
-    none, or if this fault exceeds its limit, because it is then reported as a suspicion.
+    The sentence is about the significant fault that explains most of the squared error. The result is "" without a
+    significant fault. It is also "" if the fault exceeds its limit, because the fault is then reported as a suspicion.
 
     Args:
         model: the arm.
@@ -274,9 +275,9 @@ def _small(model: ArmModel, free: Sequence[Unknown], limits: SuspicionLimits, jo
 
 
 def _losses(model: ArmModel, samples: Samples, regression: Regression) -> OtherLosses | None:
-    """Return the test of whether gear losses grow with the links' or the motor's torque; None without a friction law.
+    """Test whether gear losses grow with the links' or the motor's torque; return None without a friction law.
 
-    Without a friction law, the base parameters contain all friction, and it does not depend on a load.
+    Without a friction law, all friction is in the base parameters and does not depend on a load.
     """
     if regression.joint_friction is None:
         return None
@@ -310,7 +311,7 @@ def _tilted(one: Unknown) -> str:
 
 
 def _ms(seconds: float) -> str:
-    """Return a time [s] as text in milliseconds: whole milliseconds, or one digit below 1 ms."""
+    """Return a time [s] as text in milliseconds: without decimals from 1 ms on, with one significant digit below."""
     return f"{1e3 * seconds:.0f} ms" if seconds >= 0.001 else f"{1e3 * seconds:.1g} ms"
 
 
@@ -357,10 +358,10 @@ def suspicion_of(
 ) -> Suspicion:
     """Return the suspected fault that an alternative interpretation of the data implies.
 
-    Its strength, which is reported above 1, is the smaller of the interpretation's gain and significance, each divided
-    by its limit. If the estimated delay contradicts an interpretation as a delay, half of this counts: shifted torques
-    may explain friction that the model lacks. The estimate alone cannot rule a delay out, because the parameters absorb
-    most of a long one.
+    The strength of the fault is the smaller of the interpretation's gain and significance, each divided by its limit.
+    If the interpretation is a delay and contradicts the estimated delay, the strength is halved, because shifted
+    torques may explain friction that the model lacks. The estimate alone cannot rule out a delay, because the
+    parameters absorb most of a long delay.
 
     Args:
         one: the interpretation, compared with the data as recorded.

@@ -1,7 +1,7 @@
 """Recorded efforts that are not motor torques: without gravity, without a sign, or external torques alone.
 
 Some drivers subtract gravity, report only the absolute value of a load, or report the residual of their own model. Each
-of these changes the meaning of the efforts of all joints. So it is tested before faults of single joints.
+case concerns the efforts of all joints, so these cases are tested before faults of single joints.
 """
 
 from collections.abc import Iterator
@@ -15,12 +15,12 @@ from dynid.robot import FloatArray
 
 NET_OF_GRAVITY, UNSIGNED, EXTERNAL = "net of gravity", "unsigned", "external"
 KINDS = (NET_OF_GRAVITY, UNSIGNED, EXTERNAL)
-NEGATIVE = 0.02  # largest torque of the other sign, over the largest torque, of a joint whose torque has no sign
-FEWEST = 3  # least number of joints, all of which move to both sides and never change the sign of their torque
-UNEXPLAINED = 0.8  # least median relative error of joints whose torque hardly depends on the motion
-UNEXPLAINED_OF_SMALL = 0.35  # the same, if the efforts are too small to hold the nominal arm
-SMALL_EFFORT = 0.9  # largest norm of such efforts over the norm of the nominal arm's gravity torques
-LARGE_ERROR = 0.3  # least relative error of joints whose torque may lack a sign
+NEGATIVE = 0.02  # largest torque of the opposite sign, over the largest torque, for a torque that counts as unsigned
+FEWEST = 3  # least number of joints that must support the meaning "unsigned" or "external"
+UNEXPLAINED = 0.8  # least median relative error of all joints for efforts that hardly depend on the motion
+UNEXPLAINED_OF_SMALL = 0.35  # least median relative error if the efforts are too small to hold the nominal arm
+SMALL_EFFORT = 0.9  # largest norm of too small efforts, over the norm of the nominal arm's gravity torques
+LARGE_ERROR = 0.3  # least relative error of the worst joint whose torque may lack a sign
 # Largest share of the nominal arm's gravity that efforts net of gravity may show: if gravity is omitted from the fit,
 # and if the nominal arm's gravity is added to the efforts (an arm may be much heavier than its nominal model)
 MOST_GRAVITY, MOST_GRAVITY_BESIDE = 0.5, 0.8
@@ -44,7 +44,7 @@ WORDS = {
 
 
 def words_of(one: Interpretation, joints: tuple[str, ...]) -> str:
-    """Return the sentence about an alternative meaning of all efforts.
+    """Return the sentence for the user about an alternative meaning of the efforts of all joints.
 
     Args:
         one: the interpretation of the efforts.
@@ -60,7 +60,7 @@ def meanings(trials: Trials, nominal: BaseParameters | None) -> Iterator[Interpr
     Args:
         trials: fits of the samples.
         nominal: base parameters of the nominal arm; None if there are none. They give the gravity torques that the
-            efforts may lack. Without these parameters, the fit of friction that grows with load uses a wrong load.
+            efforts may lack. Without them, load-dependent friction is computed from a load without gravity.
     """
     given, own = trials.given, trials.as_given
     seen = np.isfinite(own.relative)
@@ -83,12 +83,13 @@ def meanings(trials: Trials, nominal: BaseParameters | None) -> Iterator[Interpr
 
 @dataclass(frozen=True, eq=False)
 class _NominalGravity:
-    """Gravity torques of the nominal arm, compared with the efforts.
+    """Gravity torques of the nominal arm, compared with the recorded efforts.
 
     Attributes:
-        torques: gravity torques at the samples, (N, n) [N m].
-        share: gravity that the fitted model shows, as a multiple of the nominal arm's gravity (projection) [-].
-        effort: norm of the efforts over the norm of `torques` [-].
+        torques: gravity torques of the nominal arm at the samples, (N, n) [N m].
+        share: gravity torques of the fitted model projected on those of the nominal arm, as a multiple of the latter
+            [-].
+        effort: norm of the efforts divided by the norm of `torques` [-].
     """
 
     torques: FloatArray
@@ -97,12 +98,16 @@ class _NominalGravity:
 
     @property
     def exceeds_efforts(self) -> bool:
-        """Whether the efforts are smaller than the nominal arm's gravity torques, and show less than half of them."""
+        """Whether the nominal arm's gravity torques are too large for the efforts.
+
+        Two conditions must hold: the efforts are smaller than these torques, and a fit to the efforts has less than
+        half of the nominal arm's gravity.
+        """
         return abs(self.share) < MOST_GRAVITY and self.effort < SMALL_EFFORT
 
     @classmethod
     def of(cls, trials: Trials, nominal: BaseParameters | None) -> "_NominalGravity | None":
-        """Compare the efforts with the nominal arm's gravity; None without a nominal arm, or without gravity."""
+        """Compare the efforts with the nominal arm's gravity torques; return None without a nominal arm or gravity."""
         given = trials.given
         if nominal is None or np.linalg.norm(given.gravity) == 0.0:
             return None
@@ -114,10 +119,10 @@ class _NominalGravity:
 
 
 def _net_of_gravity(trials: Trials, nominal: _NominalGravity | None) -> Interpretation | None:
-    """Return the interpretation that the efforts lack gravity; None if this is ruled out.
+    """Return the interpretation that a driver has subtracted gravity from the efforts; None if this is ruled out.
 
-    Two cases rule it out: a mount without gravity, and efforts that show most of the nominal arm's gravity. In the
-    second case, efforts without gravity may still fit better, because friction that grows with load depends on the
+    It is ruled out if the mount has no gravity, or if a fit to the efforts has most of the nominal arm's gravity. In
+    the second case, a fit without gravity might still be better, because load-dependent friction changes with the
     assumed load.
 
     Args:
@@ -137,7 +142,7 @@ def _net_of_gravity(trials: Trials, nominal: _NominalGravity | None) -> Interpre
 
 
 def _certain(kind: str, axes: tuple[int, ...], relative: FloatArray) -> Interpretation:
-    """Return an interpretation that is certain without a fit, with infinite gain and significance.
+    """Return an interpretation that needs no fit to be certain, with infinite gain and significance.
 
     Args:
         kind: kind of the interpretation.
@@ -151,7 +156,7 @@ def _certain(kind: str, axes: tuple[int, ...], relative: FloatArray) -> Interpre
 def _without_sign(data: Data) -> list[int]:
     """Return the indices of the joints that move in both directions, but whose torque has only one sign.
 
-    The result is [] if the torque of one of the joints that move in both directions has both signs.
+    The result is [] if any joint that moves in both directions has a torque of both signs.
 
     Args:
         data: states and torques as recorded.

@@ -1,4 +1,4 @@
-"""Short event that causes most of a motion's squared torque error: a contact, a cable, a loose plug."""
+"""Search for a short event that causes most of a motion's squared torque error, such as a contact or a loose plug."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -17,7 +17,7 @@ class Event(NamedTuple):
 
     Attributes:
         begin: start of the event on the recording's time axis [s].
-        end: end of the event on this axis [s].
+        end: end of the event on the recording's time axis [s].
         share: share of the squared error of all joints.
         joint: name of the joint with the largest squared error in the event.
     """
@@ -36,7 +36,7 @@ class Event(NamedTuple):
 
 
 def find_event(time: FloatArray, error: FloatArray, joints: Sequence[str]) -> Event | None:
-    """Return the short event with the largest share of the squared errors; None if its share is below `SHARE`.
+    """Return the short event with the largest share of the squared torque errors; None if no share reaches `SHARE`.
 
     Args:
         time: times of the samples, (N,) [s].

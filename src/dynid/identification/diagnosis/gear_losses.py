@@ -2,11 +2,11 @@
 
 The masses that fit the data depend on this choice. Let t be the torque of the links. If a gear loses the share k of the
 motor's torque, the motor torque is t / (1 - k) if the motor drives the links, and t / (1 + k) if they drive the motor.
-If it loses the share k of t, the motor torque is (1 + k) t and (1 - k) t. In both cases the two torques have the same
-ratio. Without other friction, the cases would differ only in the estimated masses, by the factor 1 / (1 - k^2), which
-is 11 % for k = 0.32. Coulomb and viscous friction separate the cases, because a share of the motor's torque is also a
-share of this friction. The links' torque is tried with and without the torque for the rotors' inertia: a rotor is on
-the motor side of the gear, but its bearings may not be.
+If the gear loses the share k of t, the motor torque is (1 + k) t and (1 - k) t, respectively. The ratio of the two
+motor torques is the same in both cases. Without other friction, the cases would differ only in the estimated masses, by
+the factor 1 / (1 - k^2), which is 1.11 for k = 0.32. Coulomb and viscous friction make the cases distinguishable,
+because a share of the motor's torque is also a share of this friction. The links' torque is tested with and without the
+torque for the rotors' inertia: a rotor is on the motor side of the gear, but its bearings may not be.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from dynid.identification.diagnosis.interpretations import BLOCKS, Data, LinearF
 from dynid.model.friction import KE, KM, FrictionLaw
 from dynid.robot import FloatArray
 
-SAMPLES = 1000  # number of samples of `Trials` that decide
+SAMPLES = 1000  # largest number of samples that the fits use
 ROUNDS, LEAST = 5, 0.004  # number of fits, and smallest relative error, as in `Trials.linear`
 NEGLIGIBLE = 0.05  # load share, or relative difference of link torques, with a negligible effect on masses
 
@@ -26,8 +26,8 @@ NEGLIGIBLE = 0.05  # load share, or relative difference of link torques, with a 
 class OtherLosses:
     """Fit in which gears lose a share of the links' torque, compared with losses of a share of the motor's torque.
 
-    This fit has two competitors: the identified model, and another fit of the same kind, in which losses grow with the
-    motor's torque. Gain and significance are each the smaller value of the two comparisons.
+    The fit is compared with two competitors: the identified model, and a fit of the same kind whose losses grow with
+    the motor's torque. Gain and significance are each the smaller value of the two comparisons.
 
     Attributes:
         gain: sum over the axes of log(error of the competitor / error of this fit); above 0 if this fit is better.
@@ -74,9 +74,10 @@ def other_losses(trials: Trials, phi: FloatArray, law: FrictionLaw, misfit: Floa
 
 
 def _scale(fit: LinearFit, own: FloatArray, data: Data) -> float:
-    """Return the factor by which the link torques of the model must be multiplied to match those of a fit.
+    """Return the factor that scales the link torques of the model to those of a fit.
 
-    It is a least-squares estimate over all axes. Each axis is weighted by the reciprocal of its mean square torque.
+    The factor is a least-squares estimate over all axes. Each axis is weighted by the reciprocal of its mean square
+    torque.
 
     Args:
         fit: the fit.
@@ -96,8 +97,8 @@ def _better(left: dict[int, FloatArray], other: dict[int, FloatArray], data: Dat
     """Return gain and significance of one fit compared with another, both positive if the first fit is better.
 
     Args:
-        left: errors of the first fit in sliding samples, by axis [N m].
-        other: errors of the second fit in the same samples, by axis [N m].
+        left: torque errors of the first fit in sliding samples, by axis [N m].
+        other: torque errors of the second fit in sliding samples, by axis [N m].
         data: torques and the mask of sliding samples.
     """
     place, gain, blocks = data.block, 0.0, np.zeros(BLOCKS)

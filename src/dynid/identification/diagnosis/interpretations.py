@@ -36,7 +36,7 @@ OWN = ("FV", "FC", "FS", "OF")  # friction parameters, which are replaced by `_f
 LOWER = (0.0, 0.0, 0.0, -np.inf, -np.inf)  # bounds of the columns of `_friction`
 SLOW_RAD_S = 0.2
 GEARS = (0.5, 2.0)
-MOUNT_SHARE = 0.8  # share of gravity along a base axis, above which the axis is the given mount
+MOUNT_SHARE = 0.8  # share of gravity along a base axis, above which gravity along this axis is not tried
 DELAYS_S = (-0.06, -0.02, 0.02, 0.06)
 EXTRAPOLATED = (0.5, 1.0, 1.5)  # factors of the linear estimate that are fitted
 
@@ -54,9 +54,9 @@ class Data:
         slides: mask of sliding states, (N, n).
         speed: velocities from which friction is computed, (N, n) [rad/s or m/s]. They differ from `dq` in two
             interpretations: a changed gear ratio does not scale them, and a delay shifts them together with the
-            torques. The friction model is too inaccurate to decide about these faults.
-        recorded: recorded torques, (N, n) [N m or N], if a computed torque was added to them in `tau`; relative errors
-            then refer to the recorded torques. None if nothing was added.
+            torques. As a result, the inaccurate friction model does not decide about these two faults.
+        recorded: recorded torques, (N, n) [N m or N], to which relative errors refer if `tau` also contains a computed
+            torque; else None.
     """
 
     q: FloatArray
@@ -92,7 +92,7 @@ class Data:
 
         Args:
             order: index of the joint whose values each column gets, (n,).
-            torques_only: exchange only the torques, not the motion.
+            torques_only: whether only the torques are exchanged, not the motion.
         """
         if torques_only:
             return replace(self, tau=self.tau[:, order])
@@ -121,7 +121,7 @@ class LinearFit(NamedTuple):
     """Fit of link and friction parameters to the sliding samples of one interpretation.
 
     Attributes:
-        left: errors in the sliding samples, by axis [N m]; axes with too few sliding samples are missing.
+        left: torque errors in the sliding samples, by axis [N m]; axes with too few sliding samples are missing.
         links: link torques in all samples, (N, n) [N m].
         phi: base parameters, (p,) [SI]; those of friction are 0.
     """
@@ -138,15 +138,15 @@ class Interpretation:
     Attributes:
         kind: "sign", "torque columns", "joints", "gear", "mount" or "delay"; "torque scale", "position zero" or
             "position scale"; or a meaning of all efforts, see `effort_meaning.KINDS`.
-        axes: indices of the axes that it changes, from 0; () for all axes.
+        axes: indices of the changed axes, from 0; () for all axes.
         value: by kind: factor of a gear or scale [-], offset of the position zero [rad or m], delay [s]; 0 for others.
         gain: sum over the axes of log(error as recorded / error of this interpretation). For a delay, each axis is
             weighted by `Fit.links`.
         significance: reduction of the squared relative errors, divided by the standard error of this reduction. The
             standard error is estimated from blocks of time.
-        axis: the axis with the largest gain, from 0.
-        before: relative error of this axis as recorded.
-        after: relative error of this axis with this interpretation.
+        axis: index of the axis with the largest gain, from 0.
+        before: relative torque error of `axis` with the data as recorded.
+        after: relative torque error of `axis` with this interpretation.
         along: direction of gravity for a mount, such as "-z"; "" if gravity is reversed.
     """
 
@@ -224,10 +224,9 @@ class Trials:
 
         Args:
             data: the data of one interpretation.
-            rounds: number of successive fits; each uses loads and errors of the previous one. The first fit has no
-                load-dependent friction, and errors proportional to the torque.
-            least: lower bound of an axis's rms error when its weight 1 / error is computed, as a fraction of its rms
-                torque.
+            rounds: number of successive fits. Each fit uses the loads and the error sizes of the previous fit. The
+                first fit has no load-dependent friction, and assumes errors proportional to the torque.
+            least: lower bound of an axis's rms error for its weight 1 / error, as a fraction of its rms torque.
             load_of: load that friction grows with: "joint" (torques of links and rotors), "links" (links alone) or
                 "motor".
         """
@@ -253,13 +252,13 @@ class Trials:
         return LinearFit(left, links, phi)
 
     def compare(self, kind: str, axes: tuple[int, ...], data: Data, value: float = 0.0) -> Interpretation:
-        """Return an alternative interpretation, compared with the data as recorded.
+        """Fit an alternative interpretation, and compare the fit with that of the data as recorded.
 
         Args:
             kind: kind of the interpretation.
-            axes: indices of the axes that it changes, from 0; () for all axes.
+            axes: indices of the changed axes, from 0; () for all axes.
             data: states and torques of this interpretation.
-            value: factor [-], offset of the position zero [rad or m] or delay [s] that it applies.
+            value: factor [-], offset of the position zero [rad or m] or delay [s] of the interpretation.
         """
         fit, own = self.fit(data), self.as_given
         gains = np.nan_to_num(np.log(own.relative / fit.relative))
@@ -295,10 +294,10 @@ class Trials:
                 yield self.compare(kind, (axis,), self.given.with_factors(one, own), scale)
 
     def set_up_faults(self) -> Iterator[Interpretation]:
-        """Yield interpretations with one frequent set-up fault each.
+        """Yield interpretations that each assume one frequent set-up fault.
 
-        These are another gear ratio, another mount, two exchanged neighbouring joints, and a delay. Such a fault may
-        leave only small errors at each joint, so that other checks may miss it.
+        The faults are another gear ratio, another mount, two exchanged neighbouring joints, and a delay. A set-up fault
+        may cause only small errors at each joint, which other checks may miss.
         """
         one = np.ones(self.model.axes)
         for k in range(self.model.chain_size):
@@ -315,9 +314,9 @@ class Trials:
         """Yield interpretations with another direction of gravity.
 
         Gravity is reversed, or along an axis of the base that is not close to the given direction, as for an arm on a
-        wall. With the given mount, some parameters have no effect on the torques, such as first moments of a link that
-        turns about a vertical axis. The model of the given mount does not contain these parameters. With another
-        gravity they have a small effect, which this method neglects.
+        wall. Some parameters have no effect on the torques with the given mount, such as first moments of a link that
+        turns about a vertical axis. The model does not contain these parameters. Their small effect with another
+        gravity is neglected.
         """
         given = self.model.gravity
         size = float(np.linalg.norm(given))
@@ -342,7 +341,7 @@ class Trials:
 
         The signs of all torques or of a single one are flipped.
 
-        If all signs are wrong, links of negative mass fit the torques exactly as positive masses fit the correct
+        If all signs are wrong, links of negative mass fit the torques as well as positive masses fit the correct
         torques. Only rotors and friction reveal this fault: their parameters cannot become negative in the fit, so its
         error is larger for the wrong signs.
         """
@@ -358,7 +357,7 @@ class Trials:
                 yield self._exchanged("joints", i, j)
 
     def _shifted(self, delay: float) -> Data:
-        """Return the data with torques, and velocities for friction, replaced by those a delay [s] later.
+        """Return the data with torques and friction velocities at time t replaced by those at t + `delay` [s].
 
         A positive delay thus corrects torques that are late. Each recording is shifted separately.
         """
@@ -371,9 +370,9 @@ def _rms(values: FloatArray) -> float:
 
 
 def _rows(W: FloatArray, data: Data, axis: int, load: FloatArray) -> FloatArray:
-    """Return the regression rows of one axis, one per sliding sample, in SI units.
+    """Return the regression rows of one axis, one row per sliding sample, (K, columns) [SI].
 
-    The columns are those of the links, of the friction of all axes (zero except for this axis), and the torque.
+    The columns are those of the links, those of the friction of all axes (zero except for this axis), and the torque.
 
     Args:
         W: link columns of the sliding samples, (K, columns).

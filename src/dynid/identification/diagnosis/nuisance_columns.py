@@ -1,16 +1,16 @@
-"""Estimates of small faults in recorded data, each as an unknown in addition to all parameters of a regression.
+"""Estimates of small faults in recorded data, each as an additional unknown of a regression.
 
-Several joints' torques depend on the same parameters. They contradict each other if one of them has another scale, if a
-position has an offset, if torques are late relative to positions, or if gravity has another direction. Each of these
-faults gives a column z of the regression, linearised at the fit:
+The torques of several joints depend on the same parameters. They contradict each other if one torque has another scale,
+if a position has an offset, if torques are late relative to positions, or if gravity has another direction. Each of
+these faults gives a column z of the regression, linearised at the fit:
 
     tau = W phi + C f + z x,    x = z' y / z' z
 
 tau are the torques, W phi those of the base parameters phi, C f those of additional friction, and x is the unknown. y
-is the residual of the fit without z. From z and y, all that W and C can reproduce is subtracted before x is computed.
-Friction that builds up after a reversal is subtracted, too: it resembles delayed torques but does not depend on the
-links. The remaining length of z shows whether the motion reveals such a fault at all. No motion reveals a common scale
-of all torques.
+is the residual of the fit without z. Before x is computed, the projections of z and y on the columns of W and C are
+subtracted. Friction that builds up after a reversal resembles delayed torques, so columns of this friction are part of
+C here. The remaining length of z shows whether the motion reveals the fault at all. No motion reveals a common scale of
+all torques.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -48,11 +48,11 @@ class Unknown:
 
     Attributes:
         kind: one of `KINDS`.
-        axis: index of the axis from 0; for gravity the index of the perpendicular direction; -1 for a delay of all
+        axis: index of the axis, from 0; for gravity, the index of the tilt direction, 0 or 1; -1 for a delay of all
             axes.
         value: by kind: relative error of a torque or position scale [-], offset of the position zero [rad or m], delay
             [s], or tangent of gravity's tilt [-].
-        deviation: standard deviation of the value; infinite if the motion does not show it.
+        deviation: standard deviation of the value; infinite if the motion does not reveal the fault.
         explained: fraction of the fit's squared error that this unknown removes.
     """
 
@@ -65,15 +65,16 @@ class Unknown:
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Weighted columns of possible faults and weighted residual, without the parts that the parameters can reproduce.
+    """Weighted regression columns of possible faults, and weighted residual, after projection.
 
-    A row is the torque equation of one axis at one sample.
+    The projection removes the parts that the parameters can reproduce. A row is the torque equation of one axis at one
+    sample.
 
     Attributes:
         kinds: kind (one of `KINDS`) and axis of the fault of each column, (m,).
-        left: columns without these parts, (rows, m), any unit.
-        y: residual without these parts, (rows,), any unit.
-        seen: mask of the columns that exceed rounding, (m,).
+        left: columns after the projection, (rows, m), any unit.
+        y: residual after the projection, (rows,), any unit.
+        seen: mask of the columns that are longer than rounding errors, so that the motion reveals the fault, (m,).
         axes: number of axes, which is the number of rows of one sample.
         interval_s: time between samples [s].
     """
@@ -86,7 +87,7 @@ class Columns:
     interval_s: float
 
     def scores(self, left: FloatArray, errors: FloatArray) -> FloatArray:
-        """Return the covariance (m, m) of the scores: for each column, the sum over all rows of column times error.
+        """Return the covariance (m, m) of the scores, which are the sums over all rows of column times error.
 
         The covariance accounts for correlated errors of neighbouring samples. Its unit is arbitrary.
 
@@ -104,7 +105,7 @@ class Columns:
             chosen: indices of the unknowns' columns, (k,).
 
         Raises:
-            DataError: a column does not exceed rounding, or the columns are linearly dependent.
+            DataError: a column is no longer than rounding errors, or the columns are linearly dependent.
         """
         left = self.left[:, list(chosen)]
         scale = np.where(self.seen[list(chosen)], np.linalg.norm(left, axis=0), 0.0)
@@ -125,7 +126,7 @@ def nuisance_columns(
         model: the arm.
         samples: the fitted samples.
         regression: regression of the samples.
-        kinds: kinds of faults to test, of `KINDS`.
+        kinds: kinds of faults to test, a subset of `KINDS`.
     """
     own, weights, y = weighted_residual(samples, regression)
     named, columns = _columns(model, samples, regression, regression.solve().phi, kinds)
@@ -148,7 +149,7 @@ def weighted_residual(samples: Samples, regression: Regression) -> tuple[FloatAr
     residual = regression.residual(solution.phi, solution.friction)
     weights = regression.weights(regression.axis_sigma(residual))
     if regression.share is not None:
-        weights = weights * sliding(regression, len(samples)).ravel()  # tested columns fit unmasked rows only
+        weights = weights * sliding(regression, len(samples)).ravel()  # faults are tested on rows without a standstill
     elif regression.trust is not None:
         weights = weights * regression.trust
     free = np.ones(regression.columns().shape[1], dtype=bool)
@@ -168,7 +169,7 @@ def unknowns(
         model: the arm.
         samples: the fitted samples.
         regression: regression of the samples.
-        kinds: kinds of faults to test, of `KINDS`.
+        kinds: kinds of faults to test, a subset of `KINDS`.
     """
     found = nuisance_columns(model, samples, regression, kinds)
     left, y, seen = found.left, found.y, found.seen
@@ -195,9 +196,10 @@ def unknowns(
 def with_scatter_of_joints(delays: Sequence[Unknown]) -> tuple[Unknown, ...]:
     """Return delays with standard deviations that include the scatter over the axes.
 
-    The standard deviation of the common delay then covers the disagreement of the axes. To the standard deviation of
-    each axis's delay, the typical delay of the other axes is added in quadrature: the median of |delay| minus standard
-    deviation. A delay that most axes seem to have may have a common cause, such as friction that is not in the model.
+    The standard deviation of the common delay then covers the disagreement of the axes. The standard deviation of each
+    axis's delay is increased, in quadrature, by the typical delay of the other axes: the median of |delay| minus
+    standard deviation. The reason is that similar delays of most axes may have a common cause, such as friction that is
+    not in the model.
 
     Args:
         delays: the delay of all torques, followed by those of each axis.
@@ -213,15 +215,15 @@ def with_scatter_of_joints(delays: Sequence[Unknown]) -> tuple[Unknown, ...]:
 
 
 def deviation_in_common(values: FloatArray, deviations: FloatArray) -> float:
-    """Return the standard deviation of the common part of estimates (n,) that scatter more than their deviations.
+    """Return the standard deviation of the mean of estimates (n,) that scatter more than their own deviations explain.
 
-    A wrong timestamp delays all joints equally, while friction that is not in the model delays each joint by another
-    time. This is the random-effects model of DerSimonian and Laird (1986): the variance between the estimates is their
-    scatter beyond their own deviations. Values and result have the same unit.
+    The random-effects model of DerSimonian and Laird (1986) is used: the variance between the estimates is their
+    scatter beyond their own standard deviations. For delays, a wrong timestamp affects all joints equally, while
+    friction that is not in the model delays each joint differently. Values and result have the same unit.
 
     Args:
         values: estimates, (n,).
-        deviations: their own standard deviations, (n,).
+        deviations: standard deviations of the estimates, (n,).
     """
     if len(values) == 0:
         return 0.0
@@ -234,10 +236,9 @@ def deviation_in_common(values: FloatArray, deviations: FloatArray) -> float:
 
 
 def median_of_others(sizes: FloatArray) -> FloatArray:
-    """Return for each of several sizes (n,), any unit, the median of all other sizes.
+    """Return the median of all other sizes for each of several sizes (n,), any unit.
 
-    If an effect at one joint is not larger than this median, it is not significant: the other joints show effects of
-    the same size.
+    An effect at one joint is not significant if the other joints show effects of the same size.
     """
     if len(sizes) < 2:
         return np.zeros(len(sizes))
@@ -288,7 +289,7 @@ class _Effects:
         self.slides, self.base = sliding(regression, len(samples)), BaseParameters(model.names, phi)
 
     def of(self, kind: str) -> Iterator[tuple[int, FloatArray]]:
-        """Return pairs of an axis and the derivative of the torques (N, n) with respect to a fault of this axis.
+        """Yield each axis with the derivative of the torques (N, n) with respect to a fault of this axis.
 
         Args:
             kind: kind of the fault, one of `KINDS`.
@@ -365,7 +366,7 @@ def since_reversal(samples: Samples) -> FloatArray:
 
 
 def sliding(regression: Regression, count: int) -> FloatArray:
-    """Return an array (N, n) that is 1 in samples that are not affected by a standstill of the joint, else 0.
+    """Return 1 for each sample and joint that no standstill of the joint affects, else 0, (N, n).
 
     A low-pass mixes neighbouring states, so a standstill also affects samples near it. All values are 1 if the
     regression has equal weights for all samples.
@@ -383,7 +384,7 @@ def sliding(regression: Regression, count: int) -> FloatArray:
 
 
 def _links(regression: Regression, phi: FloatArray) -> FloatArray:
-    """Return the torques of base parameters phi (p,) in all states, (N, n) [N m].
+    """Return the torques of base parameters phi (p,) without dry friction, in all states, (N, n) [N m].
 
     Dry friction is excluded, because its time derivative is infinite at a reversal.
     """
@@ -399,7 +400,7 @@ def links_regressor(regression: Regression) -> FloatArray:
 
 
 def unexplained_share(samples: Samples, regression: Regression) -> FloatArray:
-    """Return the torque residual of each axis in sliding samples, divided by the torque of its links, (n,) [-].
+    """Return the ratio of each axis's torque residual to the torque of its links, in sliding samples, (n,) [-].
 
     The residual is a root mean square, the torque of the links a standard deviation.
     """
@@ -415,10 +416,10 @@ def unexplained_share(samples: Samples, regression: Regression) -> FloatArray:
 
 
 def doubt_of_delays(samples: Samples, regression: Regression) -> FloatArray:
-    """Return the factor (n,) that multiplies the limit beyond which the delay of each axis is suspected to be a fault.
+    """Return the factors (n,) by which the limits for delays of single axes are increased.
 
-    Friction that changes slowly after a reversal resembles a delay. So the factor is 1 without friction, and grows with
-    the ratio of friction to link torque.
+    A delay beyond its limit is suspected to be a fault. Friction that changes slowly after a reversal resembles a
+    delay. Therefore the factor is 1 without friction, and grows with the ratio of friction to link torque.
     """
     links = _links(regression, regression.solve().phi)
     dry = np.std(samples.tau - links, axis=0) / np.maximum(np.std(links, axis=0), ROUNDING)
