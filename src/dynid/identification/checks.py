@@ -205,7 +205,7 @@ def time_at_speed(one: OneRegression) -> Measured:
 
 
 def friction_separability(one: OneRegression) -> Measured:
-    """Return the smallest separability of viscous from Coulomb friction, and the name of its viscous parameter.
+    """Return the smallest separability of viscous from Coulomb friction, and the name of the viscous parameter.
 
     Separability is the share of a viscous column of the regressor that Coulomb friction cannot reproduce, from 0 to 1.
     It is small if a joint moves at one speed only: its viscous torque FV dq and Coulomb torque FC sign(dq) are then
@@ -272,10 +272,10 @@ def of_moving(errors: TorqueErrors) -> tuple[float, str]:
 def worst_joint(
     errors: TorqueErrors, joints: Sequence[str], limits: FloatArray | None, *, with_rest: bool = False
 ) -> Measured:
-    """Return the largest relative torque error of all joints, and the name of its joint; None if no joint moves.
+    """Return the largest relative torque error of a joint, and the name of this joint; None if no joint moves.
 
     The error is divided by the joint's root mean square torque, but at least by the fraction `NEGLIGIBLE` of its torque
-    limit, because the torque of an unloaded joint is mostly noise.
+    limit. The lower bound is needed because the torque of an unloaded joint is mostly noise.
 
     Args:
         errors: torque errors of all joints.

@@ -1,4 +1,4 @@
-"""Validation of a model on recordings that it was not identified from (arXiv:2605.15949, section VI-C)."""
+"""Validation of a model on recordings that were not used to identify it (arXiv:2605.15949, section VI-C)."""
 
 from collections.abc import Mapping as Named
 from dataclasses import dataclass, field

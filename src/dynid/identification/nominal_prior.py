@@ -24,7 +24,7 @@ SMALLEST = 1e-3  # standard deviation if all values of a kind are 0 [SI]
 
 
 def nominal_prior(robot: Robot, model: ArmModel) -> BaseParameters | None:
-    """Return the nominal base parameters of a robot, each with a standard deviation of about its own size.
+    """Return the nominal base parameters of a robot, each with a standard deviation of about the size of the value.
 
     The result is None if the robot's folder has no nominal parameters.
     """

@@ -179,7 +179,7 @@ class Identification:
 
     @property
     def determined(self) -> Determined | None:
-        """Base parameters that the data determine within 10 %; None if no covariance is known."""
+        """Names of base parameters that the data determine within 10 %, and of all others; None without covariance."""
         return Determined.of(self.base, self.friction)
 
     @property
@@ -189,7 +189,7 @@ class Identification:
 
     @property
     def cross_validations(self) -> tuple[Motion, ...]:
-        """Fitted motions whose blocks of time are each predicted from all other blocks; () if a motion was held out."""
+        """Fitted motions, each block of time predicted by a fit to all other blocks; () if a motion was held out."""
         return tuple(one for one in self.motions if one.kind == "cross-validated")
 
     def model_file(self) -> ModelFile:
@@ -592,7 +592,7 @@ def _described(mapping: Mapping, its_mapping: Mapping) -> dict[str, dict[str, An
 
 
 def _stages_of(estimate: Estimate) -> tuple[Stage, ...]:
-    """Return the stages of a regression before its result, which are only the unconstrained estimate."""
+    """Return the stages before the result of a regression; the unconstrained estimate is the only one."""
     errors = estimate.regression.errors(estimate.base.values)
     return (Stage("ols", estimate.base, errors.rmse, errors.relative),)
 

@@ -72,7 +72,7 @@ def sources_in_memory(
 ) -> tuple[Sequence[Recording], bool]:
     """Return the recordings that fit in memory, and whether they contain all of the data.
 
-    If not all fit, recordings at equal distances in the list are chosen.
+    If not all recordings fit, an evenly spaced subset of the list is returned.
 
     Args:
         sources: the recordings.
@@ -108,7 +108,7 @@ def portions_of(
 def _with_samples(
     sources: Sequence[Recording], settings: IdentificationSettings, held_out_share: float
 ) -> list[Recording]:
-    """Return the recordings that are long enough for samples.
+    """Return the recordings that give samples, leaving out those that are too short.
 
     Args:
         sources: the recordings.
@@ -161,7 +161,7 @@ def prepare(
 
     Raises:
         DataError: a recording cannot be used.
-        ConfigurationError, UnknownNameError: as in `setup.choose`.
+        ConfigurationError, UnknownNameError: a word of `setup` is not part of this robot's set-up, see `setup.choose`.
     """
     spans = [span_of(one, settings) for one in sources]
     rows = common_choice(spans, settings)

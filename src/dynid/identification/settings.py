@@ -183,13 +183,13 @@ class IdentificationSettings(Strict):
     audit: Audit = Audit()
 
     def with_filtered_rows(self, method: str) -> "IdentificationSettings":
-        """Return a copy of the settings with low-pass filtered samples, which closed-loop refinements need.
+        """Return a copy of the settings with `rows` set to "filtered", which closed-loop refinements need.
 
         Args:
             method: name of the method, for the message.
 
         Raises:
-            ConfigurationError: the settings ask for averaged rows.
+            ConfigurationError: `rows` is "averaged".
         """
         if self.rows == "averaged":
             raise ConfigurationError(

@@ -83,8 +83,8 @@ class SetupEstimate:
     Attributes:
         kind: "position zero", "torque scale", "gravity" (tilt of the base) or "delay".
         joint: name of the joint; "" for gravity and delay.
-        value: for these kinds in order, offset to add to the positions [rad or m], ratio of recorded to true torques
-            [-], tilt of the base [rad], or delay of torques relative to positions [s].
+        value: by kind: "position zero", offset to add to the positions [rad or m]; "torque scale", ratio of recorded to
+            true torques [-]; "gravity", tilt of the base [rad]; "delay", delay of torques relative to positions [s].
         deviation: standard deviation of the value.
         correction: instruction to the user; for a delay, a statement that it is compensated.
     """
@@ -206,8 +206,8 @@ def choose(words: Sequence[str], robot: Robot) -> tuple[Choice, ...]:
     """Return the unknowns of the set-up that the user requests by words.
 
     The words are zero:JOINT, torque-constant:JOINT, tilt and delay. The words zeros and torque-constants stand for all
-    joints. No motion reveals a common scale of all torque constants, so torque-constants requests all joints except
-    `reference`.
+    joints. No motion reveals a common scale of all torque constants, so torque-constants requests all joints except the
+    one that `reference` returns.
 
     Raises:
         ConfigurationError: a word is unknown, or the torque constants of all joints are requested.
@@ -266,10 +266,12 @@ def estimate_setup(
         settings: settings of the identification.
         words: requested unknowns of the set-up, in the words of `choose`, such as "tilt" or "zero:JOINT".
         progress: function that is called with the name of each step.
-        delay: also estimate the torque delay, if the motion shows it.
+        delay: whether the torque delay is estimated, too, if the motion reveals it.
 
     Raises:
-        ConfigurationError, UnknownNameError: as in `choose`.
+        ConfigurationError: a word is unknown, or the torque constants of all joints are requested; or a delay is to be
+            estimated, but the recordings have no states at a higher rate than the samples.
+        UnknownNameError: a word names a joint that is not in the chain.
         DataError: the motion does not show an unknown that was requested by name, or does not separate the unknowns; or
             the steps do not converge.
     """

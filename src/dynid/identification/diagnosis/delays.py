@@ -1,11 +1,11 @@
 """Iterative estimation of delays of torques relative to positions.
 
-The linear estimate of `nuisance_columns` is much too small for a long delay, because parameters and friction that are
-fitted to late torques absorb most of the delay. In a slow motion with a delay of 60 ms, the linear estimate may be 20
-ms or even 1 ms. Therefore the torques are shifted: the torque at time t is replaced by the one recorded at t + shift.
-Then all parameters are fitted again, and the delay that remains is estimated. A secant search finds the shift with a
-remaining delay of zero (the root). First it searches a common shift of all torques. Starting there, it searches shifts
-of single joints whose delay differs.
+The linear estimate of `nuisance_columns` is much too small for a long delay: parameters and friction that are fitted to
+late torques absorb most of it. In a slow motion with a delay of 60 ms, the linear estimate may be 20 ms or even 1 ms.
+Therefore the torques are shifted: the torque at time t is replaced by the one recorded at t + shift. Then all
+parameters are fitted again, and the delay that remains is estimated. A secant search finds the shift with a remaining
+delay of zero (the root). First it searches a common shift of all torques. Starting there, it searches shifts of single
+joints whose delay differs.
 
 Each fit starts from the fit with the nearest shift. Far from a root, fits also reuse the nearest fit's correction of
 the states for backlash, which halves the computing time. A root is always confirmed by complete fits.
@@ -285,8 +285,8 @@ def secant_step(value: FloatArray, before: FloatArray, step: FloatArray) -> Floa
     """Return the next steps (n,) of a secant search for the roots of n functions, any unit.
 
     The functions are remaining delays of torques, which decrease with the shift of the torques. Far from the true
-    delay, the fitted parameters absorb nearly all of a shift, so a function hardly decreases. Its steps then double
-    until its sign changes.
+    delay, the fitted parameters absorb nearly all of a shift, so a function hardly decreases. The step is then doubled
+    until the function changes its sign.
 
     Args:
         value: values of the functions after the last step, (n,).

@@ -296,7 +296,7 @@ def _of_losses(losses: OtherLosses, limits: SuspicionLimits) -> Suspicion:
 
 
 def _limit(kind: str, limits: SuspicionLimits) -> float:
-    """Return the limit beyond which an unknown of this kind is suspected to be a fault, in the unit of the unknown."""
+    """Return the limit for unknowns of this kind, in their unit; a value beyond the limit is a suspected fault."""
     return {
         "torque scale": limits.torque_scale,
         "position zero": limits.position_zero_rad,

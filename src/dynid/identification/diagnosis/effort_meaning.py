@@ -87,8 +87,7 @@ class _NominalGravity:
 
     Attributes:
         torques: gravity torques of the nominal arm at the samples, (N, n) [N m].
-        share: gravity torques of the fitted model projected on those of the nominal arm, as a multiple of the latter
-            [-].
+        share: least-squares factor from the nominal arm's gravity torques to those of the fitted model [-].
         effort: norm of the efforts divided by the norm of `torques` [-].
     """
 

@@ -402,7 +402,7 @@ def links_regressor(regression: Regression) -> FloatArray:
 def unexplained_share(samples: Samples, regression: Regression) -> FloatArray:
     """Return the ratio of each axis's torque residual to the torque of its links, in sliding samples, (n,) [-].
 
-    The residual is a root mean square, the torque of the links a standard deviation.
+    The residual is measured as a root mean square, and the torque of the links as a standard deviation.
     """
     solution, at = regression.solve(), sliding(regression, len(samples)) > 0.0
     left = regression.residual(solution.phi, solution.friction)[: len(samples)]
