@@ -1,8 +1,8 @@
 """Torque errors of exported MJCF and URDF files on held-out recordings, compared with those of the identified model.
 
 A file with two friction values per joint predicts less accurately than the whole friction law, and a URDF has no rotor
-inertias. Each file is therefore read back as a simulator would read it, and its torques are predicted for the held-out
-recordings. The header of the file states the resulting error.
+inertias. Each file is therefore read back as a simulator would read it, and the resulting model predicts the torques of
+the held-out recordings. The header of the file states the resulting error.
 """
 
 from collections.abc import Mapping, Sequence

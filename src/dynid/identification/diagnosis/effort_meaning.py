@@ -60,7 +60,7 @@ def meanings(trials: Trials, nominal: BaseParameters | None) -> Iterator[Interpr
     Args:
         trials: fits of the samples.
         nominal: base parameters of the nominal arm; None if there are none. They give the gravity torques that the
-            efforts may lack. Without them, load-dependent friction is computed from a load without gravity.
+            efforts may lack. If `nominal` is None, load-dependent friction is computed from a load without gravity.
     """
     given, own = trials.given, trials.as_given
     seen = np.isfinite(own.relative)

@@ -87,9 +87,10 @@ class Columns:
     interval_s: float
 
     def scores(self, left: FloatArray, errors: FloatArray) -> FloatArray:
-        """Return the covariance (m, m) of the scores, which are the sums over all rows of column times error.
+        """Return the covariance (m, m) of the scores of all columns, any unit.
 
-        The covariance accounts for correlated errors of neighbouring samples. Its unit is arbitrary.
+        The score of a column is the sum over all rows of the column's value multiplied by the error. The covariance
+        accounts for correlated errors of neighbouring samples.
 
         Args:
             left: columns, (rows, m).
