@@ -42,13 +42,13 @@ REGRESSOR_SAMPLES = 60
 def standard_names(chain_size: int, axes: int, drive: DriveTerms | None = None) -> tuple[str, ...]:
     """Return the names of all standard parameters.
 
-    There are ten inertial parameters per link. Rotor inertia IA, viscous friction FV and Coulomb friction FC of every
-    axis follow, then other drive terms.
+    Ten inertial parameters per link come first. Rotor inertia IA, viscous friction FV and Coulomb friction FC of every
+    axis follow, then other parameters of the drives, such as offsets.
 
     Args:
-        chain_size: number of chain joints, and of links.
-        axes: number of axes.
-        drive: terms of the drives; None means IA, FV and FC only.
+        chain_size: number of chain joints, which is also the number of links.
+        axes: number of axes: chain joints and decoupled axes, such as a gripper.
+        drive: parameters of the drives; None means IA, FV and FC only.
     """
     links = [f"{kind}{j + 1}" for j in range(chain_size) for kind in LINK_PARAMETERS]
     return (*links, *(drive or DriveTerms.of(axes, Structure())).standard_names)
@@ -84,10 +84,10 @@ class Regrouping:
 
 
 def _link_recursion(mdh: MdhChain, standard: tuple[str, ...]) -> dict[str, FloatArray]:
-    """Return the rows (s,) of the matrix K for all link parameters that the recursion of this file keeps.
+    """Return rows (s,) of the matrix K from standard to base parameters, by name of the link parameter.
 
-    The recursion goes from the last link to the first. It adds YY, MZ and M of each link to other parameters, and drops
-    them. K maps standard to base parameters, see `Regrouping`. The rows are keyed by the names of the kept parameters.
+    The recursion at the top of this file goes from the last link to the first. It adds YY, MZ and M of each link to
+    other parameters. YY, MZ and M then have no rows of their own.
     """
     rows = {name: np.eye(len(standard))[k] for k, name in enumerate(standard[: 10 * mdh.size])}
     for j in range(mdh.size, 0, -1):
@@ -154,11 +154,11 @@ def _base_name(standard_name: str, row: FloatArray) -> str:
 def regroup(mdh: MdhChain, drive: DriveTerms, gravity: FloatArray) -> Regrouping:
     """Return the map from standard to base parameters of a chain and its drives.
 
-    Axes after the chain joints are decoupled: they have only drive-side parameters.
+    Axes after the chain joints are decoupled: their only parameters are rotor inertia, friction and offsets.
 
     Args:
         mdh: geometry of the chain.
-        drive: terms of the drives, and the structure.
+        drive: parameters of the drives, and the structure, which states the terms of the model.
         gravity: gravity vector in the URDF base, (3,) [m/s^2]; its direction decides whether the
             first moments MX1 and MY1 of link 1 affect torques.
     """
@@ -232,7 +232,7 @@ def _closed_form(
 
 
 def _preference(standard: tuple[str, ...], usable: list[int], links: int) -> list[int]:
-    """Return the indices of usable regressor columns in the order in which they shall represent base parameters.
+    """Return the indices of usable regressor columns, in order of preference as representatives of base parameters.
 
     Link parameters precede drive parameters. Among them, MZ, YY and M come last, so that the numerical regrouping
     chooses the same representatives as the closed-form recursion.
@@ -240,7 +240,7 @@ def _preference(standard: tuple[str, ...], usable: list[int], links: int) -> lis
     Args:
         standard: names of the standard parameters, (s,).
         usable: indices of the columns that may be used.
-        links: number of link-side standard parameters, which come first.
+        links: number of standard parameters of links, which precede those of drives.
     """
     own = [k for k in usable if k < links]
     late = [k for k in own if kind_and_number(standard[k])[0] in REGROUPED_LAST]
@@ -248,9 +248,10 @@ def _preference(standard: tuple[str, ...], usable: list[int], links: int) -> lis
 
 
 def _numerical(W: FloatArray, usable: list[int], kept: list[int]) -> list[tuple[int, FloatArray]]:
-    """Return the kept columns of a regressor, each with its row (s,) of the map K from standard to base parameters.
+    """Return the indices of independent regressor columns, each with a row (s,) of K, found numerically.
 
-    The rows express every usable column as a linear combination of the kept columns.
+    K maps standard to base parameters. Its rows express every usable column as a linear combination of the independent
+    columns.
 
     Args:
         W: regressor of all standard parameters at random states, (m, s).

@@ -19,15 +19,15 @@ from dynid.robot import FloatArray, Robot, load_robot, read_only
 
 @dataclass(frozen=True, eq=False)
 class BaseRegressor:
-    """Regressor with the names of its columns; arrays are read-only.
+    """Inverse-dynamics regressor of a robot, with the names of its columns; arrays are read-only.
 
     Attributes:
         joint_names: names of the joints, in the order of the torques, (n,).
         names: names of the columns, (p,).
         units: SI units of the parameters, (p,).
         regressor: W with tau = W phi, (N, n, p).
-        groupings: standard parameters that each base parameter combines, with their factors, by name.
-        structure_hash: hash of names, groupings and geometry.
+        groupings: for each column's parameter the factors of the standard parameters that it combines, all by name.
+        structure_hash: hash of names, groupings and geometry; models with equal hashes can exchange parameters.
     """
 
     joint_names: tuple[str, ...]
@@ -61,7 +61,7 @@ def base_regressor(
 
     Raises:
         UnknownNameError: no such robot or mount.
-        DataError: states of another shape.
+        DataError: states of other shapes than (N, n) or (n,).
     """
     loaded = robot if isinstance(robot, Robot) else load_robot(robot)
     model = ArmModel.of(loaded, mount=mount)

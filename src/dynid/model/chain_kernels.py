@@ -54,9 +54,11 @@ def _outward(
     dw: FloatArray,
     a: FloatArray,
 ) -> None:
-    """Write the motion of all links at one sample: w [rad/s], dw [rad/s^2] and a [m/s^2], (n, 3) each.
+    """Write the motion of all links at one sample, each in the link's frame.
 
-    R and p are rotations (n, 3, 3) and origins (n, 3) of the frames, each in the frame before.
+    w are angular velocities [rad/s], dw angular accelerations [rad/s^2], and a accelerations of the frames' origins
+    minus gravity [m/s^2], (n, 3) each. R and p are rotations (n, 3, 3) and origins (n, 3) of the frames, each in the
+    frame before.
     """
     slides = geometry[3]
     spin, turn, push = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), vector(start)
@@ -77,10 +79,10 @@ def _outward(
 
 @numba.njit(cache=True)
 def _jacobians(geometry: Geometry, R: FloatArray, p: FloatArray, Jw: FloatArray, Jv: FloatArray) -> None:
-    """Write each link's velocity per unit rate of each joint from the first to its own, at one sample, (n, n, 3) each.
+    """Write the Jacobians of all links at one sample, (n, n, 3) each: velocities of link j per unit rate of joint i.
 
-    Jw are the angular velocities, Jv the velocities of the frames' origins [SI unit per unit rate]. R and p are
-    rotations (n, 3, 3) and origins (n, 3) of the frames, each in the frame before.
+    Jw are angular velocities, Jv velocities of the frames' origins [SI unit per unit rate]. Entries (j, i) with i > j
+    are not written. R and p are rotations (n, 3, 3) and origins (n, 3) of the frames, each in the frame before.
     """
     slides = geometry[3]
     for j in range(len(p)):
@@ -106,10 +108,11 @@ def motions(
     Jw: FloatArray,
     Jv: FloatArray,
 ) -> None:
-    """Write the motions of all links at N samples, as in `LinkMotion`.
+    """Write the motions of all links at N samples, each in the link's frame.
 
-    w [rad/s], dw [rad/s^2] and a [m/s^2] are (N, n, 3) each. Jw and Jv, velocities per unit rate of a joint [SI unit],
-    are (N, n, n, 3) each; joints after a link's own are not written.
+    w are angular velocities [rad/s], dw angular accelerations [rad/s^2], and a accelerations of the frames' origins
+    minus gravity [m/s^2], (N, n, 3) each. Jw and Jv, (N, n, n, 3) each, are the angular velocity of link j and the
+    velocity of its frame's origin per unit rate of joint i [SI unit]. Entries with i > j are not written.
     """
     n = q.shape[1]
     R, p = np.empty((n, 3, 3)), np.empty((n, 3))
@@ -121,7 +124,7 @@ def motions(
 
 @numba.njit(cache=True)
 def _wrenches(w: FloatArray, dw: FloatArray, a: FloatArray, moments: FloatArray, forces: FloatArray) -> None:
-    """Write moments and forces that a link requires per unit of each of its ten parameters, (10, 3) each.
+    """Write the moments and forces that a link's motion requires per unit of its ten parameters, (10, 3) each.
 
     An inertia A requires the moment A dw + w x A w. A first moment e requires the moment e x a and the force
     dw x e + w x (w x e). A unit mass requires the force a. The other entries of `forces` and `moments` stay unchanged.
@@ -195,7 +198,7 @@ def columns(
 
 @numba.njit(cache=True)
 def _required(own: FloatArray, w: FloatArray, dw: FloatArray, a: FloatArray) -> tuple[Vector, Vector]:
-    """Return moment (3,) [N m] and force (3,) [N] that one link requires, about the origin of its frame.
+    """Return the moment (3,) [N m] about the frame's origin and the force (3,) [N] that a link's motion requires.
 
     Args:
         own: parameters of the link in the order of `LINK_PARAMETERS`, (10,), SI.

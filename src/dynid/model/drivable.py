@@ -1,4 +1,4 @@
-"""Checks before a robot is driven: every setting that the driver cannot obey is refused, with the joint's name."""
+"""Checks of robot.yaml before a robot is driven: settings that the servo driver cannot fulfil are refused."""
 
 import math
 from collections.abc import Iterator
@@ -52,9 +52,9 @@ def _without_current_control(robot: Robot) -> Iterator[str]:
 def beyond_encoder(robot: Robot) -> Iterator[str]:
     """Yield a sentence for each joint whose position is ambiguous after power-on.
 
-    Within the joint's limits, the motor of such a joint leaves the single revolution that its encoder knows after
-    power-on. A joint is not reported if an error of one turn puts its position far outside the limits: the driver then
-    refuses to enable torque.
+    After power-on, an encoder measures the motor's angle within a single revolution only. The position is ambiguous if
+    the joint's limits allow the motor to leave this revolution. A joint is not reported if an error of one turn puts
+    its position far outside the limits, because the driver then refuses to enable torque.
     """
     noticed = 360.0 - 2.0 * ENABLE_TOLERANCE_DEG * np.abs(robot.gear_ratios)
     ranges = zip(robot.file.joints, *map(np.rad2deg, Transmission(robot).motor_range()), noticed, strict=True)

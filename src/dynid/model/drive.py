@@ -207,9 +207,9 @@ class DriveTerms:
                 yield column, k, dq[:, k] if kind == "FV" else own[:, k, ROWS[kind]]
 
     def _shape(self, transition_rad_s: float) -> FrictionLaw:
-        """Return a friction law with the Stribeck curve of the structure, and all other parameters zero.
+        """Return a friction law that has the Stribeck velocity and exponent of the structure, and no other parameters.
 
-        Its gradient gives the regressor columns of friction, because torques are linear in these other parameters.
+        Friction torques are linear in all other parameters, so the gradient of this law gives their regressor columns.
         """
         stribeck = self.structure.stribeck
         figures = {} if stribeck is None else {"ws": stribeck.velocity_rad_s, "a": stribeck.exponent}
@@ -224,11 +224,11 @@ class DriveTerms:
 
 
 class DryTerms:
-    """Dry friction and offsets of the drives: their torques at one state or many.
+    """Calculator of the torques of dry friction and offsets of the drives, at one state or many.
 
     Args:
         drive: drive-side parameters of the arm.
-        names: names of drive-side parameters, (k,); smooth ones, see `is_smooth`, have no effect here.
+        names: names of drive-side parameters, (k,); rotor inertia, viscous friction and springs are ignored.
     """
 
     def __init__(self, drive: DriveTerms, names: Sequence[str]) -> None:

@@ -99,7 +99,7 @@ class ArmModel:
         return cls(mdh, robot.size, *given, partial(robot_shapes, robot), spring_terms(robot))
 
     def under(self, gravity: FloatArray) -> "ArmModel":
-        """Return the same arm under another gravity vector (3,) in the base link [m/s^2]."""
+        """Return a copy of this model with another gravity vector (3,) in the base link [m/s^2]."""
         other = copy(self)
         other.gravity = read_only(gravity)
         return other
@@ -141,9 +141,9 @@ class ArmModel:
 
     @cached_property
     def structure_hash(self) -> str:
-        """Hash of names, groupings and geometry: models with equal hashes can exchange parameters.
+        """Hash of parameter names, groupings and geometry; models with equal hashes can exchange parameters.
 
-        The hash does not depend on the sign or magnitude of gravity, so the same arm upright and hanging has one hash.
+        The hash does not depend on the sign or magnitude of gravity, so it is equal for an upright and a hanging arm.
         """
         mdh = self.mdh
         geometry = np.concatenate([mdh.alpha, mdh.d, mdh.r, mdh.offset, mdh.base[:3, 2], self.regrouping.K.ravel()])
@@ -189,10 +189,10 @@ class ArmModel:
         return BaseParameters(self.names, self.regrouping.K @ standard.values)
 
     def states(self, *arrays: FloatArray) -> list[FloatArray]:
-        """Return positions, velocities and the like, given as (N, n) or (n,), as contiguous arrays (N, n).
+        """Convert joint quantities such as positions, (N, n) or (n,), to contiguous arrays (N, n); units are kept.
 
         Raises:
-            DataError: another shape.
+            DataError: an array has another shape, or the arrays differ in N.
         """
         out = [np.ascontiguousarray(np.atleast_2d(a), dtype=np.float64) for a in arrays]
         if any(a.shape != out[0].shape or a.shape[1] != self.axes for a in out):
@@ -226,9 +226,8 @@ class ArmModel:
     def standard_regressor(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
         """Return the regressor columns of all standard parameters, (N, n, s), at states q, dq and ddq, (N, n) each.
 
-        The columns are in the order of `regrouping.standard`.
-
-        Columns of terms that the structure lacks (products of inertia, friction terms) are zero.
+        The columns are in the order of `regrouping.standard`. Columns of terms that the model's structure lacks, such
+        as products of inertia or friction terms, are zero.
         """
         q, dq, ddq = self.states(q, dq, ddq)
         c, names = self.chain_size, self.regrouping.standard

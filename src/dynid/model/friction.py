@@ -33,11 +33,15 @@ STARTING_RAD_S = 1e-6  # speed of a joint that starts to move: its direction is 
 
 @dataclass(frozen=True)
 class Term:
-    """Parameter of the friction law: its symbol, and the prefix of its names, such as FC in FC3.
+    """Parameter of the friction law, such as Coulomb friction.
 
-    `fades` states whether the parameter is multiplied by s = exp(-(|dq| / ws)^a), which decreases with speed. The kind
-    "shape" is for ws and a, which enter s nonlinearly. A parameter of the kind "signed" may be negative; all others are
-    magnitudes of at least 0.
+    Attributes:
+        symbol: symbol in formulas, such as "fb".
+        prefix: name without the axis number, such as "FC" in FC3.
+        unit: SI unit.
+        kind: "shape" for ws and a, which enter s = exp(-(|dq| / ws)^a) nonlinearly; "signed" if the parameter may be
+            negative; else "size".
+        fades: whether the parameter is multiplied by s, which decreases with speed.
     """
 
     symbol: str
@@ -100,7 +104,7 @@ def fading(dq: float, velocity: float, exponent: float) -> float:
 def plain_budget(p: FloatArray, i: int, x: float, s: float, dq: float) -> float:
     """Return the load-independent part of the friction budget of axis i [N m].
 
-    The budget is the largest friction torque against the motion. The arguments are those of `plain_torque`.
+    The budget is the largest friction torque against the motion.
 
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.

@@ -24,9 +24,9 @@ class Gear(Strict):
 
     Attributes:
         source: origin of the values.
-        models: for friction models M1 to M6 the values by symbol, see `dynid.model.friction`.
-        bam: names of BAM parameter files beside friction.yaml; each adds the values of the friction model that it
-            names.
+        models: parameter values by friction model ("M1" to "M6") and symbol, see `dynid.model.friction`.
+        bam: names of parameter files of BAM (github.com/Rhoban/bam) in the folder of friction.yaml; each adds the
+            values of one friction model.
     """
 
     source: str
@@ -75,7 +75,7 @@ def load_gears(robot: Robot) -> GearFile:
 
 
 def known_models(robot: Robot) -> tuple[str, ...]:
-    """Return those of the friction models M1 to M6 for which friction.yaml has values of all servos of the robot.
+    """Return the friction models among M1 to M6 for which friction.yaml has values of all servos of the robot.
 
     The result is () if the robot's folder has no friction.yaml.
     """

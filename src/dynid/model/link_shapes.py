@@ -67,8 +67,9 @@ def _bounding_tree(urdf: Path, mesh: Mesh) -> Any:
 def _convex_hull(vertices: FloatArray) -> Any:
     """Return coal's convex shape around points (k, 3) [m], or None if they lie in a plane.
 
-    coal's own function for this ends the process if the points lie in a plane. Its shapes allow a corner 255
-    neighbours, which a finely meshed cylinder exceeds: the box around the points then takes the hull's place.
+    The hull is computed by scipy, since coal's own function ends the process if the points lie in a plane. In coal a
+    corner has at most 255 neighbours. If the hull has more, as for a finely meshed cylinder, the box around the points
+    is returned.
     """
     try:
         hull = ConvexHull(vertices)
@@ -124,9 +125,9 @@ class LinkShapes:
         return len(self._shapes.collisionPairs)
 
     def convex_hulls(self) -> pinocchio.GeometryModel:
-        """Return a copy of the shapes with the convex hull of each mesh in its place, for quick bounds of distances.
+        """Return a copy of the shapes in which convex hulls replace meshes, for quick bounds of distances.
 
-        A flat mesh stays as it is.
+        A flat mesh is not replaced.
         """
         hulls = self._shapes.copy()
         for name, mesh in self._meshes.items():
@@ -136,7 +137,7 @@ class LinkShapes:
         return hulls
 
     def meshed_pairs(self) -> NDArray[np.bool_]:
-        """Return which pairs of shapes have a mesh among them, (pairs,)."""
+        """Return whether each checked pair of shapes includes a mesh, (pairs,)."""
         meshed = [shape.name in self._meshes for shape in self._shapes.geometryObjects]
         found = [meshed[pair.first] or meshed[pair.second] for pair in self._shapes.collisionPairs]
         return np.array(found, dtype=np.bool_)

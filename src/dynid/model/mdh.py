@@ -55,7 +55,8 @@ class MdhChain:
         offset: angles theta_j from x_{j-1} to x_j about z_j at q = 0, (n,) [rad].
         base: placement of frame 0 in the URDF base link, (4, 4).
         in_link: placement of frame j in the URDF joint frame j, (n, 4, 4).
-        prismatic: whether r_j moves instead of theta_j, (n,); empty if all joints are revolute.
+        prismatic: whether each joint is prismatic, so that r_j varies instead of theta_j, (n,). The argument () makes
+            all joints revolute.
     """
 
     alpha: FloatArray
@@ -76,7 +77,7 @@ class MdhChain:
         return len(self.alpha)
 
     def with_lengths(self, overrides_m: Mapping[str, float]) -> "MdhChain":
-        """Return the same chain with some lengths replaced, such as {"r3": 0.24} [m].
+        """Return a copy of this chain with some lengths replaced, such as {"r3": 0.24} [m].
 
         Raises:
             UnknownNameError: a name other than d1..dn, r1..rn.
@@ -100,7 +101,7 @@ class MdhChain:
 
     @cached_property
     def geometry(self) -> Geometry:
-        """Placement of the frames, each in the frame before, for `chain_kernels`, whose arrays must be writeable."""
+        """Placement of each frame in the frame before it, as writeable arrays for the loops of `chain_kernels`."""
         return Geometry(
             np.cos(self.alpha),
             np.sin(self.alpha),
@@ -208,7 +209,7 @@ def _frames(points: FloatArray, axes: FloatArray) -> FloatArray:
     for j in range(count):
         z = axes[j]
         if j + 1 < count:
-            # for a parallel axis j+1 the foot is free: keep r_j = 0 by starting from the last origin's foot
+            # if axes j and j+1 are parallel, their common normal is not unique: choose the one that makes r_j = 0
             start = points[j] + ((origin - points[j]) @ z) * z
             origin, distance, normal = common_normal(start, z, points[j + 1], axes[j + 1])
             x = _x_axis(x, z, axes[j + 1], normal, distance)

@@ -19,13 +19,18 @@ from dynid.verdict import Check, Verdict
 
 
 class ParameterRow(Strict):
-    """One base parameter.
+    """One base parameter in model.yaml.
 
-    `standard_deviation` belongs to the estimate before it is projected to physically consistent parameters. It includes
-    errors due to backlash between joints and encoders, and due to friction that the law does not represent. In a
-    campaign, which identifies a model from every recording, it also includes the scatter over motions. `determined`
-    states whether the data determine the parameter within 10 %; None in files of former versions. `grouping` is the
-    parameter's formula in standard parameters.
+    Attributes:
+        name: name of the parameter.
+        unit: SI unit.
+        value: value of the parameter.
+        standard_deviation: standard deviation of the estimate before projection to physically consistent parameters;
+            None if unknown. It includes errors due to backlash between joints and encoders, and due to friction that
+            the friction law does not represent. In a campaign, which identifies a model from every recording, it also
+            includes the scatter over motions.
+        determined: whether the data determine the parameter within 10 %; None in files of former versions.
+        grouping: formula of the parameter in standard parameters.
     """
 
     name: str
@@ -45,7 +50,7 @@ class CoulombRow(Strict):
 
 
 class CoulombBlock(Strict):
-    """Coulomb friction in addition to the base parameters, as files of former versions hold it [N m]."""
+    """Coulomb friction in addition to that of the base parameters [N m]; only files of former versions have it."""
 
     transition_rad_s: Positive
     axes_nm: tuple[CoulombRow, ...]
@@ -61,13 +66,14 @@ class FrictionTerm(Strict):
 
 
 class FrictionRung(Strict):
-    """One of the friction structures (sets of friction terms) that a comparison fitted.
+    """Result of one friction structure (set of friction terms) in a comparison of several structures.
 
     Attributes:
         name: name of the structure, with its additional terms.
         parameters: number of friction parameters in addition to the base parameters.
-        held_out: weighted error on blocks of time that were not fitted, relative to the torque.
-        excess: squared error minus the squared error of the best structure, divided by the latter.
+        held_out: weighted cross-validation error relative to the torque: the error on blocks of time that were not
+            fitted.
+        excess: relative excess of the squared error over that of the best structure.
         standard_error: standard error of `excess`, from its scatter over the blocks of time.
         chosen: whether this structure was chosen.
     """
@@ -81,7 +87,7 @@ class FrictionRung(Strict):
 
 
 class FrictionBlock(Strict):
-    """Friction in addition to the base parameters.
+    """Friction in addition to that of the base parameters.
 
     Attributes:
         structure: name of the friction structure, a set of friction terms.
@@ -89,7 +95,7 @@ class FrictionBlock(Strict):
         terms: all terms that at least one axis has.
         left_out: names of parameters that the motion does not excite; they are zero.
         change_per_minute: relative change of friction during the recordings; None if it was constant.
-        ladder: the structures that were compared; () if the structure was given.
+        ladder: structures that were compared to choose this one; () without a comparison.
     """
 
     structure: str = ""
@@ -131,14 +137,12 @@ class TorqueDeviations(Strict):
 
 
 class UndeterminedGroup(Strict):
-    """Parameters that the motion does not determine.
-
-    If their estimates were wrong by half, the difference would still be within the noise of the data.
+    """Group of parameters that the motion does not determine: errors of 50 % would be within the noise of the data.
 
     Attributes:
         what: description of the group.
         parameters: names of the parameters in the group.
-        distance: half of the parameter values, as the Mahalanobis norm with the covariance of the estimate.
+        distance: Mahalanobis norm of half of the parameter values, with the covariance of the estimate.
         needed: smallest `distance` at which the motion would determine the group.
     """
 
@@ -149,13 +153,14 @@ class UndeterminedGroup(Strict):
 
 
 class ExportError(Strict):
-    """Relative error of the torques that a file predicts on held-out recordings.
+    """Relative errors of the torques that a model file predicts for held-out recordings.
+
+    tau are measured and tau_hat predicted torques.
 
     Attributes:
         file: name of the file: model.yaml, MJCF or URDF.
-        recordings: names of the recordings; a file's first row covers all of them.
-        moving: || tau - tau_hat || / || tau || of joints in motion, with measured torques tau and predicted torques
-            tau_hat.
+        recordings: names of the recordings; the first row of each file covers all recordings.
+        moving: || tau - tau_hat || / || tau || of joints in motion.
         relative: || tau - tau_hat || / || tau || over all samples.
     """
 
@@ -166,13 +171,11 @@ class ExportError(Strict):
 
 
 class ModelFile(Strict):
-    """Schema of model.yaml.
+    """Content of model.yaml.
 
-    `export_errors` are the torque errors of model.yaml, MJCF and URDF on held-out recordings; () without such a
-    recording.
-    `not_determined` names groups of parameters that the motion hardly excites.
-    `verdict` holds the checks that decided whether the model is `accepted`. A model from a published table has no
-    checks and is not `accepted`.
+    `not_determined` lists groups of parameters that the motion hardly excites. `export_errors` are the torque errors of
+    model.yaml, MJCF and URDF on held-out recordings; () without such recordings. `verdict` holds the checks that
+    decided whether the model is `accepted`. A model from a published table has no checks and is not `accepted`.
     """
 
     schema_version: Literal[1] = 1
@@ -221,7 +224,7 @@ class ModelFile(Strict):
         return BaseParameters(names, np.array([row.value for row in self.parameters]), covariance)
 
     def friction(self) -> FrictionLaw | None:
-        """Return the friction law in addition to the base parameters; None if the file has none."""
+        """Return the friction law that applies in addition to the base parameters; None if the file has none."""
         old, block = self.coulomb_friction, self.friction_law
         if block is not None:
             size = (

@@ -1,8 +1,8 @@
-"""Base parameters from the regressor itself: independent columns, and factors that express all others by them.
+"""Numerical regrouping: independent columns of a regressor, and factors that express its other columns by them.
 
-Columns are examined one after the other in a given order, so the choice does not depend on the last bits of a sum, as
-the ties of a pivoted factorisation do. A column that is zero within rounding is excluded before any division by its
-length: a normalised zero column is noise of full size and counts as independent of everything.
+Columns are examined in a given order, so rounding errors do not affect the choice; in a pivoted factorisation they
+decide ties. Columns that are zero within rounding are excluded first: normalised to unit length, they would be rounding
+noise, which is linearly independent of all other columns.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from dynid.robot import FloatArray
 
-RANK_TOLERANCE = 1e-8  # relative to a column's own length, or to the longest column's for a zero column
-FACTOR_DIGITS = 10  # decimals of factors, which are sums and products of lengths and sines; the rest is rounding
+RANK_TOLERANCE = 1e-8  # residual of a dependent column / its length; entries of a zero column / the largest entry
+FACTOR_DIGITS = 10  # decimals to which factors are rounded; further digits are rounding errors
 FACTOR_TOLERANCE = 1e-9
 
 
@@ -24,7 +24,7 @@ def is_zero_column(W: FloatArray) -> NDArray[np.bool_]:
 
 
 def independent_columns(W: FloatArray, order: Sequence[int]) -> list[int]:
-    """Return the indices of the columns of W (m, s) that are linearly independent of the columns kept before them.
+    """Return the indices of columns of W (m, s) that are linearly independent of the columns selected before them.
 
     Args:
         W: regressor, (m, s) [N m per SI unit].

@@ -22,7 +22,8 @@ def parameter_unit(name: str, prismatic: Sequence[bool] = ()) -> str:
 
     Args:
         name: name of the parameter.
-        prismatic: whether each axis is prismatic, (n,), so that its drive terms are forces; () if all are revolute.
+        prismatic: whether each axis is prismatic, so that friction and offsets are forces, (n,); () if all are
+            revolute.
     """
     kind = name.rstrip("0123456789")
     axis = int(name[len(kind) :] or 1) - 1
@@ -37,7 +38,7 @@ def parameter_unit(name: str, prismatic: Sequence[bool] = ()) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Named:
-    """Values with names; superclass of `BaseParameters` and `StandardParameters`."""
+    """Vector of parameter values with a name for each; superclass of `BaseParameters` and `StandardParameters`."""
 
     names: tuple[str, ...]
     values: FloatArray

@@ -80,8 +80,8 @@ def link_columns(
         dq: velocities, (N, n) [rad/s; m/s].
         ddq: accelerations, (N, n) [rad/s^2; m/s^2].
         gravity: gravity vector in the URDF base, (3,) [m/s^2].
-        which: indices of the parameters, (p,): ten per link, in the order of `LINK_PARAMETERS`. Those of one link
-            should follow one another, since each change of the link takes time.
+        which: indices of the parameters, (p,): ten per link, in the order of `LINK_PARAMETERS`. Indices of one link
+            should be adjacent, since each change of the link takes time.
     """
     W = np.zeros((*np.shape(q), len(which)))
     fill_link_columns(mdh, q, dq, ddq, gravity, which, W)
@@ -97,7 +97,7 @@ def fill_link_columns(
     which: NDArray[np.int64],
     W: FloatArray,
 ) -> None:
-    """Write regressor columns of some standard link parameters into the first rows and columns of a zero regressor.
+    """Write regressor columns of some standard link parameters into the array W, from its first column on.
 
     Args:
         mdh: geometry of the chain.
@@ -105,8 +105,8 @@ def fill_link_columns(
         dq: velocities, (N, n) [rad/s; m/s].
         ddq: accelerations, (N, n) [rad/s^2; m/s^2].
         gravity: gravity vector in the URDF base, (3,) [m/s^2].
-        which: indices of the parameters, (p,), as in `link_columns`.
-        W: contiguous regressor of at least n joints and p parameters, zero on entry [N m per SI unit].
+        which: indices of the parameters, (p,): ten per link, in the order of `LINK_PARAMETERS`.
+        W: contiguous array for N samples, at least n joints and at least p parameters [N m per SI unit]; zero on entry.
 
     Raises:
         DataError: a shape or an index does not fit the chain; compiled code does not check.

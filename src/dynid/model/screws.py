@@ -216,7 +216,7 @@ class ScrewChain:
     def inertia_regressor(self, q: FloatArray) -> FloatArray:
         """Return the tensor Z (N, n, n, 10 n) with the inertia matrix M(q) = Z lambda, at joint positions q (N, n).
 
-        lambda are the ten parameters of each link, see `regressor`.
+        lambda holds ten parameters per link, in the order of `regressor.LINK_PARAMETERS`.
         """
         J = self._jacobians(self._outward(np.atleast_2d(q)))
         Z = np.zeros((len(J), self.size, self.size, 10 * self.size))
@@ -228,9 +228,9 @@ class ScrewChain:
         return Z
 
     def minimal_set(self, seed: int = 0) -> "MinimalSet":
-        """Return the minimal parameters of the chain, computed from random states.
+        """Return the minimal parameters of the chain, computed from the regressor at random states.
 
-        Tests show that the result does not depend on the states.
+        The result does not depend on the choice of these states.
 
         Args:
             seed: seed of the random states.

@@ -53,7 +53,7 @@ class JointSpring:
 
     Attributes:
         joint: index of the joint, from 0.
-        about: origin of positions [rad; m if prismatic].
+        about: position about which powers are taken [rad; m if prismatic].
         coefficients: pairs of power and coefficient [N m/rad^power; N/m^power], in ascending order of the powers.
     """
 
@@ -76,7 +76,7 @@ class JointSpring:
         return (stiffness, self.about - known.get(0, 0.0) / stiffness) if stiffness else (0.0, 0.0)
 
     def beyond_linear(self) -> "JointSpring | None":
-        """Return a spring with the terms of the torque that `linear` does not represent; None if there are none."""
+        """Return a spring with the terms of the torque that are not in the linear part; None if there are none."""
         held = (0, 1) if self.linear()[0] else ()
         rest = tuple((p, k) for p, k in self.coefficients if p not in held and k)
         return JointSpring(self.joint, self.about, rest) if rest else None

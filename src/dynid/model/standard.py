@@ -1,4 +1,4 @@
-"""Standard parameters: pseudo-inertias, physical form in the URDF's link frames, and their file.
+"""Standard parameters of links: pseudo-inertias, conversion to the URDF's link frames, and the file format.
 
 In the modified DH frame of link j the ten parameters are the inertia about the frame's origin (XX..ZZ), the first
 moments (MX, MY, MZ) and the mass M. A URDF has mass, centre of mass and inertia about it, in its own link frame.
@@ -24,7 +24,7 @@ FILE_DECIMALS = 12
 
 @dataclass(frozen=True, eq=False)
 class LinkInertia:
-    """One link as in a URDF, in the link frame.
+    """Mass, centre of mass and inertia of one link in its URDF link frame.
 
     Attributes:
         mass: mass [kg].

@@ -22,8 +22,8 @@ class Transmission:
         robot: gear ratios and coupling; for currents also torque constants.
 
     Attributes:
-        direct: whether motor and joint quantities are equal.
-        coupled: whether a motor moves several joints.
+        direct: whether motor and joint quantities are equal: no gear ratio other than 1, and no coupling.
+        coupled: whether any motor moves several joints.
     """
 
     def __init__(self, robot: Robot) -> None:
