@@ -1,1 +1,1 @@
-"""Motions in joint space for identification, validation and trajectories of the user."""
+"""Joint-space motions: excitation for identification and validation, and trajectories from files of the user."""

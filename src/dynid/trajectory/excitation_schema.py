@@ -22,10 +22,10 @@ Reference = tuple[str, str, str, Container[str]]  # field, kind of reference, na
 
 
 class WristVariant(Strict):
-    """Definition of the wrist variant of postures, which differs from a nominal posture in the angle of one joint.
+    """Definition of the wrist variants of postures: each differs from a nominal posture in the angle of one joint.
 
     Attributes:
-        joint: number of this joint from 1; the profile's `wrist_offset_deg` is added to its angle.
+        joint: number of the differing joint from 1; the profile's `wrist_offset_deg` is added to its angle.
     """
 
     joint: JointNumber
@@ -52,11 +52,11 @@ class Profile(Strict):
 
     Attributes:
         about: description of the profile.
-        joint_limits_deg: limits of single revolute joints, by number from 1, which replace the robot's limits.
+        joint_limits_deg: position limits that replace the robot's, by number of the revolute joint from 1.
         margin_deg: distance that every motion keeps from the limits of revolute joints.
         margin_m: distance that every motion keeps from the limits of prismatic joints.
-        wrist_offset_deg: angle by which the wrist variant of a posture differs from the posture.
-        speed_scale: factor of the speed factors of all patterns.
+        wrist_offset_deg: difference of one joint's angle between a posture and its wrist variant, see `WristVariant`.
+        speed_scale: factor by which the speed factors of all patterns are multiplied.
         amplitudes_deg: amplitudes of primitives, one row for each posture and one for its wrist variant
             (`<posture>_wrist`); each row has one entry per joint.
     """
@@ -137,7 +137,8 @@ class ExcitationFile(Strict):
         velocity_rad_s: velocity limit of each joint at a speed factor of 1.
         acceleration_rad_s2: acceleration limit of each joint at a speed factor of 1.
         levels: names of the speed levels.
-        speed_factors: rows of speed factors by name, one factor per level; a factor scales both limits.
+        speed_factors: rows of speed factors by name, one factor per level. A factor multiplies velocity and
+            acceleration limits.
         postures_deg: nominal postures by name.
         wrist_variant: definition of the wrist variant of each posture.
         patterns: sequences of primitives by name.

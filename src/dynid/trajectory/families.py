@@ -22,7 +22,7 @@ JOINING_FACTOR = 0.3
 
 
 class Excitation:
-    """Named trajectories of one robot; each is checked against the limits of its profile before it is returned.
+    """Named trajectories of one robot, each checked against the limits of a profile (variant) before it is returned.
 
     Args:
         file: content of excitation.yaml.
@@ -111,7 +111,7 @@ class Excitation:
             motion: the waypoints with speed factor and pause.
 
         Raises:
-            ConfigurationError: the waypoints have another number of axes.
+            ConfigurationError: waypoints and robot differ in their number of axes.
         """
         widths = {len(row) for row in motion.rows}
         if widths != {self.robot.size}:

@@ -169,7 +169,7 @@ def load_trajectory_file(path: Path, excitation: Excitation, hold: FloatArray) -
 
     Raises:
         InputNotFoundError: the file does not exist.
-        ConfigurationError: the file is not valid, or has joints that the robot does not have; names file and field.
+        ConfigurationError: the file is not valid, or has joints that the robot lacks. The message names file and field.
     """
     content = load_validated(path, _TrajectoryFile).root
     name = content.name or path.stem
@@ -208,7 +208,7 @@ def save_trajectory_file(path: Path, motion: PolynomialTrajectory, positions: Fl
 
 
 def save_stops(path: Path, motion: Trajectory) -> None:
-    """Write the waypoints of a motion, at which all joints are at rest, as a trajectory file with timed points.
+    """Write a trajectory file with the waypoints of a motion as timed points; all joints are at rest at waypoints.
 
     Raises:
         OutputExistsError: the file exists.

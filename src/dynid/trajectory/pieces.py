@@ -52,7 +52,7 @@ class Pieces:
         return cls(np.zeros(1), np.zeros(1), standing)
 
     def derivatives(self, piece: NDArray[np.int64], x: FloatArray, most: int | None = None) -> list[FloatArray]:
-        """Return the positions [rad] and their time derivatives at N points of the motion, (N, n) each.
+        """Return the positions [rad] and their time derivatives at N times of the motion, (N, n) each.
 
         Args:
             piece: indices of the pieces, (N,).
@@ -139,7 +139,7 @@ def _peak(control: FloatArray, least: float) -> float:
 
     Args:
         control: Bernstein coefficients of the polynomials, (N, d).
-        least: value that is known to be reached.
+        least: lower bound of the result: an absolute value that occurs in the motion.
     """
     for _ in range(MOST_BISECTIONS):
         hull = np.abs(control).max(axis=1)

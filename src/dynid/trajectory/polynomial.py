@@ -188,7 +188,8 @@ def _coefficients(knots: FloatArray, rows: list[FloatArray]) -> FloatArray:
 def _quintic(h: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
     """Return the coefficients of quintic pieces that match the states at k points, (k - 1, 6, n), lowest power first.
 
-    Scipy's BPoly computes the same piece by piece in Python, which takes minutes for a motion sampled at 1 kHz.
+    All pieces are computed at once. Scipy's BPoly loops over them in Python, which takes minutes for a motion sampled
+    at 1 kHz.
 
     Args:
         h: durations of the pieces, (k - 1, 1) [s].
@@ -197,7 +198,7 @@ def _quintic(h: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> F
         ddq: accelerations at the points, (k, n) [rad/s^2].
     """
     start, speed, bend = q[:-1], dq[:-1], 0.5 * ddq[:-1]
-    # end state minus that of the first three terms, in units of the piece's duration: given by the last three terms
+    # difference between the end state and that of the first three terms, scaled by powers of h: it determines the rest
     place = q[1:] - start - h * (speed + h * bend)
     rate = h * (dq[1:] - speed - 2.0 * h * bend)
     curve = h**2 * (0.5 * ddq[1:] - bend)

@@ -14,7 +14,7 @@ ORDERS = range(4, 11)
 def square_wave(period_s: float, periods: int, step_s: float) -> FloatArray:
     """Return a square wave of -1 and +1, shifted by a quarter of a period.
 
-    Because of the shift, a mass that it accelerates returns to its start after every period.
+    Because of the shift, a mass that is accelerated by this signal returns to its start after every period.
 
     Args:
         period_s: period [s].
@@ -84,8 +84,8 @@ def excursion(signal: FloatArray, step_s: float, time_constant_s: float) -> Floa
 def calm_sequence(order: int, bit_s: float, step_s: float, time_constant_s: float) -> FloatArray:
     """Return the pseudo-random binary sequence (N,) [-] with the smallest excursion of a joint that it drives.
 
-    It is chosen among sequences with different initial states of the shift register. Its largest absolute value of
-    `excursion`, the displacement of the joint, is the smallest.
+    Candidates are sequences with different initial states of the shift register. The result has the smallest maximum
+    of the joint's absolute displacement, as computed by `excursion`.
 
     Args:
         order: number of bits of the shift register, 4 to 10.
