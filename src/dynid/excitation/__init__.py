@@ -1,1 +1,1 @@
-"""Optimised excitation, and single-joint excitation, which is easiest to predict; see docs/methods.md."""
+"""Design of excitation motions, optimised for all joints or with one joint moving at a time; see docs/methods.md."""

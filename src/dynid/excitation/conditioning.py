@@ -2,10 +2,10 @@
 
     python -m dynid.excitation.conditioning [--robot crane_x7] [--sampling-ms 40] [--csv table.csv]
 
-The paper is arXiv:2605.15949. Its values belong to measured motions, those computed here to noise-free references. At
-low speed and short sampling intervals, noise in the measured accelerations makes the paper's condition number kappa
-smaller. paper_condition_numbers.csv holds kappa of arXiv:2605.15949v2, Appendix A (CC BY 4.0), for sampling intervals
-of 10, 20, 40 and 80 ms.
+The paper is arXiv:2605.15949. The paper's values are for measured motions; this program computes values for noise-free
+reference motions. At low speed and short sampling intervals, noise in the measured accelerations makes the paper's
+condition number kappa smaller. paper_condition_numbers.csv holds kappa of arXiv:2605.15949v2, Appendix A (CC BY 4.0),
+for sampling intervals of 10, 20, 40 and 80 ms.
 """
 
 import argparse
@@ -70,7 +70,7 @@ def compare(robot_name: str, sampling_ms: int) -> list[dict[str, object]]:
 
 
 def main() -> None:
-    """Print the table of condition numbers of all trajectories, next to those of the paper; run as a script."""
+    """Print a table that compares the condition numbers of all trajectories with the paper's (arXiv:2605.15949)."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--robot", default="crane_x7")
     parser.add_argument("--sampling-ms", type=int, choices=SAMPLING_MS, default=40)

@@ -7,8 +7,8 @@ gradient H = df/dA, and df = 2 sum (W H) . dW:
     d_optimal:  f = -log det A / (2 p).
 
 dW comes from central differences in the states of every sample, so the computing time of a gradient does not grow with
-the number of coefficients. Penalties represent the limits, and their weight grows from round to round. The caller
-removes the remaining violation and checks the result (see `dynid.excitation.optimiser`).
+the number of coefficients. Limits are enforced by penalties whose weight grows from round to round. Violations that
+remain are removed by the caller, which checks the result (see `dynid.excitation.optimiser`).
 """
 
 from collections.abc import Callable
@@ -162,9 +162,7 @@ def cost(problem: Problem, coefficients: FloatArray, penalty: float) -> tuple[fl
 
 
 def _regressor_gradient(regressor: Regressor, states: States, which: int, pull: FloatArray) -> FloatArray:
-    """Return the gradient (N, n) of a scalar function of the regressor W with respect to the states.
-
-    `which` selects positions, velocities or accelerations.
+    """Return the gradient (N, n) of a scalar function of the regressor W with respect to q, dq or ddq.
 
     Args:
         regressor: function from states q, dq and ddq (N, n) to W (N, n, p).

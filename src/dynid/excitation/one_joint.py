@@ -1,9 +1,9 @@
 """Single-joint excitation, from the last joint inward: a sine at the highest frequency within a velocity limit.
 
-Only one joint moves while the others hold a posture, which makes it the most predictable excitation. The moving joint
-follows a sin(w t) within a smooth envelope, so that it starts and ends at rest. w is the highest frequency at which the
-motion satisfies every limit: accelerations excite inertia, and they grow with w squared. In one posture, gravity and
-coupling depend on some of the parameters only, so several postures are visited.
+Only one joint moves while the others hold a posture, so the motion is easy to foresee. The moving joint follows
+a sin(w t) within a smooth envelope, so that it starts and ends at rest. w is the highest frequency at which the motion
+satisfies every limit: accelerations excite inertia, and they grow with w squared. In one posture, gravity and coupling
+depend on some of the parameters only, so several postures are visited.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ KNOT_S = 0.02
 FREQUENCY_RATIO = 1.1  # ratio of successive frequencies
 LOWEST_RAD_S = 0.5
 AMPLITUDE_FACTOR = 0.8  # factor on the amplitude if even the lowest frequency violates a limit
-LEAST_AMPLITUDE_SHARE = 0.05  # minimum amplitude [share of the joint's range]
+LEAST_AMPLITUDE_SHARE = 0.05  # minimum amplitude, as a fraction of the joint's range
 PAUSE_S = 0.3
 MOST_POSTURES = 200  # maximum number of random postures
 

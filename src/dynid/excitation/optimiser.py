@@ -29,7 +29,7 @@ KAPPA_S = 0.04  # sampling interval for the reported condition number [s], as in
 SECONDS_PER_TERM = {"fourier": 2.6, "spline": 1.2}
 CLEARANCE_M = 0.02
 PENALTY_M = 0.05  # missing clearance at which the penalty is 1 [m]
-LIMIT_SHARES = (0.98, 0.95, 0.9, 0.8)  # shares of the limits that are tried until the check passes
+LIMIT_SHARES = (0.98, 0.95, 0.9, 0.8)  # factors of the limits, tried in this order until the motion passes the check
 DECIMALS = 9
 SLIDE_M = 3.4  # range of prismatic joints in the compiled regressor [m]
 ACCELERATION_TOLERANCE = 1e-3  # relative excess of accelerations by quintics between the points of a file
@@ -47,7 +47,7 @@ class ExcitationWish:
         terms: number of harmonics or control points; None means a number in proportion to the duration.
         profile: profile of excitation.yaml, whose limits of positions, speeds and accelerations are kept.
         starts: number of random initial motions; the result with the best objective is returned.
-        seed: seed of the first of these motions.
+        seed: seed of the first initial motion; each further one has the next seed.
     """
 
     duration_s: float
@@ -66,7 +66,7 @@ class OptimisedExcitation:
     Attributes:
         motion: the motion.
         kappa: condition number of the regressor on this motion.
-        objective: value by which motions are compared, the smaller the better: kappa for the objective "condition",
+        objective: value by which motions are compared, smaller is better: kappa for the objective "condition",
             `log_determinant` for "d_optimal".
     """
 
@@ -156,7 +156,7 @@ class ExcitationOptimiser:
 
     Args:
         robot: the robot, whose nominal parameters predict the torques.
-        excitation: named trajectories of the robot, whose limits of speed and acceleration apply, too.
+        excitation: named trajectories of the robot; their limits of speed and acceleration also apply to the results.
         mount: mount of the arm; None means the default of robot.yaml.
     """
 
@@ -263,8 +263,8 @@ class ExcitationOptimiser:
         """Raise SafetyError if a motion exceeds limits of the robot or of a profile, or if links collide.
 
         Raises:
-            SafetyError: a limit of the robot is exceeded or links collide (joint or links, time, value and limit are
-                named), or the motion exceeds the profile.
+            SafetyError: the motion exceeds a limit of the robot or of the profile, or links collide. For limits of the
+                robot and collisions, the message names joint or links, time, value and limit.
         """
         self._check.check([motion])
         bounds = self.bounds(profile)
@@ -300,7 +300,7 @@ def repulsion(collision: Clearance) -> Callable[[FloatArray], tuple[float, Float
     The function takes postures (N, n) [rad], and returns the penalty [-] and its gradient (N, n) [1/rad].
 
     Args:
-        collision: computes the amount by which links are closer than `CLEARANCE_M`.
+        collision: self-collision check of the robot, which computes distances between links.
     """
     step = 1e-4
 
