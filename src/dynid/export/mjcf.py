@@ -1,9 +1,9 @@
 """Export of an arm as a MuJoCo model: kinematics from the URDF; inertias, rotors and friction as identified.
 
 MJCF holds what a URDF cannot: rotor inertia is `armature`, viscous friction is `damping`, and Coulomb friction is
-`frictionloss`. A motor that several joints turn is a fixed tendon with the same three fields. A linear spring is the
-joint's `stiffness` and `springref`. Gravity comes from the mount. Contacts are off, because the identified model has
-none.
+`frictionloss`. A motor whose angle depends on several joints is a fixed tendon with these three fields. A linear spring
+is the joint's `stiffness` and `springref`. Gravity comes from the mount. Contacts are disabled, because the identified
+model does not include them.
 """
 
 import xml.etree.ElementTree as ElementTree

@@ -1,7 +1,7 @@
 """Friction that depends on load and speed in MuJoCo, by an update of the joints' friction before every step.
 
-MuJoCo has one `frictionloss` and one `damping` per joint. As in BAM, both are set from the motors' torques and the load
-at every step:
+MuJoCo has one `frictionloss` and one `damping` per joint. `frictionloss` is set from motor torque and load at every
+step, as in BAM (github.com/Rhoban/bam):
 
     model = mujoco.MjModel.from_xml_path("runs/model/model.xml")
     data = mujoco.MjData(model)

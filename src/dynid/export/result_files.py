@@ -1,7 +1,8 @@
 """Export of an identified model to the files that simulators and controllers load.
 
 The MJCF is the primary export: it holds rotor inertias as armature. A URDF cannot, so they are in a separate file.
-Neither format holds friction that falls with speed or grows with load; BAM's files, one per joint, do.
+Neither format can hold friction that falls with speed or grows with load. The parameter files of BAM
+(github.com/Rhoban/bam), one per joint, hold it.
 """
 
 import re
@@ -39,7 +40,7 @@ def write_exports(
     friction: FrictionLaw | None = None,
     error_sentences: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Write MJCF with armature, URDF, a file of rotor inertias, and BAM's friction files into a folder.
+    """Write MJCF, URDF, a file of rotor inertias, and friction files for BAM (github.com/Rhoban/bam) into a folder.
 
     Args:
         folder: target folder, in which none of the files may exist.
@@ -69,7 +70,7 @@ def simulator_texts(
     friction: FrictionLaw | None = None,
     error_sentences: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
-    """Return the texts of MJCF and URDF by file name.
+    """Return the texts of an identified model as MJCF and as URDF, by file name.
 
     Args:
         robot: the robot.
@@ -99,7 +100,7 @@ def _comment(*sentences: str) -> str:
 
 
 def bam_files(robot: Robot, standard: StandardParameters, law: FrictionLaw) -> dict[str, str]:
-    """Return the text of BAM's parameter file for every joint, by file name.
+    """Return the text of a parameter file of BAM (github.com/Rhoban/bam) for every joint, by file name.
 
     Args:
         robot: the robot.

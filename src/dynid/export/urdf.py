@@ -52,7 +52,7 @@ def _set_dynamics(joint: ElementTree.Element, damping: float, friction: float) -
 
 
 def _carried_links(root: ElementTree.Element, link: str, chain: set[str]) -> list[tuple[str, bool]]:
-    """Return the links that move with a link because no chain joint lies between, each with a flag.
+    """Return the links that a link carries: all links that are connected to it without a chain joint in between.
 
     Args:
         root: root element of the URDF.
