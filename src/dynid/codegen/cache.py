@@ -1,6 +1,7 @@
-"""Folder of generated modules, without the imports of their generator, which most processes do not need.
+"""Location of the cache folder for generated modules.
 
-If there is no folder that is writable and owned by the user, a private temporary folder serves the process.
+This file does not import the code generator, which most processes do not need. If no folder is writable and owned by
+the user, a temporary folder is used for this process only.
 """
 
 import atexit
@@ -17,7 +18,10 @@ PRIVATE_PREFIX = "dynid-kernels-"
 
 @lru_cache(maxsize=1)
 def cache_folder() -> Path:
-    """Return the folder of generated modules: $DYNID_CACHE, else $XDG_CACHE_HOME/dynid, else ~/.cache/dynid."""
+    """Return the cache folder of generated modules: $DYNID_CACHE, else $XDG_CACHE_HOME/dynid, else ~/.cache/dynid.
+
+    If other users may write to the folder, or it cannot be used, the result is a temporary folder for this process.
+    """
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     folder = Path(os.environ.get(CACHE_VARIABLE) or base / "dynid")
     try:

@@ -59,7 +59,7 @@ for _module in (emit, symbolic, vector_ir):
 
 
 def arm_key(model: ArmModel) -> str:
-    """Return a text that contains all data on which the expressions of an arm depend."""
+    """Return a text that contains all data on which an arm's equations of motion depend, as part of a cache key."""
     mdh = model.mdh
     arrays = [mdh.alpha, mdh.d, mdh.r, mdh.offset, mdh.base[:3, :3], model.gravity]
     return repr((model.names, model.axes, [[float(x).hex() for x in a.ravel()] for a in arrays], model.options))
@@ -113,7 +113,12 @@ def _write(path: Path, text: str) -> None:
 
 @dataclass(frozen=True)
 class Generated:
-    """Generated programs of an arm by name, and constants that the loops need in addition to the arm's sizes."""
+    """Generated programs of an arm.
+
+    Attributes:
+        programs: programs by name.
+        constants: constants by name that the compiled loops need in addition to the numbers of joints and parameters.
+    """
 
     programs: Mapping[str, Program]
     constants: Mapping[str, object] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 A program is a list of assignments such as `v7 = v3 * phi[2]`. A lane is one of the states that a program processes
 together. The intrinsic lowers each assignment to an LLVM operation on `WIDTH` lanes, so vectorisation does not depend
-on the optimiser. numba's front end, whose time grows with the number of statements, does not process them. LLVM maps
+on the optimiser. The assignments bypass numba's front end, whose time grows with the number of statements. LLVM maps
 the width to the processor's registers.
 """
 
@@ -16,7 +16,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 WIDTH = 4  # lanes of one operation: one AVX2 register, two SSE or NEON ones; wider was slower in measurements
-LANES = 16  # states that a program processes together, in groups that hide latencies; for changes see `compiled`
+LANES = 16  # states that a program processes together; more than WIDTH, to hide latencies; to change it see `compiled`
 _FLAGS = ("contract", "nsz", "arcp")
 _DOUBLE, _INDEX = ir.DoubleType(), ir.IntType(64)
 _POINTER, _DATA = _DOUBLE.as_pointer(), types.CPointer(types.float64)  # type: ignore[attr-defined]
