@@ -1,4 +1,1 @@
-"""Rehearsals: each process runs its work once on dummy data before it starts.
-
-All functions are then compiled and all modules imported before the real work.
-"""
+"""Rehearsals: runs on dummy data, which compile all functions and import all modules before the real work starts."""

@@ -1,4 +1,4 @@
-"""Rehearsal of a driver and a simulated arm: both ends of the servo line in one process, from ping to torque off."""
+"""Rehearsal (run on dummy data) of a servo driver with a simulated arm, which compiles the functions of both."""
 
 import contextlib
 import threading
@@ -48,7 +48,7 @@ def rehearse_arm(robot: Robot, plant: Plant | None = None) -> None:
         with contextlib.suppress(DynidError), contextlib.ExitStack() as used:
             arm.open()
             used.callback(arm.close)
-            # also compiles for a writable array, which the search for a rate passes
+            # compiles the variant for writable arrays, which is called when the cycle rate is chosen
             arm.write_currents(np.zeros(robot.size))
             guard = SafetyGuard(robot, load_safety(robot).model_copy(update=SHORT_STOP))
             loop = ControlLoop(arm, guard, on_waiting=count, slow_poll_every=1)

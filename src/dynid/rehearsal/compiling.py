@@ -1,8 +1,8 @@
 """Compilation of the functions that commands and nodes run: once per robot, with a display of the progress.
 
-Two child processes rehearse the work in parallel, so that numba compiles its functions and stores them in its cache.
-A lock file lets only one caller compile at a time, and other callers wait. A stamp file in dynid's cache folder lists
-the sources and cache files, so that a deleted or outdated cache is detected.
+Two child processes run the work on dummy data (a rehearsal) in parallel, so that numba compiles its functions and
+stores them in its cache. A lock file lets only one caller compile at a time, and other callers wait. A stamp file in
+dynid's cache folder lists the sources and cache files, so that a deleted or outdated cache is detected.
 """
 
 import contextlib
@@ -134,7 +134,7 @@ def _is_valid(stamp: Path) -> bool:
         content = json.loads(stamp.read_text(encoding="utf-8"))
         unchanged = all(_state(file) == state for file, state in content["sources"].items())
         return unchanged and all(os.path.getsize(file) >= size for file, size in content["cache"].items())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # no stamp, or a foreign one
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # the stamp file is missing or not valid
         return False
 
 

@@ -1,4 +1,4 @@
-"""Rehearsal of an identification: a few seconds of a simulated motion, from the bag to the result."""
+"""Rehearsal of an identification: one run on a few seconds of simulated motion, which compiles its functions."""
 
 import tempfile
 from pathlib import Path

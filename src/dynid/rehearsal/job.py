@@ -2,7 +2,8 @@
 
     python -m dynid.rehearsal.job ROBOT MOUNT JOB...
 
-Some functions are generated for one arm: the job `model` compiles those of the given robot and mount.
+A job runs work once on dummy data, see `JOBS`. The job `model` compiles functions that are generated for the given
+robot and mount.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Rehearsal of the functions that are generated for one arm."""
+"""Rehearsal (run on dummy data) of the functions that are generated for one arm, which compiles them."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Rehearsal of an executor: check a short motion, follow it with every control law, brake, hold and release."""
+"""Rehearsal (run on dummy data) of a motion executor with every control law, which compiles its functions."""
 
 import numpy as np
 
@@ -48,7 +48,7 @@ def rehearse_motions(robot: Robot, mount: str | None = None) -> None:
 def _laws(robot: Robot, selection: ControllerSelection) -> list[TorqueLaw]:
     """Return all control laws; each model-based law comes twice, without and with load-dependent friction.
 
-    Their model has the robot's nominal parameters.
+    The laws use a model with the robot's nominal parameters.
     """
     model = selection.arm_model
     phi = nominal_parameters(robot, model)

@@ -1,4 +1,4 @@
-"""Rehearsal of a recorder: write a bag of one message and close it."""
+"""Rehearsal of a recorder: a bag of one message is written, which imports its modules."""
 
 import tempfile
 from pathlib import Path
