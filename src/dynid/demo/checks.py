@@ -1,7 +1,7 @@
-"""Checks of the demo, defined like those of `dynid.identification.checks`.
+"""Checks of the demo, as tables of rules like the tables in `dynid.identification.checks`.
 
-RECORDED checks a recorded bag, PUBLISHED the published model, GAIN the tracking error with the model, and AT_REST the
-simulated arm at the end.
+RECORDED checks a recorded bag, PUBLISHED the model that the identification node published, GAIN the tracking error with
+the model, and AT_REST the simulated arm at the end.
 """
 
 from collections.abc import Mapping, Sequence

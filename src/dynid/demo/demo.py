@@ -1,9 +1,9 @@
-"""Demo of the whole chain with its real components, judged by named checks.
+"""Demo of all steps from recording to control with an identified model, run by ROS nodes and judged by named checks.
 
 Two motions are executed and recorded. The model is identified from the first and validated on the second. Then a
-separate process reads the published model back, and it is compared with the files. At the end the arm, which was held
-meanwhile, repeats the second motion with computed torque and its own model. This shows how much the model improves
-control.
+separate process reads the published model, which is compared with the files. Meanwhile the arm holds its posture. At
+the end it repeats the second motion with computed torque and the identified model, which shows how much the model
+improves control.
 """
 
 import json
@@ -178,7 +178,7 @@ def _tracking_rms_deg(robot: Robot, bags: list[Path]) -> list[float]:
 
 
 class _Bars:
-    """Display of progress lines; the previous line is completed when the next begins."""
+    """Display of the demo's stages, one progress bar each; a bar is completed when the next stage begins."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -220,7 +220,7 @@ def _identify(chain: Chain, bags: list[Path], output: Path) -> str:
 
 
 def _read_back(chain: Chain, robot: Robot) -> dict[str, object]:
-    """Return the published model, read through ROS by a separate process; the keys are those of `read_back`."""
+    """Return the published model, read through ROS by a separate process, as `dynid.nodes.readback.read_back` does."""
     names = ArmModel.of(robot).names
     command = [sys.executable, "-m", "dynid.nodes.readback", "identification", *names]
     environment = {**os.environ, PARENT_VARIABLE: str(os.getpid())}
@@ -304,7 +304,8 @@ def _arm_summary(chain: Chain) -> dict[str, Any]:
 def _real_time_factor(summary: dict[str, Any], options: ChainOptions) -> str:
     """Return a sentence about the real-time factor of the simulated arm.
 
-    The factor is the fraction of time in which the arm's clock ran. In the remaining time it waited for this busy host.
+    The factor is the fraction of time in which the arm's clock ran. In the remaining time the arm waited for a busy
+    host.
 
     Args:
         summary: result of `_arm_summary`.

@@ -1,4 +1,4 @@
-"""Demo `dynid demo --two-arms`: the follower touches a wall, whose force the leader renders; a report shows both."""
+"""Demo `dynid demo --two-arms`: a follower arm touches a wall, and a leader arm reproduces the force to a hand."""
 
 import html
 from collections.abc import Callable
