@@ -21,7 +21,7 @@ PANELS = {
     "Study": ("compare", "essential", "regressor", "excite", "elastic"),
 }
 COMMANDS = tuple(name for names in PANELS.values() for name in names)
-# Commands that compile their programs at the start; those with a chain of nodes leave it to the chain.
+# Commands that compile their programs at the start; commands that start ROS nodes compile when they start the nodes.
 COMPILED = ("simulated-arm", "simulate", "identify", "adaptive", "audit", "validate", "feel", "posterior")
 
 

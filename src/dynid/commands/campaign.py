@@ -66,7 +66,7 @@ def campaign(
 def _print(result: "Identification", written: tuple[Path, ...]) -> None:
     """Print the outcome of a campaign: estimators by sampling interval, failures, the chosen model and the verdicts.
 
-    `written` are the files that were written.
+    `written` are the paths of the result files.
     """
     from dynid.reporting.tables import print_verdict
     from dynid.reporting.verdict_words import outcome

@@ -128,9 +128,9 @@ def _refuse_no_scene(scene: str | None) -> None:
 
 
 def _checked_scene(robot: "Robot", scene: str | None) -> str:
-    """Return a scene as the executor expects it: an absolute path, "none", or '' for the robot's scene.yaml.
+    """Return a scene (file of the free space) as the executor node expects it, after a check that the file is valid.
 
-    The file is read once, so that an invalid file is refused before the arm moves.
+    The result is an absolute path, "none" for no limits, or '' for the robot's scene.yaml.
     """
     from dynid.control.safe_box import NO_SCENE, box_of
 
@@ -201,7 +201,7 @@ def _adaptively(
 
 @contextmanager
 def motion_bar() -> "Iterator[Report]":
-    """Show a progress bar, and yield a function that updates it with a text, the finished part and the total.
+    """Show a progress bar, and yield a function that updates it: `report(text, done, total)`.
 
     Without a terminal, the function prints each new text instead.
     """

@@ -87,7 +87,7 @@ def compare(
 
 
 def _errors(rows: "list[Row]") -> dict[str, list[float | None]]:
-    """Return relative torque errors [%] in sample, and out of sample if data were held out."""
+    """Return the relative torque errors [%] of all estimators by kind: in sample, and out of sample if available."""
     found = {
         "in sample": [None if row.in_sample is None else 100 * row.in_sample.relative for row in rows],
         "out of sample": [None if row.out_of_sample is None else 100 * row.out_of_sample.relative for row in rows],

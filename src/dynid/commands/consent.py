@@ -36,7 +36,7 @@ def ask_before_moving(robot: "Robot", port: str | None, motion: str, yes: bool) 
 
 
 def ask(port: str | None, sentence: str, yes: bool) -> bool:
-    """Print what will happen on a port, and ask for consent at the terminal; do nothing for a simulated arm.
+    """Print what will happen to the arm on a port, and ask for consent at the terminal; a simulated arm needs none.
 
     Args:
         port: serial port; None is the simulated arm.
@@ -104,7 +104,7 @@ def words_within_limits(robot: "Robot", law: str, fastest_rad_s: float, seconds:
 def words_of_approach() -> str:
     """Return a phrase on the motions from and to the rest posture, before and after the requested motion.
 
-    It states their largest planned speed.
+    The phrase states the largest planned speed of these motions.
     """
     from dynid.control.plan import APPROACH_RAD_S
 

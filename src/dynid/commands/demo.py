@@ -111,9 +111,9 @@ def demo(
 
 
 def _two_arms(robot: str, out: Path | None, real_arm: str | None, mount: str | None, seed: int, as_json: bool) -> None:
-    """Run the demo of two arms under bilateral control: the follower touches a wall, and the leader renders the force.
+    """Run the demo of two arms under bilateral control; the arguments are options of the command.
 
-    Arguments are the options of the command.
+    The follower arm touches a wall, and the leader arm reproduces the force.
     """
     from dynid.commands.terminal import stages
     from dynid.demo.two_arms import run_two_arms

@@ -7,6 +7,7 @@ from dynid.commands.options import JsonOption, RobotOption
 from dynid.commands.terminal import print_json, stages, stdout
 
 EXAMPLE_ROBOT = "planar_2r_elastic"
+# ratio of break-away torque to Coulomb friction, and Stribeck velocity [rad/s]
 SHAPES = ((1.3, 0.05), (1.3, 0.1), (1.3, 0.3), (1.5, 0.3), (2.0, 0.3))
 elastic = typer.Typer(
     no_args_is_help=True,

@@ -15,7 +15,7 @@ export = typer.Typer(help="Write a model as source code for other programs.", no
 
 @export.callback()
 def _group() -> None:
-    """Write a model as source code for other programs."""  # else typer makes a single command the group
+    """Write a model as source code for other programs."""  # without it, typer replaces a group by its only command
 
 
 @export.command("c")

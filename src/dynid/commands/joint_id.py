@@ -36,7 +36,7 @@ class _Job:
         without: names of nuisances (such as noise or backlash) of the simulated arm to leave out.
         friction: name of the simulated arm's friction model; None is the choice of robot.yaml.
         simulate: whether the first bag must be recorded with the simulated arm before the fit.
-        kept: whether the user keeps the bag.
+        kept: whether the bag is kept; if not, it is in a temporary folder.
     """
 
     robot: str
@@ -74,7 +74,10 @@ def _simulate(job: _Job) -> None:
 
 
 def _identify(job: _Job) -> "JointLevel":
-    """Fit the joint of a job to all its excitations in the job's bags; record the bag first if the job requires it."""
+    """Fit the model of a job's joint to all excitations of this joint in the job's bags.
+
+    If the job requires a simulation, the bag is recorded first.
+    """
     from dynid.control.controller import load_controller
     from dynid.identification.joint_level.excitation import excited_joints, identify_joint
     from dynid.recording.driver_recording import load_driver_recording

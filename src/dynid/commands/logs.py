@@ -59,7 +59,7 @@ def _instead(folder: Path, options: dict[str, Any]) -> str:
 
 
 def _show(rows: list[dict[str, Any]], folder: Path) -> None:
-    """Print the recordings as a table, and below it the defects of each."""
+    """Print a table of the recordings, then the defects of each recording."""
     listed = table("logs", "", "log", "rows", "seconds", "rows per second", "torques", "goals", words=2)
     for number, row in enumerate(rows, 1):
         rate = "" if row["rate_hz"] is None else f"{row['rate_hz']:.1f}"

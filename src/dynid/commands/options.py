@@ -212,9 +212,9 @@ def model_path(robot: "Robot", name_or_path: str) -> Path:
 
 
 def read_model(robot: "Robot", path: Path, mount: str | None = None) -> "ModelFile":
-    """Return the model in a model file, or the model that follows from a file of standard parameters.
+    """Return the content of a model file, or of a file of standard parameters converted to a model.
 
-    For standard parameters the base parameters are computed, with the given mount; None is the default mount.
+    Base parameters are computed from standard parameters at the given mount; None is the default mount.
 
     Raises:
         InputNotFoundError: the file is missing.

@@ -78,7 +78,7 @@ def replay(
 def _ask(robot: "Robot", port: str | None, shown: "GuidedReplay | None", motion: Path, yes: bool) -> bool:
     """Ask for consent before a real arm replays a motion; return whether it was given, False for a simulated arm.
 
-    `shown` is a motion shown by hand; if it is None, the motion is read from the file `motion`.
+    `shown` is a motion shown by hand. If it is None, the motion is read from the file `motion`.
     """
     from dynid.trajectory.families import load_excitation
     from dynid.trajectory.files import named_motion

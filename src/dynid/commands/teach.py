@@ -49,7 +49,7 @@ def teach(
     from dynid.runtime.model import load_model
 
     model_content = load_model(path, loaded).mounted(mount or loaded.file.default_mount)
-    # a simulated hand guides the arm at once, so it is not checked
+    # a simulated arm is not compared with the model, because the simulated hand guides it from the start
     motions = check_motions(model_content) if real_arm else ()
     what = words_within_limits(
         loaded,

@@ -37,7 +37,7 @@ def is_quiet() -> bool:
 
 
 class SafeConsole(Console):
-    """A console that prints names from files and topics safely: control characters in them have no effect."""
+    """Console that removes control characters from printed texts, since names may come from files and topics."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Return a rich text without control characters; text that is not valid markup is shown literally."""
@@ -48,9 +48,9 @@ class SafeConsole(Console):
             return super().render_str(plain, **options | {"markup": False})
 
     def on_broken_pipe(self) -> None:
-        """Become silent if the reader of standard error is gone, so that lost progress messages do not end a motion.
+        """Print nothing more after a broken pipe on standard error, so that lost progress messages do not end a motion.
 
-        On standard output, the default reaction follows.
+        On standard output, the default reaction of rich follows.
         """
         if not self.stderr:
             super().on_broken_pipe()
@@ -90,7 +90,7 @@ def print_json(content: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, by_n
 
 
 def with_deviation(value: float, deviation: float) -> str:
-    """Return a text such as `0.123 +- 0.032`: a value and its standard deviation, the latter with two digits."""
+    """Return a value and its standard deviation as text such as `0.123 +- 0.032`; the deviation has two digits."""
     if not (math.isfinite(value) and math.isfinite(deviation) and deviation > 0.0):
         return f"{value:.3g} +- {deviation:.2g}"
     places = 1 - math.floor(math.log10(float(f"{deviation:.1e}")))
