@@ -47,9 +47,9 @@ class _Block:
     """YAML list or mapping that has begun and not yet ended.
 
     Attributes:
-        anchor: its anchor; None without one.
-        before: number of values in the text before it.
-        keys: keys so far; None for a list.
+        anchor: YAML anchor of the block; None without one.
+        before: number of values in the text before the block.
+        keys: keys of a mapping so far; None for a list.
         key_due: whether the next value of a mapping is a key.
     """
 
@@ -66,9 +66,9 @@ class _Size:
     Attributes:
         values: number of values so far.
         aliases: number of aliases so far.
-        anchors: number of values in the part of the text that each anchor names.
+        anchors: number of values in the list, mapping or scalar of each anchor, by name.
         open: lists and mappings that have begun and not yet ended, outermost first.
-        twice: a key that one mapping contains twice; None if there is no such key.
+        twice: last key that was found a second time in the same mapping; None if there is none.
     """
 
     values: int = 0
@@ -97,7 +97,7 @@ class _Size:
             self.values += 1
 
     def _note_key(self, event: yaml.NodeEvent) -> None:
-        """Store a key that its mapping contains twice in `twice`; the loader would silently drop the first value."""
+        """Store a key in `twice` if its mapping already contains it; the loader would silently drop the first value."""
         block = self.open[-1] if self.open else None
         if block is None or block.keys is None:
             return

@@ -1,7 +1,7 @@
 """File operations that survive a loss of power, and renaming that never overwrites, on any file system.
 
-The content of a file is on the disk after an fsync of the file, and its name after an fsync of the folder. dynid does
-both before it reports an output as written.
+A file's content is on the disk after an fsync of the file, and its name after an fsync of the folder. dynid does both
+before it reports an output as written.
 """
 
 import ctypes

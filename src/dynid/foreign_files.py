@@ -1,4 +1,4 @@
-"""Tasks on untrusted files that `limited` runs in a child process: loading meshes, and expanding xacro files.
+"""Tasks on untrusted files that `dynid.limited` runs in a child process: loading meshes, and expanding xacro files.
 
 This module imports little, so that the child process starts quickly.
 """

@@ -21,7 +21,7 @@ def in_child(work: str, request: Any, wall_s: float) -> tuple[bytes, int]:
     Args:
         work: name of the task, "meshes" or "xacro".
         request: argument of the task, made of JSON values.
-        wall_s: time after which the child process is killed [s]; the task also sets limits itself.
+        wall_s: time after which the child process is killed [s]; the task sets further limits itself.
     """
     given = json.dumps({"path": sys.path, "work": work, "request": request}).encode()
     try:

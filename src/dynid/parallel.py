@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from dynid.errors import DynidError
 from dynid.threads import THREAD_VARIABLES
 
-AHEAD = 4  # maximum number of pieces per process in progress or waiting for an earlier one, to limit memory
-QUARTERS = 4
+AHEAD = 4  # maximum number of submitted items per process whose result has not been yielded, to limit memory
+QUARTERS = 4  # number of progress reports per call of a map
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -58,7 +58,7 @@ Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 @contextlib.contextmanager
 def process_map(processes: int | None = None) -> Iterator[Map]:
-    """Start processes, and yield a function like `map` that distributes calls among them, for any number of uses.
+    """Start processes, and yield a function like `map` that distributes calls among them; it can be used repeatedly.
 
     Results come in the order of the items. The function must be at the top level of a module, and the items must be
     picklable. `processes` is the number of processes; None is one per core, and 1 yields the builtin `map`.
@@ -165,7 +165,7 @@ def _one_thread_each() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _deaf_children() -> Iterator[None]:
-    """Block SIGINT in child processes that start in the block, until they call `_begin`.
+    """Block SIGINT in child processes that are started in the `with` block, until they call `_begin`.
 
     Otherwise Ctrl-C during the start of Python would print tracebacks.
     """
@@ -178,7 +178,7 @@ def _deaf_children() -> Iterator[None]:
 
 
 def _begin() -> None:
-    """Prepare this child process: it will end with its parent, and on SIGINT without a traceback."""
+    """Prepare this child process to end when its parent ends, and to end on SIGINT without a traceback."""
     _watch()
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # background jobs ignore SIGINT
         if signal.SIGINT in signal.sigpending():

@@ -209,13 +209,13 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def new_path(path: Path) -> Path:
-    """Return the path with "-1" appended to its name, or "-2", "-3" ...: the first at which nothing exists yet."""
+    """Return the first of the paths `path`-1, `path`-2 and so on at which no file or folder exists yet."""
     numbered = (path.with_name(f"{path.name}-{number}") for number in count(1))
     return next(one for one in numbered if not one.exists())
 
 
 def refuse_existing(path: Path) -> None:
-    """Check before a long computation that an output can be written to a path; no file remains.
+    """Check before a long computation that an output can be written to a path; the file for this check is removed.
 
     Raises:
         OutputExistsError: the output exists already.

@@ -1,7 +1,7 @@
 """Limits of the number of threads that linear-algebra libraries start, in a process or during a call.
 
-The matrices of dynid are small, so several threads of a linear-algebra library only wait for each other, on a busy
-host for seconds.
+The matrices of dynid are small, so several threads gain nothing. On a busy host they would wait for each other for
+seconds.
 """
 
 import os
