@@ -16,7 +16,7 @@ common to these functions:
     ddq       joint accelerations, (N, n) [rad/s^2; m/s^2]
 
 Functions of one sample take rows of these arrays, (n,). Every array is contiguous and writeable, so that the loops over
-samples are compiled once. They do not check shapes; `regressor` does.
+samples are compiled once. The functions do not check shapes; the module `regressor` does.
 """
 
 import numba
@@ -162,7 +162,7 @@ def columns(
     which: NDArray[np.int64],
     W: FloatArray,
 ) -> None:
-    """Write regressor columns of standard link parameters into the first n rows and p columns of W, zero on entry.
+    """Write regressor columns of standard link parameters into the first n rows and p columns of each sample of W.
 
     The column of a parameter of link j is Jw' moment + Jv' force: the torques of joints 1..j if this parameter is 1 and
     all others are 0.
@@ -174,7 +174,7 @@ def columns(
         dq: joint velocities.
         ddq: joint accelerations.
         which: indices of the parameters, ten per link, (p,).
-        W: regressor (N, at least n, at least p) [N m per SI unit].
+        W: regressor (N, at least n, at least p) [N m per SI unit]; zero on entry.
     """
     n = q.shape[1]
     R, p, w, dw, a = np.empty((n, 3, 3)), np.empty((n, 3)), np.empty((n, 3)), np.empty((n, 3)), np.empty((n, 3))

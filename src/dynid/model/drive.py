@@ -166,7 +166,7 @@ class DriveTerms:
     def torque(
         self, names: Sequence[str], values: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray
     ) -> FloatArray:
-        """Return the torques of drive-side parameters, (N, n) [N m]: their columns times their values.
+        """Return the torques of drive-side parameters, (N, n) [N m]: regressor columns times values.
 
         Args:
             names: names of the parameters, (k,).
@@ -183,7 +183,7 @@ class DriveTerms:
     def _torques(
         self, names: Sequence[str], q: FloatArray, dq: FloatArray, ddq: FloatArray, transition_rad_s: float = 0.0
     ) -> Iterator[tuple[int, int, FloatArray]]:
-        """Yield the torques of joints per unit of drive-side parameters: index in `names`, joint, torque (N,).
+        """Yield the nonzero regressor entries of drive-side parameters: index in `names`, joint, torque per unit (N,).
 
         A parameter of a coupled motor has a torque at each joint that this motor moves. The arguments are those of
         `columns`.

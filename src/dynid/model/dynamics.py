@@ -1,7 +1,7 @@
 """Identified model of a robot: tau = W(q, dq, ddq) phi, M(q; phi), inverse and forward dynamics.
 
-`ArmModel` joins geometry (modified DH), structure (which terms) and mount (gravity), and evaluates eqs. 3 and 4 of
-arXiv:2605.15949. It is the readable reference; the generated fast kernels are tested against it.
+`ArmModel` combines geometry (modified DH), structure (terms of the model) and mount (gravity), and evaluates eqs. 3 and
+4 of arXiv:2605.15949. It is the readable reference; the generated fast kernels are tested against it.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ class ArmModel:
     Args:
         mdh: geometry of the chain.
         axes: number of all axes n.
-        structure: terms of the model.
+        structure: terms of the model, such as rotor inertia and friction.
         gravity: gravity vector in the URDF base link, (3,) [m/s^2].
         coupling: matrix C from joint to motor angles, (n, n) [-]; None if each motor moves its own joint.
         prismatic: whether each axis is prismatic, (n,); None takes it from the chain.
@@ -200,7 +200,7 @@ class ArmModel:
         return out
 
     def _with_link_columns(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, gravity: FloatArray) -> FloatArray:
-        """Return the regressor (N, n, p) with the columns of the link-side base parameters; all others are zero.
+        """Return the regressor (N, n, p) with the columns of link-side base parameters; other columns are zero.
 
         Args:
             q: positions of all axes, (N, n) [rad; m if prismatic].
@@ -333,7 +333,7 @@ class ArmModel:
         return link_torques(self.mdh, q, dq, ddq, gravity, standard.reshape(-1, 10))
 
     def gravity_torque(self, q: FloatArray, phi: BaseParameters, gravity: FloatArray) -> FloatArray:
-        """Return the torques (N, n) [N m] that balance gravity at rest, without springs.
+        """Return the torques (N, n) [N m] that balance gravity at rest; torques of springs are not included.
 
         Args:
             q: positions, (N, n) [rad; m if prismatic].

@@ -269,7 +269,7 @@ def slope_by_load(p: FloatArray, i: int, s: float, te: float, load: Load) -> flo
 def slope_by_velocity(p: FloatArray, i: int, transition: float, dq: float, tm: float, te: float) -> float:
     """Return the derivative of the friction torque of axis i with respect to the velocity dq [N m s/rad].
 
-    The jump of sign(dq) at rest is left out.
+    The infinite derivative of sign(dq) at dq = 0 is ignored.
 
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
@@ -390,7 +390,7 @@ def motor_torques(
 def slopes(p: FloatArray, transition: float, dq: FloatArray, tm: FloatArray, te: FloatArray, out: FloatArray) -> None:
     """Write the derivatives of friction torques with respect to velocity, motor torque and load to `out`, for N states.
 
-    The jump of sign(dq) at rest is left out.
+    The infinite derivative of sign(dq) at dq = 0 is ignored.
 
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
@@ -605,7 +605,7 @@ class FrictionLaw:
         return replace(self, values=values, deviations=deviations)
 
     def scaled(self, factor: float) -> "FrictionLaw":
-        """Return the law with friction multiplied by `factor` at every velocity and load, as for a warm gear."""
+        """Return a law with `factor` times this friction at every velocity and load, as for a warmer gear."""
         values = factor * self.values
         values[[WS, AS]] = self.values[[WS, AS]]
         return replace(self, values=values, deviations=None)
@@ -659,7 +659,7 @@ class FrictionLaw:
         return np.where(dq == 0.0, 1.0, np.where(given, s, 0.0))
 
     def torque(self, dq: FloatArray, tm: FloatArray | float = 0.0, te: FloatArray | float = 0.0) -> FloatArray:
-        """Return the friction torque in motion.
+        """Return the friction torques of moving joints.
 
         Args:
             dq: velocities, (..., n) [rad/s].
@@ -702,7 +702,7 @@ class FrictionLaw:
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the derivatives of the friction torque with respect to dq, tm and te, (..., n) each.
 
-        Their units are [N m s/rad, -, -]. The jump of sign(dq) at rest is left out.
+        Their units are [N m s/rad, -, -]. The infinite derivative of sign(dq) at dq = 0 is ignored.
 
         Args:
             dq: velocities, (..., n) [rad/s].

@@ -7,7 +7,7 @@
     torque = jax.vmap(friction.torque)(dq, motor, load)      # friction of a moving joint
 
 `dynid.model.friction` defines the law. This file computes it with functions that numpy and jax.numpy share, without
-branches, indices or arrays that change in place. A test compares the two.
+branches, indices or arrays that change in place. A test compares both implementations.
 """
 
 from dataclasses import dataclass

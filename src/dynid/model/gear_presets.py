@@ -34,7 +34,7 @@ class Gear(Strict):
     bam: tuple[str, ...] = ()
 
     def with_files(self, folder: Path) -> "Gear":
-        """Return this gear with the friction values of its BAM files, which are in `folder`, added to `models`."""
+        """Return a copy of this gear whose `models` include the values of its BAM files, which are in `folder`."""
         read = [read_bam(folder / name) for name in self.bam]
         return self.model_copy(update={"models": self.models | {one.model: one.figures for one in read}})
 
@@ -64,7 +64,7 @@ class GearFile(Strict):
 
 
 def load_gears(robot: Robot) -> GearFile:
-    """Load the robot's friction.yaml and the BAM files that it names.
+    """Load the robot's friction.yaml, and the parameter files of BAM (github.com/Rhoban/bam) that it names.
 
     Raises:
         InputNotFoundError, ConfigurationError: the file does not exist, or is not valid.
@@ -104,7 +104,7 @@ def at_joint(figures: Mapping[str, float], joint: Joint) -> dict[str, float]:
 def gear_friction(robot: Robot, model: str = "M6", file: GearFile | None = None) -> FrictionLaw:
     """Return the friction law of all axes of a robot from published values of its gears.
 
-    Friction jumps with sign(dq) at rest; the sign is not smoothed.
+    Friction depends on sign(dq), without a smooth transition at rest.
 
     Args:
         robot: robot whose joints name their servo models.

@@ -1,4 +1,4 @@
-"""Collision shapes of an arm's links, and tests which links touch at a posture (pinocchio and coal)."""
+"""Collision shapes of an arm's links, and a test that finds touching links at a posture (pinocchio and coal)."""
 
 import itertools
 import xml.etree.ElementTree as ElementTree  # DOCTYPEs, the way to external entities, are refused before parsing

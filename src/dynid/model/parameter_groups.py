@@ -15,7 +15,7 @@ GROUP_PHRASES: dict[Kind, str] = {
 
 
 class ParameterGroup(NamedTuple):
-    """Base parameters of one link that belong together.
+    """Group of base parameters of one link: rotor inertia, link inertia, or mass and first moments.
 
     Attributes:
         kind: "rotor" (inertia of the joint's rotor), "inertia", or "gravity" (mass and first moments).

@@ -1,7 +1,8 @@
 """Regressor by screw theory and Kronecker products, and the minimal set of its parameters.
 
-It is independent of the modified DH frames and of the recursion in `regressor`. Twists are [angular; linear], and link
-frames have their z along the joint's axis at q = 0. In block matrices of all links, with twists V and joint screws A,
+This module is independent of the modified DH frames and of the recursion in `regressor`. Twists are [angular; linear],
+and link frames have their z along the joint's axis at q = 0. In block matrices of all links, with twists V and joint
+screws A,
 
     V = Gamma A dq,   dV = Gamma (A ddq - [ad_(A dq)] V + base),   tau = A' Gamma' (G dV - [ad_V]' G V),
 

@@ -126,7 +126,7 @@ def spring_unit(name: str, slides: bool) -> str:
 
 
 def joint_springs(robot: Robot, coefficients: Sequence[Mapping[int, float] | None]) -> tuple[JointSpring, ...]:
-    """Return the springs of robot.yaml with coefficients.
+    """Return the springs of robot.yaml with the given coefficients.
 
     Args:
         robot: the robot.

@@ -1,8 +1,8 @@
 """Gears between motors and joints: q_motor = gear_ratio * (C q_joint), tau_joint = C' (gear_ratio * tau_motor).
 
-This is the only module that converts between motor and joint quantities. Above the servos everything is stated at the
-joints, including currents: the current of a joint is its torque over `Robot.joint_constants`. If every motor moves one
-joint, it is the motor's current with the sign of the gear ratio.
+This is the only module that converts between motor and joint quantities. All code except the servo driver states
+quantities at the joints, including currents. The current of a joint is its torque over `Robot.joint_constants`. If
+every motor moves one joint, it is the motor's current with the sign of the gear ratio.
 """
 
 from functools import cached_property
