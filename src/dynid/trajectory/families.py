@@ -68,7 +68,7 @@ class Excitation:
         return read_only(np.deg2rad(lower) + margin), read_only(np.deg2rad(upper) - margin)
 
     def trajectory(self, name: str, profile: str = DEFAULT_PROFILE) -> Trajectory:
-        """Return one trajectory for all n axes.
+        """Return a named trajectory in the variant of a profile, for all n axes.
 
         Args:
             name: one of `names`.

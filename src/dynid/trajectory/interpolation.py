@@ -2,7 +2,7 @@
 
 A segment follows q(t) = q_start + d s(t) with one scalar law s: 0 -> 1 for all joints, so they start and stop
 together and stay on a straight line in joint space. The rate ds/dt rises over the ramp time r as the cubic
-V x^2 (3 - 2 x) with x = t/r, stays at V over the cruise time c, and falls in mirror image. So d2s/dt2 is the
+V x^2 (3 - 2 x) with x = t/r, stays at V over the cruise time c, and falls symmetrically. So d2s/dt2 is the
 parabola 6 V x (1 - x)/r, zero at both ends of a ramp and at most 1.5 V/r. s reaches 1 if V (r + c) = 1. Short
 segments have no cruise phase.
 """

@@ -35,7 +35,9 @@ def sample_brake(
 
 @numba.njit(cache=True)
 def scale_reference(rate: float, slope: float, dq: FloatArray, ddq: FloatArray) -> None:
-    """Convert the derivatives of a reference with respect to path time to those with respect to real time, in place.
+    """Convert derivatives of a reference with respect to path time to derivatives with respect to real time, in place.
+
+    Path time is the time argument of the reference. It passes slower than real time if the motion is slowed down.
 
     Args:
         rate: rate at which path time passes relative to real time [-].

@@ -198,7 +198,7 @@ def approach(
 def concatenate(name: str, parts: Sequence[Trajectory], velocity: FloatArray, acceleration: FloatArray) -> Trajectory:
     """Return one trajectory that runs several trajectories in sequence.
 
-    If one does not start at the end posture of the previous one, a move is inserted between them.
+    If a trajectory does not start at the end posture of the previous one, a move is inserted between them.
 
     Args:
         name: name of the result.
