@@ -1,4 +1,4 @@
-"""Single-joint excitation, from the last joint inward: a sine at the highest frequency within a velocity limit.
+"""Single-joint excitation, from the last joint inward: a sine at the highest frequency within all limits.
 
 Only one joint moves while the others hold a posture, so the motion is easy to foresee. The moving joint follows
 a sin(w t) within a smooth envelope, so that it starts and ends at rest. w is the highest frequency at which the motion

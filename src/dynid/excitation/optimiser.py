@@ -1,4 +1,4 @@
-"""Optimisation of a robot's excitation trajectory within all limits of the robot, and the file of the result."""
+"""Optimisation of a robot's excitation trajectory within all limits of the robot, and its conversion to YAML text."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -20,13 +20,13 @@ SPLINE_DEGREE = 5
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Set of k functions of time, at rest at both ends; with coefficients (k, n) they give a motion of n joints.
+    """Set of k functions of time for motions from rest to rest: a motion of n joints has coefficients (k, n).
 
     Attributes:
         kind: "fourier" or "spline".
         duration: duration from rest to rest [s].
-        rest: matrix that combines m plain functions, such as sines, to the k functions that are at rest at both ends,
-            (m, k).
+        rest: matrix that combines m plain functions, such as sines, to k functions with zero velocity and acceleration
+            at both ends, (m, k).
         size: number m of plain functions: 1 + 2 x harmonics for a Fourier series, or the control points of a spline.
     """
 
@@ -37,7 +37,7 @@ class Series:
 
     @classmethod
     def of(cls, kind: SeriesKind, duration: float, terms: int) -> "Series":
-        """Return a set of functions that are at rest at both ends: a Fourier series or a B-spline.
+        """Return a Fourier series or B-spline whose functions have zero velocity and acceleration at both ends.
 
         Args:
             kind: "fourier" or "spline".
