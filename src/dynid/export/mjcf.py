@@ -121,7 +121,8 @@ def _strip(spec: mujoco.MjSpec, robot: Robot) -> None:
 def _empty_carried(spec: mujoco.MjSpec, robot: Robot) -> None:
     """Set the mass of links carried by a chain link to zero, since the chain link's parameters include them.
 
-    A carried link with its own joint (such as a finger) keeps a token mass, because MuJoCo moves no body without mass.
+    A carried link with its own joint, such as a finger, gets a negligible mass, because MuJoCo does not allow moving
+    bodies without mass.
     """
     chain = {_joint(spec, robot, name).parent.name for name in robot.joint_names[: robot.chain_size]}
     for body in spec.bodies:

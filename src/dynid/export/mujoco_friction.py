@@ -47,8 +47,8 @@ class MujocoFriction:
 
     Raises:
         UnknownNameError: the model lacks a joint.
-        DataError: the numbers of joints and axes differ, or MuJoCo has no place for a joint's offset: it already has a
-            spring, or springs are disabled.
+        DataError: the numbers of joints and axes differ, or a joint's friction offset cannot be written, because the
+            joint already has a spring or springs are disabled.
     """
 
     def __init__(self, model: mujoco.MjModel, law: FrictionLaw, joints: Sequence[str]) -> None:

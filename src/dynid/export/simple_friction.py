@@ -1,8 +1,8 @@
 """Approximation of a friction law for simulators with two values per joint, damping and constant friction.
 
 Friction of real gears also falls with speed and grows with load. The two values are a least-squares fit to this
-friction. The fit covers the loads of gravity and springs within the joints' limits, and speeds up to half of the speed
-limits, with the motor carrying the load in both directions.
+friction. The fit covers the loads of gravity and springs within the joints' limits, and motions in both directions with
+speeds up to half of the speed limits.
 """
 
 from dataclasses import replace

@@ -80,7 +80,7 @@ def identified_urdf(robot: Robot, mdh: MdhChain, standard: StandardParameters, n
     """Return the robot's URDF with identified inertials, damping and friction.
 
     The identified parameters of a chain link include everything that is fixed to it. So the inertials of links fixed to
-    it are removed, and links of decoupled axes keep a token mass.
+    it are removed, and links of decoupled axes, such as fingers, get a negligible mass.
 
     Args:
         robot: the robot.
