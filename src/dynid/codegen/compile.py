@@ -1,7 +1,7 @@
 """Compiled functions of an arm with the same mathematics as `ArmModel`, for millions of states.
 
-They work for any serial chain, with or without decoupled axes. Every function checks its arguments once, then runs in
-SIMD machine code.
+The functions work for any serial chain, with or without decoupled axes. Every function checks its arguments once, then
+runs in SIMD machine code.
 """
 
 from collections.abc import Callable
