@@ -1,1 +1,1 @@
-"""Demos: the whole chain from motor current to a controller that uses the identified model, and bilateral control."""
+"""Demos: all steps from motor currents to control with the identified model, and two arms as leader and follower."""

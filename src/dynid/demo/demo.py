@@ -263,7 +263,7 @@ def _compared(robot: Robot, model_file: ModelFile, published: dict[str, object],
 def urdf_torque_difference(robot: Robot, model: ArmModel, model_file: ModelFile, urdf: str) -> float:
     """Return the largest difference of a joint torque between a URDF and a model, at 20 random states [N m].
 
-    Pinocchio computes the torques of the URDF. Those of rotor inertias and springs, which a URDF does not contain, are
+    Pinocchio computes the torques of the URDF. A URDF does not contain rotor inertias and springs, so their torques are
     added from the model. Friction is excluded, because a URDF has only two friction values that approximate the model.
 
     Args:
@@ -292,9 +292,9 @@ def urdf_torque_difference(robot: Robot, model: ArmModel, model_file: ModelFile,
 
 
 def _arm_summary(chain: Chain) -> dict[str, Any]:
-    """Return the summary that the simulated arm logs when it ends, by key.
+    """Return the summary that the simulated arm logs when it ends, as a dictionary.
 
-    It contains, among others, whether torque is on for each servo, goal currents [A], and the simulated time [s].
+    The summary contains, among others, the torque state of each servo, goal currents [A] and the simulated time [s].
     """
     assert chain.arm is not None
     lines = chain.arm.log.read_text(encoding="utf-8").strip().splitlines()
