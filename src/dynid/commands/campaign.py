@@ -64,7 +64,7 @@ def campaign(
 
 
 def _print(result: "Identification", written: tuple[Path, ...]) -> None:
-    """Print the outcome of a campaign: estimators by sampling interval, failures, the chosen model and the verdicts.
+    """Print the outcome of a campaign: numbers of runs by sampling interval, failures, the chosen model and its checks.
 
     `written` are the paths of the result files.
     """

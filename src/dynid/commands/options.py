@@ -127,7 +127,7 @@ def load_arm(robot: str, mount: str | None, without: Sequence[str] | None, frict
 
 @contextmanager
 def needs_ros(command: str) -> Iterator[None]:
-    """Turn an ImportError in the block, which imports `dynid.nodes`, into a DynidError on how to install ROS.
+    """Convert an ImportError in the `with` block, which imports ROS nodes, to a DynidError on how to install ROS.
 
     `command` is the beginning of the message, such as "the demo".
     """
