@@ -62,7 +62,7 @@ def main() -> None:
 
 @contextlib.contextmanager
 def _ending_cleanly() -> Iterator[None]:
-    """Convert SIGTERM and SIGHUP to a SystemExit while the block runs, so that the process cleans up before it ends.
+    """Convert SIGTERM and SIGHUP in the `with` block to a SystemExit, so that the process cleans up before it ends.
 
     A signal that is ignored, as by nohup, stays ignored. Commands that must shut down in another order set their
     own signal handlers.
@@ -132,7 +132,7 @@ def _refused(error: OSError) -> int:
 
 
 def _sentence(error: Exception) -> str:
-    """Return a sentence on wrong command-line arguments, which names the help of the command."""
+    """Return a sentence that states what is wrong with command-line arguments and how to show the command's help."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "dynid"
     message = one_line(error.format_message())  # type: ignore[attr-defined]

@@ -44,7 +44,7 @@ def parse_yaml(text: str, named: object, kind: type[DynidError] = ConfigurationE
 
 @dataclass
 class _Block:
-    """YAML list or mapping that has begun and not yet ended.
+    """YAML list or mapping whose end the parser has not reached yet.
 
     Attributes:
         anchor: YAML anchor of the block; None without one.
@@ -67,7 +67,7 @@ class _Size:
         values: number of values so far.
         aliases: number of aliases so far.
         anchors: number of values in the list, mapping or scalar of each anchor, by name.
-        open: lists and mappings that have begun and not yet ended, outermost first.
+        open: lists and mappings whose end the parser has not reached yet, outermost first.
         twice: last key that was found a second time in the same mapping; None if there is none.
     """
 

@@ -52,8 +52,8 @@ def limit_time(cpu_s: int, wall_s: int) -> None:
 def _load_meshes(paths: list[str], out: IO[bytes]) -> None:
     """Load mesh files and write them to `out` in binary form.
 
-    First b"R" is written. Then follow for each mesh the numbers of vertices and triangles, the coordinates of the
-    vertices, and the vertex indices of the triangles. A negative number of vertices is an error code.
+    First b"R" is written. For each mesh follow the numbers of vertices and triangles, the coordinates of the vertices,
+    and the vertex indices of the triangles. A negative number of vertices is an error code.
     """
     import numpy as np
 

@@ -31,8 +31,8 @@ def in_processes(
 ) -> Iterator[tuple[int, Result]]:
     """Call `work` on every item in several processes; yield each item's index and result as it is finished.
 
-    Calls start in the order of the items, so items that take long should come first. An error in a call is raised here,
-    after the running calls have ended. Calls that have not started are then cancelled, as on KeyboardInterrupt.
+    Calls start in the order of the items, so items that take long should come first. After an error in a call or a
+    KeyboardInterrupt, calls that have not started are cancelled. The error is raised after running calls have ended.
 
     Args:
         work: a function at the top level of a module; it is pickled, as are the items.
@@ -106,7 +106,7 @@ def _result(future: Any) -> Any:
 
 @contextlib.contextmanager
 def _named_if_broken() -> Iterator[None]:
-    """Convert an error of a broken process pool in the block to a DynidError of one sentence."""
+    """Convert an error of a broken process pool in the `with` block to a DynidError of one sentence."""
     try:
         yield
     except BrokenExecutor as error:
@@ -150,7 +150,10 @@ def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
 
 @contextlib.contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """Limit numerical libraries in child processes that start in the block to one thread, since every core is busy."""
+    """Limit numerical libraries to one thread in child processes that are started in the `with` block.
+
+    Every core is already used by one child process.
+    """
     before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
     try:

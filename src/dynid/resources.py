@@ -60,7 +60,7 @@ def share_folder() -> Path:
 
 @contextlib.contextmanager
 def guarded(path: Path | str, what: str, kind: type[DynidError] = DataError) -> Iterator[None]:
-    """Convert each error in the block that is not a `DynidError` to an error of class `kind` that names the file.
+    """Convert any error in the `with` block except a `DynidError` to an error of class `kind` that names the file.
 
     Args:
         path: the file.
@@ -68,7 +68,7 @@ def guarded(path: Path | str, what: str, kind: type[DynidError] = DataError) -> 
         kind: class of the error.
 
     Raises:
-        kind: an error that is not a `DynidError` was raised in the block.
+        kind: an error other than a `DynidError` was raised in the `with` block.
     """
     try:
         yield
@@ -158,7 +158,7 @@ def invalid_fields(error: ValidationError, schema: type[BaseModel]) -> str:
 
 @contextlib.contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Convert OSErrors in the block to an OutputWriteError that names `path`."""
+    """Convert an OSError in the `with` block to an OutputWriteError that names `path`."""
     try:
         yield
     except DynidError:
@@ -263,7 +263,7 @@ def move_to_output(made: Path, path: Path) -> None:
 
 @contextlib.contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary working folder, which is renamed to `path` if the block ends without an error.
+    """Yield a temporary working folder, which is renamed to `path` if the `with` block ends without an error.
 
     The finished folder survives a loss of power. After an error the working folder, which is next to `path`, is
     removed, and `path` does not exist.

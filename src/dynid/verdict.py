@@ -19,8 +19,8 @@ class Check(Strict):
         id: name of the check for programs, which never changes; "" in files of older versions.
         group: subject of the check; "" in files of older versions.
         name: name of the check for people, which may change.
-        value: the value; NaN if the check could not be made, which never passes.
-        limit: the limit.
+        value: measured value, which is compared with the limit; NaN if the check could not be made, which never passes.
+        limit: limit of the value.
         sense: how the value must compare with the limit: "at most", "at least" or "equals".
         unit: unit of value and limit; "" without one.
         detail: explanation in words; "" without one.
