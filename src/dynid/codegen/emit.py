@@ -29,7 +29,7 @@ class Program:
         text: assignments, one per line.
         names: names of the arrays, in order.
         shared: names of the arrays that have one value for all lanes.
-        row: number of lanes of the other arrays.
+        row: number of lanes of every array that is not shared.
         width: number of lanes of one operation.
     """
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _Felt(NamedTuple):
-    """Contacts that were detected in one recording, or the reason why it cannot be used.
+    """Contacts that were detected in one recording, or the reason why the recording cannot be used.
 
     Attributes:
         name: name of the recording.
@@ -22,7 +22,7 @@ class _Felt(NamedTuple):
         contacts: detected contacts.
         simulated: whether the recording is of a simulated arm.
         notes: remarks from reading the recording, for the user.
-        refusal: reason why it cannot be used; '' if it can.
+        refusal: reason why the recording cannot be used; '' if it can be used.
     """
 
     name: str

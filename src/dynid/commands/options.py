@@ -112,7 +112,7 @@ def load_arm(robot: str, mount: str | None, without: Sequence[str] | None, frict
         friction: name of the simulated arm's friction model; None is the choice of robot.yaml.
 
     Raises:
-        UnknownNameError: one of these names is unknown.
+        UnknownNameError: the robot, mount, nuisance or friction model is unknown.
     """
     from dynid.robot import load_robot
     from dynid.simulation.plant.gear_friction import check_friction
@@ -198,7 +198,7 @@ def model_path(robot: "Robot", name_or_path: str) -> Path:
         name_or_path: the file, a result folder with a model.yaml, or the name of a model in the robot's `models`.
 
     Raises:
-        UnknownNameError: the text is none of these.
+        UnknownNameError: no such file, folder or model.
     """
     path = Path(name_or_path)
     if path.is_file():

@@ -28,7 +28,7 @@ class Bench:
         settings: settings of the robot's controller.
         excitation: trajectories and excitation profiles of the robot.
         arm: geometry and structure of the arm's model at its mount.
-        dynamics: compiled inverse dynamics of that model, for one state at a time.
+        dynamics: compiled inverse dynamics of `arm`, for one state at a time.
         mount: name of the arm's mount.
         seed: seed of the simulation.
     """

@@ -30,7 +30,8 @@ class Published(NamedTuple):
     Attributes:
         matching: 1 if structure hash and acceptance of the published model equal those in model.yaml, else 0; NaN if
             no model was published because it was not accepted.
-        difference: largest absolute difference of a base parameter from model.yaml [SI]; NaN if one was not published.
+        difference: largest absolute difference between published and written base parameters [SI]; NaN if a parameter
+            was not published.
         unset: why base parameters were not published; "" if all were.
         number: number of base parameters.
         topic_nm: largest torque difference between the published URDF and model.yaml [N m]; NaN if no model

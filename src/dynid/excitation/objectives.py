@@ -222,7 +222,7 @@ def optimise(
         iterations: maximum of L-BFGS iterations per round.
 
     Raises:
-        ConfigurationError: there are fewer samples than parameters.
+        ConfigurationError: there are not more equations (samples x joints) than parameters.
     """
     if len(problem.times) * len(problem.bounds.lower) <= len(problem.phi):
         raise ConfigurationError(

@@ -213,7 +213,7 @@ class ExcitationOptimiser:
             wish: the requested excitation.
 
         Raises:
-            SafetyError: no motion passes the check of all limits; quotes the last refusal.
+            SafetyError: no motion passes the check of all limits; the message states why the last one was refused.
             ConfigurationError: the duration is not positive, there are too few terms for rest at both ends, or the
                 motion is too short for the number of parameters.
             UnknownNameError: the profile does not exist.

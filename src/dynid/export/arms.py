@@ -27,7 +27,7 @@ def write_arms(
         robot: robot of all arms.
         mdh: geometry of all arms.
         arms: physically consistent standard parameters of each arm.
-        mount: mount that determines gravity in an MJCF; None is the default one.
+        mount: mount that determines gravity in an MJCF; None is the default mount.
         form: format of the files. An MJCF holds rotor inertias, a URDF cannot.
     """
     names, options = [], PlantOptions(mount=mount, motors=True)

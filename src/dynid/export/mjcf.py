@@ -31,13 +31,13 @@ class PlantOptions:
     """Options of a MuJoCo model, besides the robot and its standard parameters.
 
     Attributes:
-        mount: a mount of robot.yaml; None is the default one.
-        coulomb_friction: Coulomb friction, (n,) [N m]; None takes that of the standard parameters.
-        stops: lower and upper joint stops, (n,) each [rad; m if prismatic]; None takes those of `default_stops`.
+        mount: name of a mount in robot.yaml, which determines gravity; None is the default mount.
+        coulomb_friction: Coulomb friction, (n,) [N m]; None means the values of the standard parameters.
+        stops: lower and upper joint stops, (n,) each [rad; m if prismatic]; None means the result of `default_stops`.
         geometry: whether to keep the shapes for viewers, and joints that are not axes of robot.yaml, such as coupled
             fingers. The simulation is then slower.
-        motors: whether to add an actuator for every axis. It has the name of the joint, and its control is the torque
-            of the joint [N m].
+        motors: whether to add an actuator for every axis, with the name of the joint. Its control is the joint torque
+            [N m].
     """
 
     mount: str | None = None
@@ -57,7 +57,7 @@ def build_spec(robot: Robot, standard: StandardFile, options: PlantOptions = DEF
 
     Args:
         robot: the robot, with its URDF.
-        standard: standard parameters of its links and axes.
+        standard: standard parameters of the robot's links and axes.
         options: options of the model.
 
     Raises:
@@ -242,7 +242,7 @@ def compile_plant(robot: Robot, standard: StandardFile, options: PlantOptions = 
 
     Args:
         robot: the robot, with its URDF.
-        standard: standard parameters of its links and axes.
+        standard: standard parameters of the robot's links and axes.
         options: options of the model.
     """
     model = build_spec(robot, standard, options).compile()
@@ -259,7 +259,7 @@ def mjcf_text(robot: Robot, standard: StandardFile, options: PlantOptions = DEFA
 
     Args:
         robot: the robot, with its URDF.
-        standard: standard parameters of its links and axes.
+        standard: standard parameters of the robot's links and axes.
         options: options of the model.
         note: text of a comment at the top of the file; "" adds none.
     """

@@ -45,12 +45,12 @@ def write_exports(
     Args:
         folder: target folder, in which none of the files may exist.
         robot: the robot.
-        mdh: geometry to which the parameters belong.
+        mdh: geometry of the chain.
         standard: physically consistent standard parameters, without the additional friction law.
         mount: mount that determines gravity in the MJCF.
-        friction: friction law in addition to the standard parameters; None if there is none.
-        error_sentences: for MJCF and URDF, by file name, a sentence about the torque errors of the file, which is
-            written into its header.
+        friction: friction law in addition to the standard parameters; None without one.
+        error_sentences: sentences about the torque errors of MJCF and URDF, by file name. Each is written into the
+            header of its file.
 
     Raises:
         OutputExistsError: a file exists.
@@ -74,11 +74,12 @@ def simulator_texts(
 
     Args:
         robot: the robot.
-        mdh: geometry to which the parameters belong.
+        mdh: geometry of the chain.
         standard: physically consistent standard parameters, without the additional friction law.
         mount: mount that determines gravity in the MJCF.
-        friction: friction law in addition to the standard parameters; None if there is none.
-        error_sentences: by file name, a sentence about the torque errors of the file, which is written into its header.
+        friction: friction law in addition to the standard parameters; None without one.
+        error_sentences: sentences about the torque errors of the files, by file name. Each is written into the header
+            of its file.
     """
     law = whole_friction(robot, standard, friction)
     simple = simplified(robot, mdh, standard, law, mount)

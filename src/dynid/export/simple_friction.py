@@ -33,7 +33,7 @@ def whole_friction(
         separate: friction law in addition to the parameters; None if there is none.
 
     Raises:
-        DataError: both have Stribeck curves, which differ in shape.
+        DataError: parameters and additional law have Stribeck curves of different shapes.
     """
     axes, shape = robot.size, robot.file.structure.stribeck
     law = separate or FrictionLaw.of(axes, {})

@@ -60,7 +60,7 @@ def _carried_links(root: ElementTree.Element, link: str, chain: set[str]) -> lis
         chain: names of the chain joints.
 
     Returns:
-        Names of the links, each with the flag whether only fixed joints lead from `link` to it.
+        Names of the carried links, each with a flag whether it is connected to `link` by fixed joints only.
     """
     found: list[tuple[str, bool]] = []
     pending = [(link, True)]

@@ -26,7 +26,7 @@ class BaseRegressor:
         names: names of the columns, (p,).
         units: SI units of the parameters, (p,).
         regressor: W with tau = W phi, (N, n, p).
-        groupings: for each column's parameter the factors of the standard parameters that it combines, all by name.
+        groupings: for each column name the factors of the combined standard parameters, by name.
         structure_hash: hash of names, groupings and geometry; models with equal hashes can exchange parameters.
     """
 

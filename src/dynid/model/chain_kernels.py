@@ -131,8 +131,8 @@ def _wrenches(w: FloatArray, dw: FloatArray, a: FloatArray, moments: FloatArray,
 
     Args:
         w: angular velocity of the link, (3,) [rad/s].
-        dw: its angular acceleration, (3,) [rad/s^2].
-        a: acceleration of its frame's origin minus gravity, (3,) [m/s^2].
+        dw: angular acceleration of the link, (3,) [rad/s^2].
+        a: acceleration of the origin of the link's frame minus gravity, (3,) [m/s^2].
         moments: the moments, (10, 3) [N m per SI unit].
         forces: the forces, (10, 3) [N per SI unit].
     """
@@ -203,8 +203,8 @@ def _required(own: FloatArray, w: FloatArray, dw: FloatArray, a: FloatArray) -> 
     Args:
         own: parameters of the link in the order of `LINK_PARAMETERS`, (10,), SI.
         w: angular velocity of the link, (3,) [rad/s].
-        dw: its angular acceleration, (3,) [rad/s^2].
-        a: acceleration of its frame's origin minus gravity, (3,) [m/s^2].
+        dw: angular acceleration of the link, (3,) [rad/s^2].
+        a: acceleration of the origin of the link's frame minus gravity, (3,) [m/s^2].
     """
     xx, xy, xz, yy, yz, zz, mx, my, mz, mass = own
     lever, rate, turn, push = (mx, my, mz), vector(w), vector(dw), vector(a)

@@ -23,7 +23,7 @@ def refuse_undrivable(robot: Robot) -> None:
     This includes limits wider than those of the URDF, unless the joint's field `beyond_urdf` in robot.yaml allows them.
 
     Raises:
-        ConfigurationError: one message with all findings.
+        ConfigurationError: the driver cannot fulfil robot.yaml; the message lists all reasons.
     """
     if found := list(undrivable(robot)):
         raise ConfigurationError(f"dynid does not drive robot '{robot.name}': {'; '.join(found)}")

@@ -141,7 +141,7 @@ class DriveTerms:
             q: joint positions, (N, n) [rad; m if prismatic].
             dq: joint velocities, (N, n) [rad/s; m/s].
             ddq: joint accelerations, (N, n) [rad/s^2; m/s^2].
-            transition_rad_s: v of tanh(dq / v), which replaces sign(dq); 0 keeps the sign.
+            transition_rad_s: transition velocity v: tanh(dq / v) replaces sign(dq); 0 keeps sign(dq).
         """
         W = np.zeros((*dq.shape, len(names)))
         self.fill_columns(W, names, q, dq, ddq, transition_rad_s)
@@ -249,7 +249,7 @@ class DryTerms:
         Args:
             values: parameter values in the order of `names`, (k,), SI.
             dq: joint velocities, (N, n) [rad/s].
-            transition_rad_s: v of tanh(dq / v), which replaces sign(dq); 0 keeps the sign.
+            transition_rad_s: transition velocity v: tanh(dq / v) replaces sign(dq); 0 keeps sign(dq).
         """
         tau, none = np.zeros_like(dq), np.zeros_like(dq)
         if self._own:

@@ -33,7 +33,7 @@ class ArmModel:
         structure: terms of the model, such as rotor inertia and friction.
         gravity: gravity vector in the URDF base link, (3,) [m/s^2].
         coupling: matrix C from joint to motor angles, (n, n) [-]; None if each motor moves its own joint.
-        prismatic: whether each axis is prismatic, (n,); None takes it from the chain.
+        prismatic: whether each axis is prismatic, (n,); None means as in `mdh`.
         bounds: bounds of physically consistent parameters; None if the model is not used for estimation.
         gears: gear type of every axis, (n,). Axes of the same type share the friction parameters that depend on the
             gear's geometry, such as load-dependent friction; None gives each axis its own type.
@@ -74,11 +74,12 @@ class ArmModel:
         Args:
             robot: the robot.
             mount: mount of the arm; None is the default of robot.yaml.
-            structure: terms of the model; None takes those of robot.yaml.
+            structure: terms of the model, such as rotor inertia and friction; None means the terms in robot.yaml.
             lengths_m: modified DH lengths that replace those of the URDF, such as {"r3": 0.24} [m].
 
         Raises:
-            ConfigurationError: the URDF cannot be used, or its joints are of other kinds than robot.yaml states.
+            ConfigurationError: the URDF cannot be used, or a joint is revolute in one of URDF and robot.yaml and
+                prismatic in the other.
         """
         if structure is None and not lengths_m:
             return _as_described(robot, mount or robot.file.default_mount)
@@ -271,7 +272,7 @@ class ArmModel:
         Args:
             dq: joint velocities, (N, n) [rad/s].
             phi: base parameters of this model.
-            transition_rad_s: v of tanh(dq / v), which replaces sign(dq); 0 keeps the sign.
+            transition_rad_s: transition velocity v: tanh(dq / v) replaces sign(dq); 0 keeps sign(dq).
         """
         return self.dry_values_torque(dq, self.values_of(phi), transition_rad_s)
 
@@ -281,7 +282,7 @@ class ArmModel:
         Args:
             dq: joint velocities, (N, n) [rad/s].
             values: values of the base parameters, (p,), SI.
-            transition_rad_s: v of tanh(dq / v), which replaces sign(dq); 0 keeps the sign.
+            transition_rad_s: transition velocity v: tanh(dq / v) replaces sign(dq); 0 keeps sign(dq).
         """
         return self._dry.torque(values[self.dry_places], dq, transition_rad_s)
 

@@ -225,7 +225,7 @@ def torque_of(p: FloatArray, i: int, transition: float, dq: float, tm: float, te
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
         i: index of the axis.
-        transition: v of tanh(dq / v), which replaces sign(dq) [rad/s]; 0 keeps the sign.
+        transition: transition velocity v [rad/s]: tanh(dq / v) replaces sign(dq); 0 keeps sign(dq).
         dq: joint velocity [rad/s].
         tm: motor torque at the joint [N m].
         te: load (torque of gravity, Coriolis forces and contact on the joint) [N m].
@@ -274,7 +274,7 @@ def slope_by_velocity(p: FloatArray, i: int, transition: float, dq: float, tm: f
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
         i: index of the axis.
-        transition: v of tanh(dq / v), which replaces sign(dq) [rad/s]; 0 keeps the sign.
+        transition: transition velocity v [rad/s]: tanh(dq / v) replaces sign(dq); 0 keeps sign(dq).
         dq: joint velocity [rad/s].
         tm: motor torque at the joint [N m].
         te: load (torque of gravity, Coriolis forces and contact on the joint) [N m].
@@ -305,7 +305,7 @@ def motor_torque_of(p: FloatArray, i: int, transition: float, dq: float, te: flo
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
         i: index of the axis.
-        transition: v of tanh(dq / v), which replaces sign(dq) [rad/s]; 0 keeps the sign.
+        transition: transition velocity v [rad/s]: tanh(dq / v) replaces sign(dq); 0 keeps sign(dq).
         dq: joint velocity [rad/s].
         te: load (torque of gravity, Coriolis forces and contact on the joint) [N m].
         wanted: torque that the links shall receive [N m].
@@ -356,7 +356,7 @@ def torques(p: FloatArray, transition: float, dq: FloatArray, tm: FloatArray, te
 
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
-        transition: v of tanh(dq / v), which replaces sign(dq) [rad/s]; 0 keeps the sign.
+        transition: transition velocity v [rad/s]: tanh(dq / v) replaces sign(dq); 0 keeps sign(dq).
         dq: joint velocities, (N, n) [rad/s].
         tm: motor torques at the joints, (N, n) [N m].
         te: loads (torques of gravity, Coriolis forces and contact on the joints), (N, n) [N m].
@@ -375,7 +375,7 @@ def motor_torques(
 
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
-        transition: v of tanh(dq / v), which replaces sign(dq) [rad/s]; 0 keeps the sign.
+        transition: transition velocity v [rad/s]: tanh(dq / v) replaces sign(dq); 0 keeps sign(dq).
         dq: joint velocities, (N, n) [rad/s].
         te: loads (torques of gravity, Coriolis forces and contact on the joints), (N, n) [N m].
         wanted: torques that the links shall receive, (N, n) [N m].
@@ -394,7 +394,7 @@ def slopes(p: FloatArray, transition: float, dq: FloatArray, tm: FloatArray, te:
 
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
-        transition: v of tanh(dq / v), which replaces sign(dq) [rad/s]; 0 keeps the sign.
+        transition: transition velocity v [rad/s]: tanh(dq / v) replaces sign(dq); 0 keeps sign(dq).
         dq: joint velocities, (N, n) [rad/s].
         tm: motor torques at the joints, (N, n) [N m].
         te: loads (torques of gravity, Coriolis forces and contact on the joints), (N, n) [N m].
@@ -490,7 +490,7 @@ def gradients(
 
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
-        transition: v of tanh(dq / v), which replaces sign(dq) [rad/s]; 0 keeps the sign.
+        transition: transition velocity v [rad/s]: tanh(dq / v) replaces sign(dq); 0 keeps sign(dq).
         dq: joint velocities, (N, n) [rad/s].
         tm: motor torques at the joints, (N, n) [N m].
         te: loads (torques of gravity, Coriolis forces and contact on the joints), (N, n) [N m].
@@ -510,7 +510,7 @@ class FrictionLaw:
 
     Attributes:
         values: parameters, one row per term in the order of `TERMS`, (terms, n), SI; 0 if an axis lacks a term.
-        transition_rad_s: v of tanh(dq / v), which replaces sign(dq); 0 keeps the sign.
+        transition_rad_s: transition velocity v: tanh(dq / v) replaces sign(dq); 0 keeps sign(dq).
         deviations: standard deviations of the values, (terms, n), NaN if unknown; None if all are unknown.
     """
 
@@ -557,7 +557,7 @@ class FrictionLaw:
             axes: number of axes n.
             figures: values by symbol, each (n,) or one number for all axes, SI. The symbols kl and kls of the friction
                 models M3 and M4 set ke = km and kes = kms.
-            transition_rad_s: v of tanh(dq / v), which replaces sign(dq); 0 keeps the sign.
+            transition_rad_s: transition velocity v: tanh(dq / v) replaces sign(dq); 0 keeps sign(dq).
 
         Raises:
             UnknownNameError: a symbol that is not a parameter.

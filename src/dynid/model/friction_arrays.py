@@ -29,7 +29,7 @@ class ArrayFriction:
     Attributes:
         xp: module of the arrays: numpy, jax.numpy or another one with their functions.
         values: parameters of the law by symbol, (n,) each, SI.
-        transition_rad_s: transition velocity v of tanh(dq / v), which replaces sign(dq); 0 keeps the sign.
+        transition_rad_s: transition velocity v: tanh(dq / v) replaces sign(dq); 0 keeps sign(dq).
     """
 
     xp: Any

@@ -91,9 +91,9 @@ class FrictionBlock(Strict):
 
     Attributes:
         structure: name of the friction structure, a set of friction terms.
-        transition_rad_s: v of tanh(dq / v), which replaces sign(dq).
-        terms: all terms that at least one axis has.
-        left_out: names of parameters that the motion does not excite; they are zero.
+        transition_rad_s: transition velocity v: tanh(dq / v) replaces sign(dq).
+        terms: terms of the friction law that at least one axis has.
+        left_out: names of friction parameters that are zero because the motion does not excite them.
         change_per_minute: relative change of friction during the recordings; None if it was constant.
         ladder: structures that were compared to choose this one; () without a comparison.
     """
@@ -110,11 +110,12 @@ class TorqueDeviations(Strict):
     """Expected errors of the model's torques for moving joints, by classes of joint speed.
 
     Attributes:
-        speeds_rad_s: speeds that separate the classes, one fewer than classes.
+        speeds_rad_s: boundaries between classes of speed; one fewer than there are classes.
         deviations_nm: root mean squares of the errors [N m], a row of all axes per class.
         lasting_nm: part of the errors that is constant while a joint moves in one direction; () if unknown.
-        passing_nm: part of the errors that changes with speed, like friction that the law lacks; () if unknown. In the
-            slowest class joints may stick. Its value covers static friction beyond that of the friction law.
+        passing_nm: part of the errors that changes with speed, such as friction that the friction law does not
+            represent; () if unknown. Joints may stick in the slowest class, so its value includes static friction
+            beyond that of the friction law.
     """
 
     speeds_rad_s: tuple[Positive, ...]

@@ -287,7 +287,7 @@ class MinimalSet:
         Args:
             q: positions, (N, n).
             dq: velocities, (N, n).
-            tau: torques without those that overcome friction, (N, n).
+            tau: torques on the rigid links, without torques that overcome friction, (N, n).
             values: minimal parameters lambda_0, (r,).
 
         Raises:

@@ -198,7 +198,7 @@ def from_file(content: StandardFile, mdh: MdhChain, names: tuple[str, ...] | Non
         names: names of a model's standard parameters; those that the file lacks are zero. None uses the file's names.
 
     Raises:
-        DataError: another number of links than the chain has, or drive terms that the model lacks.
+        DataError: the file has another number of links than the chain, or drive parameters that the model lacks.
     """
     if len(content.links) != mdh.size:
         raise DataError(

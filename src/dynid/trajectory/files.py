@@ -81,10 +81,10 @@ def spread(
         hold: positions for the joints that have no values, (n,) [rad].
         joints: names of the joints that have values, (m,).
         rows: values, (k, m) [rad, rad/s or rad/s^2]; None is returned as None.
-        still: use zeros (for velocities and accelerations) instead of `hold`.
+        still: whether joints without values get zeros, as velocities and accelerations do, instead of `hold`.
 
     Raises:
-        ConfigurationError: the robot does not have a joint, a joint is named twice, or `rows` has another width.
+        ConfigurationError: the robot lacks a joint, a joint is named twice, or `rows` does not have m columns.
     """
     unknown = [name for name in joints if name not in all_joints]
     if unknown or len(set(joints)) != len(joints):

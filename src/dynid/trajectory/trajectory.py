@@ -155,7 +155,7 @@ def through(
         waypoints: positions at which the motion stops, (k, n) [rad].
         velocity: velocity limits, (n,) [rad/s].
         acceleration: acceleration limits, (n,) [rad/s^2].
-        factors: factor of both limits in each segment, (k - 1,), or one factor for all segments.
+        factors: factor of velocity and acceleration limits in each segment, (k - 1,), or one factor for all segments.
         dwell: duration of the pause at every inner waypoint [s].
     """
     points = np.asarray(waypoints, dtype=np.float64)
