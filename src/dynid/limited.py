@@ -1,7 +1,8 @@
 """Reading of untrusted files in a child process with limits of memory and time.
 
-C++ libraries crash on some damaged files, and a xacro file of some bytes can run for hours. So a child process reads
-these files, and the system ends it at its limits. The module `foreign_files` contains the tasks of the child process.
+C++ libraries crash on some damaged files, and the expansion of a short xacro file can take hours. So a child process
+reads these files, and the system ends this process at its limits. The module `foreign_files` contains the tasks of the
+child process.
 """
 
 import json

@@ -135,7 +135,7 @@ _KINDS = {"dict": "a block of fields", "model": "a block of fields", "tuple": "a
 def invalid_fields(error: ValidationError, schema: type[BaseModel]) -> str:
     """Return a sentence on the invalid fields of a file, from pydantic's error for a schema.
 
-    It states each field, its value and the expected value, and for an unknown field a similar known name.
+    The sentence states each field, its value and the expected value, and for an unknown field a similar known name.
     """
     parts = schema.model_json_schema()
     known = {name for part in (parts, *parts.get("$defs", {}).values()) for name in part.get("properties", {})}

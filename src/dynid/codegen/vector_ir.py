@@ -170,7 +170,7 @@ def _data(context: Any, builder: Any, kinds: Any, arrays: Any) -> list[Any]:
 def _function(module: Any, symbol: str, kinds: Sequence[Any]) -> Any:
     """Return the LLVM function of a program, declared without a body if it is new.
 
-    It is marked `noinline`. Otherwise LLVM would copy it into every caller and optimise each copy again.
+    The function is marked `noinline`. Otherwise LLVM would copy it into every caller and optimise each copy again.
 
     Args:
         module: LLVM module to which the function belongs.

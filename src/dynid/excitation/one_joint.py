@@ -207,7 +207,9 @@ class OneJointExcitation:
         return True
 
     def _joined(self, name: str, pieces: list[PolynomialTrajectory]) -> PolynomialTrajectory:
-        """Return one motion that runs several motions in sequence, with pauses, and moves between different postures.
+        """Return one motion that runs several motions in sequence, with pauses between them.
+
+        If a motion does not start at the end posture of the previous one, a move between both is inserted.
 
         Args:
             name: name of the result.

@@ -81,8 +81,8 @@ class MujocoFriction:
     def inverse(self, data: mujoco.MjData) -> FloatArray:
         """Return the motor torques (n,) [N m] that cause `data.qacc` at `data.qpos` and `data.qvel`.
 
-        They are computed by `mujoco.mj_inverse`. Joint friction depends on the motor torques, so friction and torques
-        are computed in turn until they agree. The friction of the last iteration stays in the model.
+        `mujoco.mj_inverse` computes these torques. Joint friction depends on them, so friction and torques are computed
+        in turn until they agree. The friction of the last iteration stays in the model.
 
         Raises:
             DataError: torques and friction do not converge, because friction jumps where the torque equals the load.

@@ -204,7 +204,7 @@ def _closed_form(
 ) -> list[tuple[int, FloatArray]]:
     """Return the base parameters of links, by the closed-form recursion (`_link_recursion`), and of drives.
 
-    A base parameter is a linear combination of standard parameters, one of which represents it. It is returned as the
+    A base parameter is a linear combination of standard parameters, one of which represents it. Each result is the
     index of this representative, and the coefficients of the combination, (s,).
 
     Args:

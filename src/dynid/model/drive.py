@@ -1,12 +1,12 @@
 """Contribution of the drives to the rigid links: rotor inertia, friction and offsets, with coupled motors.
 
-With a coupling matrix C the motors turn, in units of their own joint, by u = C q, and a torque t_k at motor k acts on
-joint i as C[k, i] t_k. So the rotor of motor k adds C' diag(IA) C to M, and its friction
+With a coupling matrix C, u = C q are the motors' angles divided by their gear ratios. A torque t_k at the output of
+gear k acts on joint i as C[k, i] t_k. The rotors add C' diag(IA) C to the inertia matrix M. The friction of motor k adds the torques
 
     C[k, :]' (FVM_k du_k + FCM_k sign(du_k)),   du = C dq
 
-is added to the joints' own FV, FC (Gautier and Venture 2013, eqs. 34 and 35). If a motor moves only
-its own joint, its friction cannot be separated from the joint's, so FVM and FCM exist for coupled motors only.
+to the joints' own friction FV and FC (Gautier and Venture 2013, eqs. 34 and 35). If a motor moves only its own joint,
+its friction cannot be separated from that of the joint. So FVM and FCM exist for coupled motors only.
 
     IA   rotor inertia     FV  viscous          FC  Coulomb, sign(dq)
     OF   constant offset   FS  Stribeck, sign(dq) exp(-(|dq| / v)^e) with fixed v and e
@@ -96,7 +96,7 @@ class DriveTerms:
 
     @cached_property
     def coupled(self) -> tuple[int, ...]:
-        """Indices of the motors that move more than their own joint, from 0."""
+        """Indices, from 0, of the motors that do not move exactly one joint, their own."""
         return tuple(int(k) for k in np.flatnonzero((self.coupling != np.eye(self.axes)).any(axis=1)))
 
     def _numbered(self, kind: str) -> list[str]:

@@ -1,15 +1,15 @@
 """Friction of servo gears; no other module defines a friction law.
 
 The friction budget is the largest friction torque against the motion. At rest, friction balances any applied torque up
-to the budget. With w the velocity of a joint, tm the motor's torque on it, te the load (torque of gravity, Coriolis
-forces and contact on the joint, so -(C + g) of a free arm) and s = exp(-(|w| / ws)^a), which decreases with speed,
+to the budget. Let w be the velocity of a joint and tm the motor's torque on it. The load te is the torque of gravity,
+Coriolis forces and contact on the joint, so -(C + g) of a free arm. s = exp(-(|w| / ws)^a) decreases with speed. Then
 
     budget = fb + fa sign(w) + |ke te - km tm| + s (fs + |kes te - kms tm| + q)
     torque = fv w + of + sign(w) budget
 
 q is keq te^2 if the motor drives the load (te opposite to tm and smaller) and kmq tm^2 if the load drives the
-motor. These are the models M1 to M6 of Duclusaud and Passault (arXiv:2410.08650), extended by an offset and a budget
-that differs by direction; M3 and M4, which depend on |te - tm| alone, are M5 with ke = km and kes = kms.
+motor. The law covers the models M1 to M6 of Duclusaud and Passault (arXiv:2410.08650), extended by an offset and a
+budget that differs by direction. M3 and M4 depend on |te - tm| alone: they are M5 with ke = km and kes = kms.
 
 If a torque with a derivative is needed, tanh(w / v) with a small transition velocity v replaces sign(w).
 """
@@ -220,7 +220,7 @@ def budget_of(p: FloatArray, i: int, x: float, dq: float, tm: float, te: float) 
 def torque_of(p: FloatArray, i: int, transition: float, dq: float, tm: float, te: float) -> float:
     """Return the friction torque of axis i in motion [N m].
 
-    It is the torque that the motor must add to overcome friction. So it has the sign of dq, apart from an offset.
+    The result is the torque that the motor must add to overcome friction. It has the sign of dq, apart from an offset.
 
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
@@ -295,8 +295,8 @@ def slope_by_velocity(p: FloatArray, i: int, transition: float, dq: float, tm: f
 def motor_torque_of(p: FloatArray, i: int, transition: float, dq: float, te: float, wanted: float) -> float:
     """Return the motor torque tm = wanted + friction(dq, tm, te) that delivers a torque to the links [N m].
 
-    Friction depends on tm, so this equation is solved iteratively. Its solution is unique as long as friction is a
-    continuous function of tm, because the factors km and kms of the motor torque in friction sum to less than 1.
+    Friction depends on tm, so this equation is solved iteratively. If friction is a continuous function of tm, the
+    solution is unique, because the factors km and kms of the motor torque in friction sum to less than 1.
 
     At |tm| = |te| the quadratic friction jumps between keq te^2 and kmq tm^2. If no tm on either side of this jump
     solves the equation, the result has |tm| = |te|. If the motor brakes and kmq exceeds keq, each side may have a
@@ -434,9 +434,9 @@ def plain_gradient(x: float, s: float, dq: float, share: float, out: FloatArray)
 def load_gradient(x: float, s: float, te: float, load: Load, share: float, out: FloatArray) -> None:
     """Write derivatives of one axis's friction torque with respect to its load-dependent parameters to `out`.
 
-    The friction torque is linear in these six parameters. KM and KE multiply motor torque and load. KMS and KES do so,
-    too, but in the part of friction that decreases with speed. In this part, KMQ and KEQ multiply the squares of motor
-    torque and load.
+    The friction torque is linear in these six parameters. KM and KE multiply motor torque and load. KMS and KES
+    multiply motor torque and load in the part of friction that decreases with speed. In this part, KMQ and KEQ multiply
+    the squares of motor torque and load.
 
     Args:
         x: direction of the motion as returned by `direction`, -1 to 1.
@@ -461,9 +461,9 @@ def load_gradient(x: float, s: float, te: float, load: Load, share: float, out: 
 def add_shape_gradient(p: FloatArray, i: int, dq: float, out: FloatArray) -> None:
     """Write derivatives of one axis's friction torque with respect to Stribeck velocity and exponent into `out`.
 
-    They are computed from derivatives that `out` already contains: those with respect to FS, KMS, KES, KMQ and KEQ, the
-    parameters of the friction that decreases with speed. At rest, or if the axis has no Stribeck curve, `out` stays
-    unchanged.
+    The results are computed from entries that `out` already contains: derivatives with respect to FS, KMS, KES, KMQ and
+    KEQ, the parameters of the friction that decreases with speed. At rest, or if the axis has no Stribeck curve, `out`
+    stays unchanged.
 
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
@@ -577,7 +577,7 @@ class FrictionLaw:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Symbols of the terms that at least one axis has."""
+        """Symbols of the friction parameters that are not zero for all axes."""
         return tuple(symbol for symbol, row in zip(SYMBOLS, self.values, strict=True) if row.any())
 
     @property
@@ -629,7 +629,7 @@ class FrictionLaw:
     def directions_in_time(self, dq: FloatArray, step_s: float) -> FloatArray:
         """Return the direction of friction, -1 to 1, for each row of a time series of velocities, (M, n) [-].
 
-        It is the value of `directions`, sign(dq) or tanh(dq / v), except during short standstills. A joint stands still
+        The result is sign(dq) or tanh(dq / v), as in `directions`, except in short standstills. A joint stands still
         if |dq| is at most the transition velocity v. If this lasts less than `LONGEST_STICK_S`, the direction changes
         linearly in time between the values before and after. In longer standstills, friction is in fact unknown.
 
@@ -677,7 +677,7 @@ class FrictionLaw:
     def motor_torque(self, dq: FloatArray, wanted: FloatArray, te: FloatArray | float = 0.0) -> FloatArray:
         """Return the motor torques that overcome friction and deliver `wanted` to the links, (..., n) [N m].
 
-        They are the solution tm of tm = wanted + torque(dq, tm, te).
+        The result is the solution tm of tm = wanted + torque(dq, tm, te).
 
         Args:
             dq: velocities, (..., n) [rad/s].

@@ -6,8 +6,8 @@
     budget = jax.jit(friction.budget)(dq, motor, load)       # bound of the friction: `frictionloss` of MJX
     torque = jax.vmap(friction.torque)(dq, motor, load)      # friction of a moving joint
 
-`dynid.model.friction` defines the law. This file computes it with functions that numpy and jax.numpy share, without
-branches, indices or arrays that change in place. A test compares both implementations.
+`dynid.model.friction` defines the law. This file computes the law with functions that numpy and jax.numpy share,
+without branches, indices or arrays that change in place. A test compares both implementations.
 """
 
 from dataclasses import dataclass

@@ -121,7 +121,7 @@ class MdhChain:
     def prismatic_axes(self) -> FloatArray:
         """Return the displacement of frame j's origin in frame j-1 per unit of q_j, (n, 3) [-].
 
-        It is the unit vector of the axis of a prismatic joint, and zero for a revolute joint.
+        For a prismatic joint the result is the unit vector of its axis, for a revolute joint zero.
         """
         axes = np.stack([np.zeros(self.size), -np.sin(self.alpha), np.cos(self.alpha)], axis=-1)
         return np.where(np.array(self.prismatic)[:, None], axes, 0.0)

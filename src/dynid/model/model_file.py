@@ -317,9 +317,9 @@ def friction_block(
 
 
 def with_friction(standard: StandardParameters, friction: FrictionLaw | None) -> StandardParameters:
-    """Return standard parameters whose Coulomb friction FC is replaced by that of a friction law.
+    """Return standard parameters whose Coulomb friction FC is replaced by the FC of a friction law.
 
-    Standard parameters cannot hold the law's other terms. They stay unchanged if the law is None.
+    Standard parameters cannot hold the law's other terms. If the law is None, the parameters stay unchanged.
     """
     if friction is None:
         return standard

@@ -106,7 +106,7 @@ class StandardParameters(_Named):
         return self.values[10 * j : 10 * (j + 1)]
 
     def axis(self, kind: str) -> FloatArray:
-        """Return the parameters of one kind of all axes, (n,).
+        """Return one kind of drive parameter, such as rotor inertia, for all axes, (n,).
 
         Args:
             kind: "IA" (rotor inertia [kg m^2]), "FV" (viscous friction [N m s/rad]) or "FC" (Coulomb friction [N m]).

@@ -4,9 +4,9 @@ By the principle of virtual power, link j loads joint i <= j with
 
     tau_i = Jw_ij . (I dw + w x I w + MS x a) + Jv_ij . (M a + dw x MS + w x (w x MS)),
 
-where Jw_ij = z_i and Jv_ij = z_i x (o_j - o_i) for a revolute joint i, 0 and z_i for a prismatic one, all in frame
-j, I and MS about the origin o_j, and a is the acceleration of o_j minus gravity. Every term is linear in the ten
-standard parameters of link j.
+where Jw_ij = z_i and Jv_ij = z_i x (o_j - o_i) for a revolute joint i, and Jw_ij = 0 and Jv_ij = z_i for a prismatic
+joint i. All vectors are in frame j. Inertia I and first moments MS are about the origin o_j of this frame, and a is the
+acceleration of o_j minus gravity. Every term is linear in the ten standard parameters of link j.
 """
 
 from dataclasses import dataclass

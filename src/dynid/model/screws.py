@@ -7,15 +7,15 @@ screws A,
     V = Gamma A dq,   dV = Gamma (A ddq - [ad_(A dq)] V + base),   tau = A' Gamma' (G dV - [ad_V]' G V),
 
 which is linear in the spatial inertias G = diag(G_1 .. G_n). G_j has ten parameters lambda_j, so vec G_j = K lambda_j
-with a constant K. As vec(A X B) = (B' (x) A) vec X, every block of the regressor Y,
+with a constant K. As vec(A X B) = (B' (x) A) vec X, the blocks of the regressor Y are Kronecker products:
 
     Y_ij = (dV_j' (x) J_ij - V_j' (x) J_ij ad_Vj') K,   J_ij = (Gamma_ji xi_i)',
 
-consists of Kronecker products; xi_i is the screw of joint i. So does M(q): its entry (m, i) is the sum over the links j
-of (J_mj (x) J_ij) K lambda_j.
+with the screw xi_i of joint i. The entry (m, i) of M(q) is the sum over the links j of (J_mj (x) J_ij) K lambda_j.
 
-The minimal set of parameters: Y of random states is H = H0 R with the pivot columns H0 of its reduced row echelon form.
-So torques depend only on lambda_0 = R lambda, and M(q) and the forward dynamics follow from lambda_0 alone.
+The minimal set of parameters follows from a factorisation. Let H be Y at random states, R the reduced row echelon form
+of H without zero rows, and H0 the pivot columns of H. Then H = H0 R. So torques depend only on lambda_0 = R lambda, and
+M(q) and the forward dynamics follow from lambda_0 alone.
 """
 
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ def turned_onto(axis: FloatArray) -> FloatArray:
 def adjoint(T: FloatArray) -> FloatArray:
     """Return the adjoint matrices Ad_T (..., 6, 6) of placements T (..., 4, 4) [-, m].
 
-    They transform twists, which have the angular part first.
+    These matrices transform twists, which have the angular part first.
     """
     R, Ad = T[..., :3, :3], np.zeros((*T.shape[:-2], 6, 6))
     Ad[..., :3, :3] = Ad[..., 3:, 3:] = R

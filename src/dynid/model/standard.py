@@ -90,7 +90,7 @@ def to_link_frame(link: FloatArray, placement: FloatArray) -> LinkInertia:
 def from_link_frame(link: LinkInertia, placement: FloatArray) -> FloatArray:
     """Convert mass, centre of mass and inertia of a link to its ten standard parameters (10,), SI.
 
-    It is the inverse of `to_link_frame`.
+    This function is the inverse of `to_link_frame`.
 
     Args:
         link: the link in its URDF link frame.

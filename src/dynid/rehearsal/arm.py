@@ -1,4 +1,4 @@
-"""Rehearsal (run on dummy data) of a servo driver with a simulated arm, which compiles the functions of both."""
+"""Rehearsal of a servo driver and a simulated arm: both run for some cycles, so that their functions are compiled."""
 
 import contextlib
 import threading

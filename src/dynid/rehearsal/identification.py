@@ -1,4 +1,4 @@
-"""Rehearsal of an identification: one run on a few seconds of simulated motion, which compiles its functions."""
+"""Rehearsal of an identification: a model is identified from a short simulated motion, to compile functions."""
 
 import tempfile
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Monitor of late work: functions that are compiled or loaded, and modules imported, after a process is ready.
+"""Monitor of late work: compiled or loaded functions, and imported modules, after a process has finished its start.
 
-Such work would delay a control cycle. A test expects none.
+Late work would delay a control cycle. A test checks that there is none.
 """
 
 import json
@@ -43,8 +43,8 @@ def report(path: Path, process: str, kind: str, name: str) -> None:
 def watch_late_work(process: str) -> None:
     """Write all later imports and compilations of this process to the file that $DYNID_LATE_WORK names, if it is set.
 
-    A function is reported when numba adds a compiled variant of it, whether newly compiled or loaded from the cache.
-    Both delay a control cycle. `process` is the name of this process in the report.
+    A function is reported when numba compiles it for new types or loads a compiled variant from the cache: either would
+    delay a control cycle. `process` is the name of this process in the report.
     """
     if not (text := os.environ.get(VARIABLE)):
         return

@@ -1,4 +1,4 @@
-"""Rehearsal (run on dummy data) of the functions that are generated for one arm, which compiles them."""
+"""Rehearsal of the functions that are generated for one arm: each is called once, so that it is compiled."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Rehearsal (run on dummy data) of a motion executor with every control law, which compiles its functions."""
+"""Rehearsal of a motion executor: every control law runs on dummy data, so that its functions are compiled."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Rehearsal of a recorder: a bag of one message is written, which imports its modules."""
+"""Rehearsal of a recorder: a bag of one message is written to import the recorder's modules."""
 
 import tempfile
 from pathlib import Path

@@ -1,8 +1,8 @@
 """Motions as piecewise polynomials, whose limits can be checked exactly, also between samples.
 
 A polynomial on [0, 1] lies between the smallest and the largest of its Bernstein coefficients. The first and the last
-coefficient are its values at the ends. Each halving of the interval brings these bounds closer to the curve. So the
-check either proves that a limit is kept, or finds a time at which the limit is violated.
+coefficient are the polynomial's values at the ends. Each halving of the interval brings these bounds closer to the
+curve. So the check either proves that a limit is kept, or finds a time at which the limit is violated.
 """
 
 from dataclasses import dataclass
