@@ -1,7 +1,7 @@
 """Readers of YAML and JSON texts that check size, depth and aliases before they build any value.
 
-A loader recurses into nested brackets and expands aliases without limit, so a text of some kilobytes can crash the
-process or fill the memory. The parser's events have neither problem, so they are checked first.
+A YAML loader recurses into nested brackets and expands aliases without limit, so a text of some kilobytes can crash the
+process or fill the memory. A YAML parser that only yields events does neither, so its events are checked first.
 """
 
 import json

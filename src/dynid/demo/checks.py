@@ -32,7 +32,7 @@ class Published(NamedTuple):
             no model was published because it was not accepted.
         difference: largest absolute difference between published and written base parameters [SI]; NaN if a parameter
             was not published.
-        unset: why base parameters were not published; "" if all were.
+        unset: reason why base parameters were not published; "" if all were published.
         number: number of base parameters.
         topic_nm: largest torque difference between the published URDF and model.yaml [N m]; NaN if no model
             was published.

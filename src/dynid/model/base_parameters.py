@@ -209,7 +209,7 @@ def _closed_form(
 
     Args:
         mdh: geometry of the chain.
-        drive: terms of the drives.
+        drive: parameters of the drives, such as rotor inertia and friction.
         standard: names of the standard parameters, (s,).
         W: regressor of all standard parameters at random states, (m, s).
         removed: indices of products of inertia that the structure excludes.

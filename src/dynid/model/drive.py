@@ -1,7 +1,8 @@
 """Contribution of the drives to the rigid links: rotor inertia, friction and offsets, with coupled motors.
 
 With a coupling matrix C, u = C q are the motors' angles divided by their gear ratios. A torque t_k at the output of
-gear k acts on joint i as C[k, i] t_k. The rotors add C' diag(IA) C to the inertia matrix M. The friction of motor k adds the torques
+gear k acts on joint i as C[k, i] t_k. The rotors add C' diag(IA) C to the inertia matrix M. The friction of motor k
+adds the torques
 
     C[k, :]' (FVM_k du_k + FCM_k sign(du_k)),   du = C dq
 

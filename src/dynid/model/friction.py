@@ -163,7 +163,7 @@ def load_at(p: FloatArray, i: int, tm: float, te: float) -> Load:
 
 @numba.njit(cache=True)
 def mean_load(p: FloatArray, i: int, tm: float, te: float, ripple: FloatArray) -> Load:
-    """Return the mean of `load_at` for axis i over motor torques that fluctuate.
+    """Return the seven numbers that `load_at` computes for axis i, averaged over fluctuating motor torques.
 
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.

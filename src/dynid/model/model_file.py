@@ -249,7 +249,7 @@ class ModelFile(Strict):
         """Return the physically consistent standard parameters of the file, in the modified DH frames of `model`.
 
         Raises:
-            DataError: the file has none.
+            DataError: the file has no standard parameters.
         """
         if self.standard is None:
             raise DataError(

@@ -31,7 +31,7 @@ def rehearse_arm(robot: Robot, plant: Plant | None = None) -> None:
 
     Args:
         robot: the robot whose driver or simulation is about to start.
-        plant: simulated mechanics of the arm; they must not be used again afterwards. None creates new ones.
+        plant: simulated mechanics of the arm, not to be used again afterwards; None creates new mechanics.
     """
     arrived = threading.Event()
     left = CYCLES
