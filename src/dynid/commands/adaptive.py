@@ -106,7 +106,7 @@ def run_and_show(
     after: Path | None = None,
     held_kg: float = 0.0,
 ) -> "AdaptiveResult":
-    """Identify the simulated arm in lock-step, write the files, print the result and return it.
+    """Identify the simulated arm, faster than real time; write the files, print the result and return it.
 
     Args:
         loaded: the robot.

@@ -238,7 +238,7 @@ def _compared(robot: Robot, model_file: ModelFile, published: dict[str, object],
     Args:
         robot: robot of the model.
         model_file: content of model.yaml.
-        published: result of `_read_back`.
+        published: published model as a dictionary, the result of `_read_back`.
         folder: folder of model.urdf.
     """
     model = ArmModel.of(robot, mount=model_file.mount)

@@ -129,7 +129,7 @@ def _random_states(mdh: MdhChain, samples: int) -> tuple[FloatArray, FloatArray,
 def _rotor_joins_link(mdh: MdhChain, joint: int) -> bool:
     """Return whether links 1..joint-1 never rotate about z_joint, the axis of the joint with number `joint` (from 1).
 
-    The rotor inertia IA and the link inertia ZZ of this joint then form one base parameter.
+    If so, the rotor inertia IA and the link inertia ZZ of this joint form one base parameter.
     """
     q, dq, _ = _random_states(mdh, 20)
     dq[:, joint - 1 :] = 0.0

@@ -140,7 +140,7 @@ class ExcitationFile(Strict):
         speed_factors: rows of speed factors by name, one factor per level. A factor multiplies velocity and
             acceleration limits.
         postures_deg: nominal postures by name.
-        wrist_variant: definition of the wrist variant of each posture.
+        wrist_variant: joint whose angle differs between a posture and its wrist variant.
         patterns: sequences of primitives by name.
         profiles: limits and amplitudes by name of the profile.
         trajectories: definitions of the trajectories by name.
