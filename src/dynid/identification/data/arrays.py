@@ -46,7 +46,7 @@ def recording_from_arrays(
 
     Args:
         robot: the robot that was recorded.
-        time: timestamps (N,) [s], increasing; the start time is arbitrary.
+        time: timestamps (N,) [s], increasing, with any start time.
         q: joint positions (N, n), in `q_unit`.
         tau: joint torques (N, n), or the quantity that `tau_unit` names.
         dq: joint velocities (N, n), in `q_unit` per second, which are used only to check the units; None if not
@@ -100,7 +100,7 @@ def recording_from_arrays(
 
 
 def _source(rows: Measured, conversion: Conversion, mount: str, constants: tuple[float, ...], digest: str) -> Recording:
-    """Return a recording made from arrays; positions beyond the joint limits give a note, not an error.
+    """Return a recording made from arrays; positions beyond the joint limits cause a note, not an error.
 
     Args:
         rows: measured positions and torques in the units of the arrays.

@@ -1,8 +1,8 @@
 """Samples computed as averages under test functions, for slow or uneven recordings.
 
-Below about 100 Hz, differences of neighbouring rows are too inaccurate as derivatives, and a filter needs even steps.
-Therefore penalised splines are fitted to the rows of every piece between gaps (`curves`). They give states and torques
-on a fine grid. Both sides of the torque equation tau = W phi are averaged under test functions (`weak_form`) whose
+Below about 100 Hz, differences of neighbouring rows are too inaccurate as derivatives, and a filter needs evenly spaced
+rows. Therefore penalised splines are fitted to the rows between gaps (`curves`). The splines give states and torques on
+a fine time grid. Both sides of the torque equation tau = W phi are averaged under test functions (`weak_form`) whose
 support is four sampling intervals.
 """
 
@@ -23,12 +23,12 @@ from dynid.robot import FloatArray
 GRID_S = 0.01  # longest step of the fine grid [s]
 FEWEST_STEPS = 5  # smallest number of grid steps per sampling interval
 FEWEST_ROWS = DEGREE + 3  # smallest number of rows of a piece to which a spline is fitted
-FEWEST_SHARE = 0.2  # least number of averages over the settings' least number of samples: each contains several rows
+FEWEST_SHARE = 0.2  # smallest number of averages / smallest number of samples: an average contains several rows
 GAP_PERIODS = 2.5  # longest pause, in row periods, that a spline bridges: across a longer one it would invent motion
 
 
 def averaging_grid(interval_s: float) -> int:
-    """Return the number of steps of the fine grid per sampling interval, for samples that are averages.
+    """Return the number of fine-grid steps per sampling interval, if samples are averages under test functions.
 
     Args:
         interval_s: sampling interval [s].
@@ -37,10 +37,10 @@ def averaging_grid(interval_s: float) -> int:
 
 
 def averaged_samples(signals: Signals, settings: IdentificationSettings, interval: float, axis: TimeAxis) -> Samples:
-    """Return the samples of a recording, or of a part of its time, as averages under test functions.
+    """Return samples of a recording that are averages under test functions.
 
     Args:
-        signals: raw signals; their window limits the part.
+        signals: raw signals; if they have a window, only this part of the recording gives samples.
         settings: settings of the identification.
         interval: time between the centres of neighbouring test functions [s].
         axis: time axis of the whole recording.
@@ -133,7 +133,7 @@ def averaged_samples(signals: Signals, settings: IdentificationSettings, interva
 
 
 def _pieces(signals: Signals, torques: Torques, longest: float) -> list[tuple[float, float]]:
-    """Return start and end [s] of the pieces of a recording that are free of gaps, both in positions and in torques.
+    """Return start and end [s] of each interval of a recording without gaps in positions or torques.
 
     Args:
         signals: signals of the recording.
@@ -154,13 +154,13 @@ def _pieces(signals: Signals, torques: Torques, longest: float) -> list[tuple[fl
 
 
 def _torques(torques: Torques, fine: FloatArray, knots: float, longest: float) -> FloatArray:
-    """Return the torques at the instants `fine` (M,) [s], (M, n) [N m]; NaN outside their recorded time.
+    """Return torques (M, n) [N m] at given instants, from splines; NaN outside the recorded time.
 
     Args:
         torques: recorded torques.
-        fine: instants, (M,) [s].
+        fine: the given instants, (M,) [s].
         knots: time between knots of the spline [s].
-        longest: time before the first and after the last instant from which torques are used, too [s].
+        longest: time before the first and after the last instant in which recorded torques are still used [s].
     """
     time = torques.time + torques.delay_s
     near = slice(*np.searchsorted(time, [fine[0] - longest, fine[-1] + longest]))

@@ -18,15 +18,15 @@ WIDTH_IN, ROW_IN = 12.0, 1.5  # width of the figure, and height of one joint's r
 
 
 class Columns:
-    """Columns of a recorded motion, in the robot's joint order and SI units.
+    """Time, positions, velocities and torques of a recorded motion, one column per joint of the robot, in SI units.
 
-    Access raises DataError if the signals were released from memory.
+    Access to these arrays raises DataError if the signals were released from memory.
 
     Attributes:
         path: path of the recording.
-        joint_names: names of the columns, (n,).
-        driver: all that dynid's driver recorded; None for other sources.
-        rows: signals from other sources; None for a recording of dynid's driver.
+        joint_names: names of the joints in the order of the columns, (n,).
+        driver: complete recording, if dynid's driver wrote it; else None.
+        rows: signals, if the recording is of another source; None for a recording of dynid's driver.
     """
 
     path: Path
@@ -36,7 +36,7 @@ class Columns:
 
     @property
     def time(self) -> FloatArray:
-        """Timestamps (N,) [s]; those of a bag start at 0."""
+        """Timestamps (N,) [s]; in bags, they start at 0."""
         return self._columns()[0]
 
     @property
@@ -55,7 +55,7 @@ class Columns:
         return self._columns()[3]
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame: one row per timestamp, columns such as "joint_1 position", index "time".
+        """Return the recording as a pandas DataFrame with columns such as "joint_1 position" and the index "time".
 
         Raises:
             MissingLibraryError: pandas is not installed.
@@ -74,7 +74,7 @@ class Columns:
         return pandas.DataFrame(columns, index=pandas.Index(time, name="time"))
 
     def plot(self) -> "Figure":
-        """Return a matplotlib figure: position, velocity and torque of every joint over time."""
+        """Return a matplotlib figure of position, velocity and torque of every joint over time."""
         from matplotlib.figure import Figure
 
         time, q, dq, tau = self._columns()

@@ -1,4 +1,4 @@
-"""Penalised splines through the positions of a log (Eilers and Marx, Statistical Science 1996).
+"""Penalised splines through recorded positions (Eilers and Marx, Statistical Science 1996).
 
 Below about 100 Hz, differences of neighbouring rows are too inaccurate as derivatives. A spline of degree five through
 the rows gives position, velocity and acceleration at any time. A penalty on the differences of its coefficients
@@ -24,12 +24,12 @@ PENALTY = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Spline curves of n joints.
+    """Spline curves of n joints' positions or torques over time.
 
     Attributes:
         spline: spline that gives values (M, n) at times (M,) [s].
         begin: start of the time that the data cover [s].
-        end: end of this time [s].
+        end: end of the time that the data cover [s].
     """
 
     spline: "BSpline"
@@ -52,7 +52,7 @@ def curves_through(time: FloatArray, values: FloatArray, knots_s: float | None =
     Args:
         time: timestamps (N,) [s], increasing.
         values: values (N, n), any unit.
-        knots_s: time between knots [s]; None is the median time between rows, but at least `SHORTEST_KNOTS_S`.
+        knots_s: time between knots [s]; None means the median time between rows, but at least `SHORTEST_KNOTS_S`.
     """
     step = knots_s or max(float(np.median(np.diff(time))), SHORTEST_KNOTS_S)
     begin, end = float(time[0]), float(time[-1])

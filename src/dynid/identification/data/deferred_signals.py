@@ -11,7 +11,7 @@ from dynid.identification.settings import IdentificationSettings
 
 
 class Recorded(Protocol):
-    """Interface of a recording whose signals can be obtained for given settings."""
+    """Interface of a recording that returns its signals for given identification settings."""
 
     @property
     def path(self) -> Path:
@@ -30,7 +30,7 @@ class Recorded(Protocol):
 
 
 class Releasable(Recorded, Protocol):
-    """Interface of a recording whose rows can be removed from memory, because a function can read them again."""
+    """Interface of a recording whose rows can be removed from memory and read again from its file."""
 
     @property
     def row_count(self) -> int:
@@ -51,12 +51,12 @@ Kept = TypeVar("Kept", bound=Releasable)
 
 @dataclass(frozen=True, eq=False)
 class SignalsInMemory:
-    """Callable that returns signals in memory, which do not depend on the settings."""
+    """Callable that returns signals from memory, regardless of the settings."""
 
     signals: Signals
 
     def __call__(self, settings: IdentificationSettings) -> Signals:
-        """Return the signals in memory; the settings have no effect."""
+        """Return the signals from memory; the settings have no effect."""
         return self.signals
 
 
@@ -73,7 +73,7 @@ class SignalsOnDisk:
     sha256: str
 
     def __call__(self, settings: IdentificationSettings) -> Signals:
-        """Return the signals in the file, read for these settings.
+        """Read the file and return its signals for the given settings.
 
         Raises:
             DataError: the data in the file have changed since the recording was first read.
@@ -95,7 +95,7 @@ class MemoryBudget:
     rows: int | None
 
     def keep(self, source: Kept, read: Callable[[], Kept]) -> Kept:
-        """Return the recording itself if its rows fit into memory, else a recording that is read again on each use.
+        """Return the recording with its rows in memory if they fit, else one that is read from its file on each use.
 
         Args:
             source: the recording, with its rows in memory.

@@ -12,10 +12,10 @@ from dynid.robot import FloatArray
 
 
 def with_shifted_torques(samples: Samples, delays_s: FloatArray) -> Samples:
-    """Return samples in which each torque is replaced by the one recorded `delays_s` later.
+    """Return samples in which each torque is replaced by the torque recorded `delays_s` later.
 
-    Each recording is shifted separately. At its end, the last torques repeat. Torques of the other current
-    (`other_tau`) are dropped.
+    Each recording is shifted separately, and at its end the last torque is repeated. The torques `other_tau` are
+    removed, because they are not shifted.
 
     Args:
         samples: N samples of n axes.
@@ -33,7 +33,7 @@ def interpolate_later(time: FloatArray, values: FloatArray, delays_s: FloatArray
     """Return values (N, n), any unit, interpolated at times that are later by a delay, for each recording separately.
 
     Args:
-        time: timestamps (N,) [s], which restart with each recording.
+        time: timestamps (N,) [s] of several recordings in sequence; a decrease marks the start of the next recording.
         values: values (N, n), any unit.
         delays_s: delay of each column, (n,) [s], or one for all.
     """

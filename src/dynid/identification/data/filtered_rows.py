@@ -20,8 +20,9 @@ The steps, in order:
 5. Edges. Filter start-up affects a few periods of the cut-off. If the recording continues outside the window of
    interest, nothing is lost; else samples in these periods are dropped.
 
-Delay: the servo measures the present current together with the position of the same frame, so it is not shifted. A goal
-current acts only after it has crossed the bus and then holds for a cycle; `goal_delay_s` shifts it.
+Delay: the servo reports the present (measured) current and the position together, so this current is not shifted. A
+goal (commanded) current acts only after its transmission over the bus, and then for one cycle. So it is shifted by the
+setting `goal_delay_s`.
 """
 
 import math
@@ -44,7 +45,7 @@ NYQUIST_SHARE = 0.9
 
 
 class LowPass:
-    """Zero-phase anti-alias filter for one target interval, on one fine grid.
+    """Zero-phase anti-alias filter for a target sampling interval, which acts on a finer time grid.
 
     Simulated torques must pass `apply` as well before they are compared with filtered measured torques.
 
@@ -52,7 +53,7 @@ class LowPass:
         settings: settings of the filter.
         interval_s: target sampling interval [s].
         grid_s: step of the fine grid [s].
-        recorded_s: recorded cycle [s]; None is the step of the grid.
+        recorded_s: time between recorded rows [s]; None means the step of the grid.
         ratio: cut-off frequency of this filter divided by that of the settings, at least 1.
 
     Raises:
@@ -79,10 +80,10 @@ class LowPass:
         self.sections = butterworth_sections(settings.order, self.cutoff_hz, 1.0 / grid_s)
 
     def apply(self, signal: FloatArray) -> FloatArray:
-        """Return a signal on the fine grid after the filter, (N, n), any unit.
+        """Return the filtered signal on the fine grid, (N, n), any unit.
 
         Args:
-            signal: the signal, (N, n), any unit.
+            signal: signal on the fine grid, (N, n), any unit.
         """
         return filtered_both_ways(self.sections, signal)
 
@@ -105,16 +106,17 @@ def central_differences(q: FloatArray, step: float) -> tuple[FloatArray, FloatAr
 
 
 def filtered_samples(signals: Signals, settings: IdentificationSettings, interval: float, axis: TimeAxis) -> Samples:
-    """Return the filtered samples of a recording, or of a part of its time.
+    """Return samples of a recording that are computed from low-pass filtered signals.
 
     Args:
-        signals: raw signals; their window limits the part.
+        signals: raw signals; if they have a window, only this part of the recording gives samples.
         settings: settings of the identification.
         interval: target sampling interval [s].
         axis: time axis of the whole recording.
 
     Raises:
-        DataError: the part lies within a gap, is too short, has too few samples, or is too slow for the filter.
+        DataError: the window lies within a gap or is too short, there are too few samples, or the recording is too slow
+            for the filter.
     """
     if not min(len(signals.time), len(signals.torque_time)):
         raise DataError(f"no data near the block {signals.window} [s]: it lies within a gap; record without gaps")
@@ -197,7 +199,7 @@ def filtered_samples(signals: Signals, settings: IdentificationSettings, interva
 def _torques(
     signals: Signals, fine: FloatArray, low_pass: LowPass, skip: int
 ) -> tuple[list[FloatArray], FloatArray, list[FloatArray]]:
-    """Return filtered torques, their part that the filter removes, and unfiltered torques, on a coarser grid.
+    """Return low-passed torques, the part that the low-pass removes, and unfiltered torques, on a coarser time grid.
 
     Args:
         signals: raw signals.
@@ -220,7 +222,7 @@ def _torques(
 
 
 def _on_grid(torques: Torques, fine: FloatArray, cutoff_hz: float) -> FloatArray:
-    """Return recorded torques interpolated at given instants, (K, n) [N m], accurate up to a cut-off frequency.
+    """Return recorded torques interpolated to given instants, (K, n) [N m], accurate up to a cut-off frequency.
 
     Args:
         torques: recorded torques.
@@ -232,30 +234,31 @@ def _on_grid(torques: Torques, fine: FloatArray, cutoff_hz: float) -> FloatArray
 
 
 def _where_covered(tau: FloatArray, time: FloatArray, torques: Torques, margin: float) -> FloatArray:
-    """Return torques in which the values outside the recorded time of `torques` are NaN, (N, n) [N m].
+    """Return torques (N, n) [N m] after replacing the values outside the recorded time by NaN.
 
     Args:
         tau: torques, (N, n) [N m].
         time: times of these torques, (N,) [s].
-        torques: recorded torques, whose timestamps determine the recorded time.
-        margin: time at each end of the recorded time that is excluded, too [s].
+        torques: recorded torques; their timestamps determine the recorded time.
+        margin: time at each end of the recorded time in which values are also replaced [s].
     """
     begin, end = torques.time[0] + torques.delay_s + margin, torques.time[-1] + torques.delay_s - margin
     return np.where(((time >= begin) & (time <= end))[:, None], tau, np.nan)
 
 
 def _ripple(fine: FloatArray, raw: FloatArray, written: Torques | None, low_pass: LowPass, skip: int) -> FloatArray:
-    """Return the part of the torques that the low-pass removes, at R instants near each kept instant, (M, R, n) [N m].
+    """Return the part of the torques that the low-pass removes, at R instants around M instants, (M, R, n) [N m].
 
-    Every `skip`-th instant of the fine grid is kept, M in total; for R see `around`. The torque of the goal current is
-    used if it was recorded, because a measured current is an average over time and lacks fast changes.
+    The M instants are every `skip`-th instant of the fine grid; `around` defines the R instants near each of them. The
+    torque of the goal (commanded) current is used if it was recorded. A measured current is an average over time and
+    lacks fast changes.
 
     Args:
         fine: instants of the fine grid, (K,) [s].
-        raw: unfiltered torques at these instants, (K, n) [N m].
+        raw: unfiltered torques at the instants of the fine grid, (K, n) [N m].
         written: torques of the goal current; None if it was not recorded.
         low_pass: filter on the fine grid.
-        skip: number of fine steps from one kept instant to the next.
+        skip: number of fine steps from one of the M instants to the next.
     """
     if written is not None:
         place = np.searchsorted(written.time + written.delay_s, fine, side="right") - 1
@@ -268,14 +271,14 @@ def filter_grid(settings: FilterSettings, interval: float, period: float) -> tup
     """Return the number of fine-grid steps per sampling interval, and the ratio of two filters' cut-off frequencies.
 
     The ratio is the cut-off frequency of the states' filter divided by that of the torques' filter. It is None if
-    states and torques pass the same filter. The grid is at least as fine as the recording, since a coarser grid would
-    alias frequencies above its own band before the filter acts. It is also fine enough for accurate differences up to
-    the cut-off of the states.
+    states and torques pass the same filter. The grid is at least as fine as the recording, because a coarser grid would
+    cause aliasing before the filter acts. The grid is also fine enough for accurate differences up to the cut-off
+    frequency of the states.
 
     Args:
         settings: settings of the filter.
         interval: target sampling interval [s].
-        period: recorded cycle [s].
+        period: time between recorded rows [s].
     """
     recorded = max(1, round(interval / period))
     ratio = _state_cutoff_ratio(settings, interval, max(interval / recorded, period))
@@ -289,22 +292,22 @@ def settling_s(settings: FilterSettings, interval: float, ratio: float | None) -
     Args:
         settings: settings of the filter.
         interval: target sampling interval [s].
-        ratio: cut-off frequency of the states' filter divided by that of the low-pass; None if there is no filter of
-            the states.
+        ratio: cut-off frequency of the states' filter divided by that of the torques' low-pass; None if states and
+            torques pass the same filter.
     """
     one = settings.settling_periods / settings.cutoff_hz(interval)
     return one if ratio is None else one + one / ratio
 
 
 def _state_cutoff_ratio(settings: FilterSettings, interval: float, period: float) -> float | None:
-    """Return the ratio of the states' to the torques' cut-off frequency; None if the settings have no such ratio.
+    """Return the cut-off frequency of the states divided by that of the torques; None if the settings do not set it.
 
-    The ratio of the settings is reduced if the recorded period is too long for it.
+    The ratio is reduced if recorded rows are too far apart for the states' cut-off frequency.
 
     Args:
         settings: settings of the filter.
         interval: target sampling interval [s].
-        period: recorded period [s].
+        period: time between recorded rows [s].
     """
     if settings.state_cutoff_ratio is None:
         return None
@@ -327,7 +330,8 @@ def _clear_of_gaps(
         time: instants, (N,) [s].
         axis: time axis with the gaps.
         settings: settings with the length of a long gap.
-        margin: settling time of the filter [s]; an instant must be more than half of it away from each long gap.
+        margin: settling time of the filter [s]; affected instants are at most half a settling time away from a long
+            gap.
     """
     clear = np.ones(len(time), dtype=bool)
     for begin, end in axis.gaps:

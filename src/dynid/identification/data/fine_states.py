@@ -1,14 +1,15 @@
-"""States on a fine grid, and functions of these states after the torques' low-pass.
+"""States on a fine time grid, and functions of these states, low-pass filtered in the same way as the torques.
 
 The low-pass F of the torques does not commute with the regressor W: W(F q) phi is not F (W(q) phi), because W is not
 linear in q. Coulomb friction, tanh(dq / v), is the least linear part. So W is computed from states of higher bandwidth,
-on a grid fine enough for it, and each of its columns passes the filter of the torques. Both sides are decimated
+on a correspondingly fine grid. Then each column of W passes the low-pass of the torques. Both sides are resampled
 equally:
 
     F tau = F[W(q, dq, ddq)] phi
 
-Before this, both q and tau have passed the wider filter of the states. This is the parallel filter of identification by
-inverse dynamics (Gautier). F is a Butterworth filter, or the average under test functions (`weak_form`).
+Before this, a filter of higher bandwidth, the states' filter, has been applied to both q and tau. F is known as the
+parallel filter in identification by inverse dynamics (Gautier). F is a Butterworth filter, or the average under test
+functions (`weak_form`).
 """
 
 from collections.abc import Callable, Sequence
@@ -35,17 +36,17 @@ class FineStates:
         q: positions (M, n) [rad].
         dq: velocities (M, n) [rad/s].
         ddq: accelerations (M, n) [rad/s^2].
-        sections: the torques' low-pass for this grid, as second-order sections (s, 6).
+        sections: low-pass of the torques on this grid, as second-order sections (s, 6).
         nodes: indices (N,) of the samples in the grid.
-        wide: the states' filter for this grid, as second-order sections; None if the states were not filtered.
+        wide: filter of the states on this grid, as second-order sections (s, 6); None if the states were not filtered.
         tau: torques after the states' filter, (M, n) [N m]; empty in tests that do not need torques.
         raw: unfiltered torques, averaged around each grid instant, (M, n) [N m].
         other_raw: like `raw`, from the current (present or goal) that `tau` does not come from; None if it was not
             recorded.
-        kernel: weights of the test function around each sample, (2 r + 1,); the averages under it are the low-pass.
-            None if `sections` are the low-pass.
-        later_s: middle of the time that these states cover minus the middle of the recording [s]; 0 if they cover all
-            of it.
+        kernel: weights of a test function, (2 r + 1,), if averages under it are used as low-pass instead of `sections`;
+            else None.
+        later_s: middle of the time span of these states minus the middle of the recording [s]; 0 if they cover the
+            whole recording.
         ripple: part of the torques that the low-pass removes, at R instants around each grid instant, (M, R, n) [N m].
         slowest: smallest recorded velocity near each state, positive in the direction of motion, (M, n) [rad/s]. It
             reveals short stops, see `slowest_velocities`; None if no velocity was recorded.
@@ -70,7 +71,7 @@ class FineStates:
             object.__setattr__(self, name, read_only(getattr(self, name)))
 
     def low_pass(self, values: FloatArray) -> FloatArray:
-        """Return values at the samples (N, ...), low-passed like the torques from values on the grid (M, ...).
+        """Apply the torques' low-pass to values (M, ...) on the grid, and return the result at the samples, (N, ...).
 
         The values may have any unit.
         """
@@ -82,12 +83,14 @@ class FineStates:
         return np.asarray(filtered[self.nodes].reshape(-1, *values.shape[1:]))
 
     def low_pass_filled(self, columns: int, fill: Callable[[FloatArray], None], space: PaddedRows) -> FloatArray:
-        """Return values that a function computes, after the torques' low-pass, at the samples, (N, columns), any unit.
+        """Apply the torques' low-pass to values that a function computes, and return them at the samples, (N, columns).
+
+        The values may have any unit. The function writes into reused memory, which saves time.
 
         Args:
             columns: number of columns.
-            fill: function that writes the values at all grid instants into an array (M, columns).
-            space: memory for this array, which successive calls share.
+            fill: function that writes its values at all grid instants into the array (M, columns) that it receives.
+            space: memory for this array, which successive calls reuse.
         """
         if self.kernel is not None:
             values = np.empty((len(self.q), columns))
@@ -97,18 +100,18 @@ class FineStates:
         return np.asarray(space.filtered(self.sections)[self.nodes])
 
     def low_pass_sharp(self, values: FloatArray) -> FloatArray:
-        """Return values (M, k) after the states' filter and the torques' low-pass, at the samples, (N, k), any unit.
+        """Apply the states' filter and the torques' low-pass to values (M, k), and return them at the samples, (N, k).
 
-        The measured torques have passed both filters, so the values must pass both as well. Values that are nearly
-        linear in the states do not need this method: the states' filter has smoothed them together with the states.
-        Values that change abruptly, such as friction at a reversal, must pass the states' filter here.
+        The measured torques have passed both filters. Values that change abruptly, such as friction at a reversal, must
+        pass both as well. Values that are nearly linear in the states need only `low_pass`, because the states have
+        already passed the states' filter. The values may have any unit.
         """
         return self.low_pass(self.wide_pass(values))
 
     def wide_pass(self, values: FloatArray) -> FloatArray:
-        """Return values on the grid after the states' filter, (M, k), any unit.
+        """Apply the states' filter to values on the grid, and return the result, (M, k), any unit.
 
-        They are unchanged if the states were not filtered.
+        The values are returned unchanged if the states were not filtered.
 
         Args:
             values: values on the grid, (M, k).
@@ -116,7 +119,7 @@ class FineStates:
         return values if self.wide is None else filtered_both_ways(self.wide, values)
 
     def low_passed(self, function: Function) -> FloatArray:
-        """Return the values of a function of q, dq and ddq after the torques' low-pass, at the samples, (N, ...).
+        """Return a function of q, dq and ddq at the samples, (N, ...), low-pass filtered like the torques.
 
         Args:
             function: maps q, dq and ddq, (M, n) each in SI units, to values (M, ...).
@@ -125,21 +128,21 @@ class FineStates:
 
 
 def decimation(steps: int, grid_s: float, cutoff_hz: float) -> int:
-    """Return the largest factor by which a grid can be coarsened and remain fine enough for a cut-off frequency.
+    """Return the largest factor by which a time grid can be coarsened and still resolve a cut-off frequency.
 
-    The factor divides `steps`, so that the target interval is a multiple of the coarser step.
+    The factor divides `steps`, so that the sampling interval is a multiple of the coarser step.
 
     Args:
-        steps: target interval in steps of the grid.
+        steps: number of grid steps per target sampling interval.
         grid_s: step of the grid [s].
-        cutoff_hz: cut-off frequency up to which the coarser grid must be fine enough [Hz].
+        cutoff_hz: cut-off frequency that the coarser grid must resolve [Hz].
     """
     finest = 1.0 / (GRID_OF_CUTOFF * cutoff_hz) + 1e-9
     return max(d for d in range(1, steps + 1) if steps % d == 0 and (d == 1 or d * grid_s <= finest))
 
 
 def grid_step_s(interval_s: float, states: FineStates) -> float:
-    """Return the step of the fine grid of states [s].
+    """Return the time step of the fine grid on which states are given [s].
 
     Args:
         interval_s: time between samples [s].
@@ -152,11 +155,11 @@ def grid_step_s(interval_s: float, states: FineStates) -> float:
 
 
 def chosen(parts: Sequence[FineStates], which: NDArray[np.bool_]) -> tuple[FineStates, ...]:
-    """Return states of which only selected samples remain; parts without a selected sample are omitted.
+    """Return the states with only the selected samples; an entry without any selected sample is omitted.
 
     Args:
-        parts: states of one or more recordings.
-        which: mask of the selected samples, (N,), over the samples of all parts in sequence.
+        parts: states of one or more recordings, one entry per recording or part of it.
+        which: mask of the selected samples, (N,), for the samples of all entries in sequence.
     """
     found, begin = [], 0
     for part in parts:

@@ -1,15 +1,15 @@
-"""Correction of timestamp errors of rows: a busy logger stamps late, and the positions of all joints show the error.
+"""Correction of timestamp errors, which arise in a busy logger and appear in the positions of all joints alike.
 
-A timestamp error e shifts the position of every joint by v e, with v the joint's own velocity. So above the motion's
-band, the position residuals have one unknown per row and one equation per joint. A timestamp error predicts the
-residual of each joint from those of all other joints; noise and motion do not. A joint velocity of 1 rad/s then causes
-an error of e / T^2 in a derived acceleration, with T the time step of the derivative. So a third of a millisecond
+A timestamp error e changes the recorded position of a joint with velocity v by v e. The residuals are the positions
+minus their low-pass. They give one equation per joint for one unknown e per row. So a timestamp error estimated from
+all other joints predicts the residual of a joint; noise and motion do not have this property. At a joint velocity of 1
+rad/s, the error of a differentiated acceleration is e / T^2, with T the time step. So even a third of a millisecond
 matters to accelerations and to a contact observer.
 
-Joints that move in synchrony, as in point-to-point motion, also have corners of their paths at the same time, which
-look like timestamp errors. But corners last for many rows, whereas a logger's timestamp errors scatter from row to row.
-So no values are corrected if errors of neighbouring rows are similar, if an error is many periods long, or if there are
-too few rows to distinguish the two cases.
+In synchronous point-to-point motion, the paths of all joints have corners at the same time, which look like timestamp
+errors. But corners last for many rows, whereas a logger's timestamp errors scatter from row to row. So no values are
+corrected if errors of neighbouring rows are similar, if an error is many periods long, or if there are too few rows to
+distinguish the two cases.
 
 The timestamps stay unchanged, and values are interpolated to them. Cycles that the logger lost remain lost.
 """
@@ -38,9 +38,9 @@ GAP = 0.25  # shortest gap, in periods of the cut-off: linear interpolation acro
 def interpolated_at_stamps(
     time: FloatArray, q: FloatArray, tau: FloatArray, dq: FloatArray | None
 ) -> tuple[FloatArray, FloatArray, FloatArray | None, str]:
-    """Return positions, torques and velocities (N, n) interpolated to the instants that their timestamps state.
+    """Correct timestamp errors: return positions, torques and velocities (N, n) interpolated to their timestamps.
 
-    A logger may read the values of a row at another time than the row's timestamp; this time is estimated.
+    A logger may read the values of a row at another time than the row's timestamp. This read time is estimated.
 
     Args:
         time: timestamps, (N,) [s], increasing.
@@ -68,7 +68,7 @@ def interpolated_at_stamps(
 
 
 def stamp_errors(time: FloatArray, q: FloatArray) -> FloatArray:
-    """Return the time at which each row was really read minus its timestamp, (N,) [s]; all 0 if no error is certain.
+    """Return the estimated read time of each row minus its timestamp, (N,) [s]; all 0 if no error is certain.
 
     Only errors that vary faster than the motion are detected, not a constant delay.
 
@@ -123,10 +123,10 @@ def _alike_from_row_to_row(off: FloatArray, inner: NDArray[np.bool_]) -> float:
 
 
 def _above_band(read: FloatArray, q: FloatArray, period: float, cutoff_hz: float) -> tuple[FloatArray, FloatArray]:
-    """Return positions minus their low-pass, (N, n), and the velocities of the low-passed positions, (N, n).
+    """Return positions minus low-pass filtered positions, (N, n), and the velocities of the latter, (N, n).
 
     Args:
-        read: instants of the positions (N,) [s].
+        read: instants at which the positions were read, (N,) [s].
         q: positions (N, n), any unit.
         period: step of the grid on which the low-pass acts [s].
         cutoff_hz: cut-off frequency of the low-pass [Hz].
@@ -144,7 +144,7 @@ def _foretold(left: FloatArray, v: FloatArray) -> float:
     For each joint, the timestamp error is estimated from all other joints.
 
     Args:
-        left: position residuals, (K, n) [rad or m].
+        left: position residuals (positions minus their low-pass), (K, n) [rad or m].
         v: velocities, (K, n) [rad/s or m/s].
     """
     along, share = left * v, v**2

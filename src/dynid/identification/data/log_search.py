@@ -1,9 +1,9 @@
 """Search for recordings in a folder: bags of any arm, CSV files with a mapping, LeRobot data sets.
 
-This module alone decides which reader a path needs. A log is the motion of one arm. A bag may contain several arms, so
-every topic with positions of all the robot's joints is a log of its own. If only several topics together have all
-joints, this group of topics is one log. Goals are the positions of a topic in the same namespace whose name identifies
-it as a goal topic.
+This module chooses the reader for each path. A log is the recorded motion of one arm. A bag may contain several arms,
+so every topic with positions of all the robot's joints is a separate log. If only several topics together contain all
+joints, this group of topics is one log. Goal positions come from a topic in the same namespace, which is recognised by
+its name.
 """
 
 import re
@@ -29,7 +29,7 @@ SUFFIXES = tuple(STORAGE_SUFFIXES.values())
 
 @dataclass(frozen=True)
 class FoundLog:
-    """Log that was found, or the reason why it cannot be used; picklable.
+    """Log found by a search, or the reason why it cannot be used; picklable.
 
     A log is the recorded motion of one arm.
 
@@ -37,9 +37,9 @@ class FoundLog:
         name: name of the file, with the topic or episode if the file contains several logs.
         kind: "bag", "CSV" or "LeRobot"; "folder" if the folder cannot be opened.
         read: function that reads the log.
-        path: path of the bag, file or data set that contains it.
+        path: path of the bag, file or data set that contains the log.
         problem: why the log cannot be used; "" if it can.
-        facts: summary of its content; None if it cannot be used or was not read yet.
+        facts: summary of the log's content; None if the log cannot be used or was not read yet.
     """
 
     name: str
@@ -55,7 +55,7 @@ def find_logs(path: Path, robot: Robot, mapping: Mapping = None) -> list[FoundLo
 
     Raises:
         InputNotFoundError: the folder or file does not exist.
-        DataError: it contains no log.
+        DataError: the folder or file contains no log.
         ConfigurationError: the mapping is invalid.
     """
     mappings = mappings_of(mapping)
@@ -70,10 +70,10 @@ def find_logs(path: Path, robot: Robot, mapping: Mapping = None) -> list[FoundLo
 
 @dataclass(frozen=True)
 class Place:
-    """Path at which a search found a recording, or a folder that cannot be opened.
+    """Search result: the path of a recording, or of a folder that cannot be opened.
 
     Attributes:
-        kind: kind of the recording, or "folder".
+        kind: kind of the recording, or "folder" if a folder cannot be opened.
         path: path of the recording or folder.
         problem: error that explains why the folder cannot be opened; None for a recording.
     """
@@ -88,7 +88,7 @@ def places(path: Path) -> list[Place]:
 
     Raises:
         InputNotFoundError: the folder or file does not exist.
-        DataError: it contains no recording, or the path cannot be read.
+        DataError: the folder or file contains no recording, or the path cannot be read.
     """
     try:
         exists = path.exists()
@@ -132,7 +132,7 @@ def _unreadable(path: Path, error: OSError) -> DataError:
 
 
 def is_bag(path: Path) -> bool:
-    """Return whether a path is a bag: a single file, or a folder, which may have lost its metadata.yaml.
+    """Return whether a path is a rosbag2 bag: a data file, or a folder with or without metadata.yaml.
 
     Without metadata.yaml, a folder is one bag if it contains only the data files of one bag, numbered as rosbag2 does.
     """
@@ -154,7 +154,7 @@ def is_bag(path: Path) -> bool:
 def _logs_of(place: Place, robot: Robot, mappings: Mappings) -> Iterator[FoundLog]:
     """Yield the logs (motions of one arm) of one found recording.
 
-    A bag is read for this, to find its arms. The content of other recordings is read later.
+    A bag is read completely, to find the arms in it. Other recordings are read later.
 
     Args:
         place: path and kind of the recording.
@@ -184,7 +184,7 @@ def _unusable(name: str, kind: str, path: Path, error: DynidError) -> FoundLog:
 
 
 def with_summary(found: FoundLog) -> FoundLog:
-    """Return a log with a summary of its content, or with the reason why it cannot be used."""
+    """Return a found log with a summary of its content added, or with the reason why it cannot be used."""
     if found.problem:
         return found
     try:
@@ -195,7 +195,7 @@ def with_summary(found: FoundLog) -> FoundLog:
 
 
 def undescribed(path: Path, robot: Robot) -> ConfigurationError:
-    """Return the error for a CSV file without a mapping; it names the command that drafts one."""
+    """Return the error for a CSV file without a mapping; its message names the command that drafts a mapping."""
     named = robot.name if robot.name in known_robots() else robot.folder
     return ConfigurationError(
         f"{path} is a CSV file; describe its columns with --mapping: 'dynid robot mapping {path} --robot {named} --out "

@@ -1,4 +1,4 @@
-"""Restriction of recordings to a part of their time."""
+"""Restriction of recordings to a span of their time."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,7 +25,7 @@ class Span(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether the span has neither start nor end, so that it covers whole recordings."""
+        """Whether the span has no limits, so that it covers whole recordings."""
         return self.begin_s is None and self.end_s is None
 
     @property
@@ -39,8 +39,8 @@ def parts_of(sources: Sequence[Recording], span: Span) -> list[Recording]:
     """Return the recordings restricted to a span of time.
 
     Raises:
-        DataError: the span is not finite or ends before it begins, or a recording that is in memory has no rows in it.
-            Other recordings raise this error when their signals are read.
+        DataError: a limit of the span is not finite, the span ends before it begins, or a recording in memory has no
+            rows within the span. A recording that is not in memory raises this error when its signals are read.
     """
     if span.whole:
         return list(sources)
@@ -63,7 +63,7 @@ def _part(source: Recording, span: Span) -> Recording:
 
 
 def _cut(signals: Signals, span: Span, name: str) -> Signals:
-    """Return the part of signals that lies within a span of time; `name` is the recording's name for the error."""
+    """Return the part of signals that lies within a span of time; `name` is the recording's name for errors."""
     begin, end = signals.window or (float(signals.time[0]), float(signals.time[-1]))
     begin = begin if span.begin_s is None else max(begin, span.begin_s)
     end = end if span.end_s is None else min(end, span.end_s)

@@ -1,8 +1,8 @@
 """Conversion of recorded signals to samples for the regression, filtered or averaged.
 
 `filtered_rows` needs a fast and even recording; `averaged_rows` accepts slow and uneven ones. If the settings do not
-choose between them, `row_choice` does. Both return states on a fine grid and a low-pass to the samples (`fine_states`),
-so all later steps are the same. Long recordings are processed in blocks.
+choose between them, `row_choice` does. Both return states on a fine time grid, and a low-pass that gives the samples
+(`fine_states`). So all later steps are independent of the choice. Long recordings are processed in blocks of time.
 """
 
 import math
@@ -37,7 +37,7 @@ def signals_of(recording: DriverRecording, robot: Robot, settings: Identificatio
     """Return the signals of a driver recording in the robot's joint order; their window is the time of the trajectory.
 
     Raises:
-        DataError: the recording is of another robot, lacks a joint or the chosen torque, or no trajectory ran.
+        DataError: the recording lacks a joint of the robot or the chosen torque, or no trajectory was executed.
     """
     missing = [name for name in robot.joint_names if name not in recording.joint_names]
     if missing:
@@ -68,7 +68,7 @@ def signals_of(recording: DriverRecording, robot: Robot, settings: Identificatio
 
 
 def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: float | None = None) -> Samples:
-    """Return samples for the regression at the target sampling interval; long recordings are processed in blocks.
+    """Return samples for the regression at a target sampling interval; long recordings are processed in blocks of time.
 
     Args:
         signals: raw signals of one recording.
@@ -93,12 +93,12 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
 
 
 def instants_of(span: Span, settings: IdentificationSettings) -> tuple[int, int]:
-    """Return the number of fine-grid instants of a recording, and the number of those that are used.
+    """Return the number of instants of a recording's fine time grid, and the number of instants that are used.
 
     A long recording is divided into blocks of time, and only some of them are used.
 
     Args:
-        span: time axis and motion of the recording.
+        span: time axis, start and end of the recorded motion.
         settings: settings of the identification.
     """
     choice = row_choice(span.axis, settings, settings.sampling_interval_s)
@@ -107,7 +107,7 @@ def instants_of(span: Span, settings: IdentificationSettings) -> tuple[int, int]
 
 
 def all_blocks(signals: Signals, settings: IdentificationSettings) -> Iterator[Samples]:
-    """Yield the samples of each block of a recording in order; blocks within gaps are skipped.
+    """Yield the samples of each block of time of a recording in order; blocks within gaps are skipped.
 
     A recording is divided into blocks if it is too long to be processed at once.
 
@@ -125,12 +125,12 @@ def all_blocks(signals: Signals, settings: IdentificationSettings) -> Iterator[S
 class _Blocks:
     """Division of one recording into blocks of time that are processed one after the other.
 
-    A row is the torque equation of one joint at one sample.
+    A row is the torque equation of one joint at one sample, from filtered or averaged signals.
 
     Attributes:
         settings: settings of the identification.
         axis: time axis of the recording.
-        kind: "filtered" or "averaged" rows, see `MAKERS`.
+        kind: "filtered" or "averaged" rows.
         interval_s: sampling interval of the rows [s].
         begin: start of the motion [s].
         end: end of the motion [s].
@@ -186,7 +186,7 @@ class _Blocks:
             windows: start and end of each block [s].
 
         Raises:
-            DataError: no block has samples; quotes the last refusal.
+            DataError: no block has samples; the error of the last block is raised.
         """
         found, refusal = 0, DataError("no block has samples")
         for window in windows:
@@ -209,7 +209,7 @@ def _windows(begin: float, end: float, length: float, interval: float) -> list[t
         begin: start of the motion [s].
         end: end of the motion [s].
         length: length of a block [s].
-        interval: sampling interval; a block ends half of it before the next block starts [s].
+        interval: sampling interval [s]; each block ends half a sampling interval before the next one starts.
     """
     count = math.ceil((end - begin) / length)
     edges = [begin + k * length for k in range(count)]
@@ -217,7 +217,7 @@ def _windows(begin: float, end: float, length: float, interval: float) -> list[t
 
 
 def _grid_and_reach(choice: RowChoice, settings: IdentificationSettings, axis: TimeAxis) -> tuple[float, float]:
-    """Return the step of the fine grid of states, and the time around a block whose data affect its samples, both in s.
+    """Return the step of the fine time grid, and the time around a block whose data affect its samples, both in s.
 
     Args:
         choice: filtered or averaged rows, with their sampling interval.
@@ -234,11 +234,11 @@ def _grid_and_reach(choice: RowChoice, settings: IdentificationSettings, axis: T
 
 
 def preprocess_piece(signals: Signals, settings: IdentificationSettings, window: tuple[float, float]) -> Samples:
-    """Return the filtered samples of one window of a recording that is still growing.
+    """Return the filtered samples of one time window of a recording that is still in progress.
 
-    The filter needs data up to `filter_reach_s` before and after the window, or to an end of the recording. If they
-    exist, the samples equal those of the whole recording except for rounding. If not, the last samples of the window
-    are left out. The starts of two windows must differ by a multiple of the sampling interval.
+    The filter needs data up to `filter_reach_s` before and after the window. If these data exist, the samples equal
+    those of the complete recording except for rounding. If the data after the window are missing, the last samples of
+    the window are left out. The starts of two windows must differ by a multiple of the sampling interval.
 
     Args:
         signals: signals recorded so far.
@@ -306,14 +306,14 @@ def _selection(parts: list[Samples], whole_s: float) -> str:
 def _as_one(
     parts: list[Samples], signals: Signals, settings: IdentificationSettings, axis: TimeAxis, selection: str
 ) -> Samples:
-    """Return the samples of one recording from those of its blocks, with the data quality of the whole recording.
+    """Join the samples of a recording's blocks to one set, with the data quality of the whole recording.
 
     Args:
         parts: samples of each block.
         signals: signals of the recording.
         settings: settings of the identification.
         axis: time axis of the recording.
-        selection: sentence about the blocks that were selected; "" if all were.
+        selection: sentence about the blocks that are used; "" if all are used.
     """
     keys = ("time", "q", "dq", "ddq", "tau")
     arrays: dict[str, Any] = {key: np.concatenate([getattr(one, key) for one in parts]) for key in keys}
@@ -346,7 +346,7 @@ def preprocess_recording(
 ) -> Samples:
     """Return filtered samples of a driver recording, even if the settings choose averaged rows.
 
-    Filtered samples are required if a simulated closed loop has to pass the same low-pass.
+    Filtered samples are needed for comparison with a simulated closed loop, whose torques pass the same low-pass.
 
     Args:
         recording: recording of dynid's driver.

@@ -1,4 +1,4 @@
-"""Recordings from bags, CSV files, data sets and folders of them, as `Recording` objects for the identification."""
+"""Loading of recordings from bags, CSV files, data sets and folders, as `Recording` objects for the identification."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -35,15 +35,15 @@ MOST_NAMED = 3  # largest number of unusable recordings that an error about a fo
 
 @dataclass(frozen=True, eq=False)
 class Portion:
-    """Samples of a recording or of a part of it, and their role in the identification.
+    """Samples of a recording or of a part of it, with their role in the identification.
 
     Attributes:
         name: name of the recording, or of the part of it.
-        kind: "fitted" if the model is identified from the samples, else "held out".
+        kind: "fitted" if the model is identified from the samples, "held out" if they are used only for validation.
         sha256: hash of the recording's data.
-        mount: name of the arm's mount.
-        samples: samples of all axes.
-        simulated: whether the driver reported a simulated arm.
+        mount: name of the arm's mount, which determines the direction of gravity.
+        samples: the samples, with all axes of the arm.
+        simulated: whether the recorded driver reported that its arm is simulated.
     """
 
     name: str
@@ -56,21 +56,22 @@ class Portion:
 
 @dataclass(frozen=True, eq=False)
 class Recording(Columns):
-    """One recorded motion from any kind of file; `time`, `q`, `dq` and `tau` are its columns.
+    """Recorded motion of one arm, from any kind of file; `time`, `q`, `dq` and `tau` contain its values.
 
     Attributes:
-        path: path of the bag or file; the given name for arrays.
+        path: path of the bag or file; a name if the recording was made from arrays.
         sha256: hash of the data.
-        mount: name of the arm's mount.
+        mount: name of the arm's mount, which determines the direction of gravity.
         torque_constants: constants by which torques were computed from currents [N m/A], (n,); () if torques were
             recorded.
-        notes: remarks for readers of the result.
-        signals: function that returns the signals in the robot's joint order, with the torques that the settings
-            choose.
-        simulated: whether the driver reported a simulated arm; False for files and arrays, where this is unknown.
-        joint_names: joints of the robot for which it was read, (n,); () if unknown.
-        driver: all that dynid's driver recorded; None for other bags, files and arrays.
-        rows: signals read from other bags, files and arrays; else None.
+        notes: remarks about the recording for readers of the identification result.
+        signals: function that returns the signals for given settings, in the robot's joint order.
+        simulated: whether the recorded driver reported that its arm is simulated; False for files and arrays, for which
+            this is unknown.
+        joint_names: joint names of the robot for which the recording was read, (n,); () if unknown.
+        driver: complete recording, if dynid's driver wrote it; None for other bags, files and arrays.
+        rows: signals of a recording from another source; None for a recording of dynid's driver, and if the signals are
+            not in memory.
     """
 
     path: Path
@@ -92,11 +93,11 @@ class Recording(Columns):
 
     @property
     def name(self) -> str:
-        """Name of the recording's bag or file, without its folder; the given name for arrays."""
+        """Name of the recording's bag or file, without the folder; for arrays, the name given to the recording."""
         return self.path.name
 
     def released(self) -> "Recording":
-        """Return this recording without its signals, to save memory; later access to them raises DataError."""
+        """Return this recording without its signals, to save memory; later access to its signals raises DataError."""
 
         def gone(settings: IdentificationSettings) -> Signals:
             raise DataError(f"the signals of {self.path} are no longer in memory: read it again")
@@ -104,7 +105,7 @@ class Recording(Columns):
         return replace(self, signals=gone, driver=None, rows=None)
 
     def out_of_memory(self, read: Callable[[], "Recording"]) -> "Recording":
-        """Return this recording without signals in memory.
+        """Return a copy of this recording that reads its signals from the file on each use.
 
         Args:
             read: function that reads the recording again on each use.
@@ -112,7 +113,7 @@ class Recording(Columns):
         return replace(self, signals=SignalsOnDisk(read, self.sha256), driver=None, rows=None)
 
     def in_memory(self, settings: IdentificationSettings) -> "Recording":
-        """Return this recording with its signals in memory; if necessary, they are read with the given settings."""
+        """Return this recording with its signals in memory; if necessary, the signals are read with these settings."""
         return self if self.row_count else replace(self, signals=SignalsInMemory(self.signals(settings)))
 
     @property
@@ -123,10 +124,10 @@ class Recording(Columns):
         return 0 if self.rows is None else len(self.rows.time)
 
     def usable_signals(self, settings: IdentificationSettings) -> Signals:
-        """Return the signals of the recording after checking that samples can be made from them.
+        """Return the signals of the recording after checking that they can be used for identification.
 
         Raises:
-            DataError: nothing can be identified from them; the message gives the reason and the path of the recording.
+            DataError: the signals cannot be used; the message gives the reason and the path of the recording.
         """
         try:
             signals = self.signals(settings)
@@ -151,7 +152,7 @@ class Recording(Columns):
             raise DataError(f"{self.path}: {error}") from error
 
     def portion(self, kind: Kind, settings: IdentificationSettings, interval_s: float | None = None) -> Portion:
-        """Return the samples of the whole recording as one portion with a role in the identification.
+        """Return the samples of the whole recording as a `Portion`, with their role in the identification.
 
         Args:
             kind: role of the samples, "fitted" or "held out".
@@ -164,11 +165,12 @@ class Recording(Columns):
         return Portion(self.name, kind, self.sha256, self.mount, self.samples(settings, interval_s), self.simulated)
 
     def split(self, settings: IdentificationSettings, share: float) -> tuple[list[Portion], list[Portion]]:
-        """Return the fitted portion of the recording, and the held-out portion at its end, each in a list.
+        """Split the recording: return a list with the fitted part, and a list with the held-out part at its end.
 
         Args:
             settings: settings of the identification.
-            share: share of the time that is held out, from 0 to 1. If it is 0, the second list is empty.
+            share: fraction of the time that is held out for validation, from 0 to 1. If it is 0, the second list is
+                empty.
 
         Raises:
             DataError: as for `samples`, or too few samples remain on one side.
@@ -188,7 +190,7 @@ Several = Sequence[Recorded] | Recorded
 
 
 def torque_sentence(torque_constants: tuple[float, ...], joint_names: tuple[str, ...]) -> str:
-    """Return a sentence about the torque constants that a result is based on.
+    """Return a sentence about the torque constants by which recorded currents were converted to torques.
 
     Args:
         torque_constants: torque constants, (n,) [N m/A]; () if torques were recorded.
@@ -221,13 +223,13 @@ def simulated_sentence(names: Sequence[str]) -> str:
 
 
 def load_recording(path: Path | str, robot: Robot, mapping: Mapping = None) -> Recording:
-    """Return one recording, read from a bag, a CSV file, or a LeRobot data set of one episode.
+    """Read one recording from a bag, a CSV file, or a LeRobot data set of one episode.
 
     Args:
         path: path of the recording.
         robot: the robot that was recorded.
         mapping: description of the columns of a CSV file, or of the joint states in a data set or a bag of other
-            software. It is a mapping object, its content as a dict, or the path of its file. Bags of dynid need none.
+            software. A mapping is given as an object, as a dict, or as the path of a file. Bags of dynid need none.
 
     Raises:
         InputNotFoundError: the file does not exist.
@@ -241,10 +243,10 @@ def load_recording(path: Path | str, robot: Robot, mapping: Mapping = None) -> R
 
 
 def load_all(path: Path | str, robot: Robot, mapping: Mapping = None) -> list[Recording]:
-    """Return all recordings of a folder or data set, or of one file, in the order of their names.
+    """Read all recordings of a folder, a data set or a file; return them in the order of their names.
 
-    If some content of a folder cannot be used, the notes of the first recording list it with the reasons. Errors are
-    those of `load_recording`.
+    If some recordings of a folder cannot be used, the notes of the first usable one list them with the reasons. Errors
+    are those of `load_recording`.
 
     Args:
         path: path of the folder, data set or file.
@@ -267,14 +269,14 @@ def _examined(read: Callable[[], Recording]) -> Recording | DynidError:
 
 
 def _load_all(path: Path, robot: Robot, mappings: Mappings, room: MemoryBudget, spread: Map) -> list[Recording]:
-    """Return all recordings at a path.
+    """Read all recordings at a path.
 
     Args:
         path: path of a folder, data set or file.
         robot: the robot that was recorded.
         mappings: mappings of CSV files and of bags.
-        room: number of rows that may stay in memory; recordings beyond it are read again on each use.
-        spread: map function for the recordings of a folder, such as that of a process pool.
+        room: number of rows that may stay in memory; further recordings are read from their files on each use.
+        spread: map function that reads the recordings of a folder, such as that of a process pool.
 
     Raises:
         DataError: no recording can be used.
@@ -302,7 +304,7 @@ def _load_all(path: Path, robot: Robot, mappings: Mappings, room: MemoryBudget, 
 
 
 def _readings(folder: Path, robot: Robot, mappings: Mappings) -> Iterator[Callable[[], Recording]]:
-    """Yield one function for each recording of a folder, which reads this recording."""
+    """Yield for each recording of a folder a function that reads it."""
     for place in places(folder):
         if place.problem is not None:
             yield partial(_refuse, place.problem)
@@ -352,10 +354,10 @@ def _recording_of_file(path: Path, robot: Robot, mappings: Mappings) -> Recordin
 
 
 def recording_of_log(log: Log, path: Path, robot: Robot, *notes: str) -> Recording:
-    """Return a recording from a log; values that were not read at their timestamps are interpolated to them.
+    """Return a recording from a log, with corrected timestamp errors.
 
     Args:
-        log: recorded motion of one arm, with torques.
+        log: recorded motion of one arm, including torques.
         path: path that names the recording.
         robot: the robot that was recorded.
         notes: notes that precede the log's own; empty texts are left out.
@@ -383,9 +385,9 @@ def signals_of_rows(
     dq: FloatArray | None = None,
     endless: tuple[str, ...] = (),
 ) -> tuple[Signals, tuple[str, ...]]:
-    """Return signals from recorded rows, and notes on the correction of their timestamps.
+    """Return signals made from recorded rows, and notes on the correction of their timestamps.
 
-    All values of a row were read at one time.
+    All values of a row must have been read at the same time.
 
     Args:
         robot: the robot that was recorded.
@@ -427,7 +429,7 @@ def load_recordings(
     progress: Callable[[str], None] = lambda stage: None,
     **how: Any,
 ) -> list[Recording]:
-    """Return recordings, checked for one identification: their mount and torque constants must be equal.
+    """Return recordings for one common identification, after checking that mount and torque constants are equal.
 
     Arguments and further errors are those of `read_recordings`.
 
@@ -449,22 +451,24 @@ def read_recordings(
     most_rows: int | None = None,
     spread: Map = map,
 ) -> list[Recording]:
-    """Return recordings of one robot; those that are given as paths are read.
+    """Return recordings of one robot; recordings that are given as paths are read from their files.
 
-    A folder stands for all recordings in it, see `load_all`. Errors are also those of `load_recording`.
+    A path of a folder stands for all recordings in the folder, see `load_all`. Errors of `load_recording` are also
+    raised.
 
     Args:
-        recordings: one or several paths, or recordings that were read.
+        recordings: one or several paths, or `Recording` objects.
         robot: the robot that was recorded.
         mapping: description of columns or topics.
         progress: function that is called with a text about each file before it is read.
-        most_rows: largest number of rows in memory; recordings beyond it are read again on each use. None is unlimited.
+        most_rows: largest number of rows in memory; further recordings are read from their files on each use. None
+            means unlimited.
         spread: map function for the recordings of folders, such as a process pool's map.
 
     Raises:
         DataError: a recording was read for a robot with other joints.
-        ConfigurationError: an entry is neither a path nor a recording that was read; or units are given that no
-            recording needs.
+        ConfigurationError: an entry is neither a path nor a `Recording`; or units are given although no recording needs
+            them.
     """
     sources: list[Recording] = []
     mappings, room = mappings_of(mapping), MemoryBudget(most_rows)
@@ -488,13 +492,13 @@ def span_of(source: Recording, settings: IdentificationSettings) -> Span:
     """Return the time axis of a recording, with start and end of its motion.
 
     Raises:
-        DataError: nothing can be identified from the recording.
+        DataError: the recording cannot be used for identification.
     """
     return Span.of(source.usable_signals(settings))
 
 
 def rows_of(sources: Sequence[Recording], settings: IdentificationSettings) -> RowChoice:
-    """Return whether recordings that are used together need filtered or averaged rows, with the sampling interval.
+    """Return the choice between filtered and averaged samples, and the sampling interval, for recordings used together.
 
     Raises:
         DataError: as for `span_of`.
@@ -515,7 +519,7 @@ def refuse_other_setting(first: Recording, other: Recording) -> None:
 def refuse_repeated(sources: Sequence[Recording]) -> None:
     """Raise DataError if two recordings contain the same data.
 
-    Data that are counted twice would make the estimated uncertainty too small.
+    Counting the same data twice would make the estimated uncertainty too small.
     """
     seen: dict[str, Recording] = {}
     for one in sources:

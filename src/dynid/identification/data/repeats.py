@@ -1,4 +1,4 @@
-"""Detection of held-out motions that repeat the fitted motion; their error is no evidence about other motions."""
+"""Detection of validation motions that repeat the fitted motion, so that their error does not show generalisation."""
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -8,14 +8,14 @@ from dynid.robot import FloatArray
 
 # Largest distance of near states, in standard deviations of each joint's q and dq; tracking differs between runs.
 NEAR_DEVIATIONS = 0.2
-REPEATED_SHARE = 0.7  # smallest share of near states in a repeat: repeats had 0.87 or more, other motions 0.39
+REPEATED_SHARE = 0.7  # smallest fraction of near states in a repeat: repeats had 0.87 or more, other motions 0.39
 
 
 def repeated_share(fitted: Samples, held_out: Samples) -> float:
-    """Return the share of held-out states (q, dq) that are near a fitted state in all moving joints at once.
+    """Return the fraction of held-out states (q, dq) that are near a fitted state in all moving joints at once.
 
-    A repeated motion has a large share regardless of its start, the order of its parts, and its file. In a different
-    motion, states are rarely near in all joints at once.
+    The fraction is large for a repeated motion, even if it starts elsewhere or its parts have another order. In a
+    different motion, states are rarely near a fitted state in all joints at once.
     """
     spread = np.concatenate([fitted.q.std(axis=0), fitted.dq.std(axis=0)])
     moving = spread > 1e-6 * spread.max()

@@ -1,11 +1,11 @@
-"""Resampling of recorded signals to a fine grid and back to a coarser one; positions and torques are treated alike.
+"""Resampling of recorded positions and torques to a fine time grid, and from there to a coarser one.
 
 Linear interpolation between samples attenuates a frequency w by (w T)^2 / 12: 8 % at a sixth of the sampling rate. If a
-recording is that slow relative to the band, a spline of degree five is used instead. It attenuates by about (f T / (1 -
-f T))^6, less than 1e-4 at a sixth of the rate; its images lie above the band, where the low-pass removes them.
+recording is too slow for this, a spline of degree five is used instead. It attenuates by about (f T / (1 - f T))^6,
+less than 1e-4 at a sixth of the rate; its images lie above the band, where the low-pass removes them.
 
-`decimated` averages the instants around every instant that is kept. The weights are symmetric and preserve the band up
-to the fourth order of frequency. A plain mean would attenuate it by (w T)^2 / 24.
+`decimated` reduces the rate by weighted means of neighbouring values. The weights are symmetric, and the means are
+accurate up to the fourth order of frequency. A plain mean would attenuate a frequency w by (w T)^2 / 24.
 """
 
 import numpy as np
@@ -22,9 +22,7 @@ CLOSEST = 0.3  # smallest distance of spline samples, in periods: closer ones wo
 
 
 def finest_step_s(cutoff_hz: float) -> float:
-    """Return the largest step [s] of a fine grid with which five-point differences are accurate up to a cut-off.
-
-    A finer grid is not needed for this frequency.
+    """Return the largest grid step [s] at which five-point differences are accurate up to a cut-off frequency.
 
     Args:
         cutoff_hz: cut-off frequency [Hz].
@@ -33,7 +31,7 @@ def finest_step_s(cutoff_hz: float) -> float:
 
 
 def band_interpolated(fine: FloatArray, time: FloatArray, values: FloatArray, cutoff_hz: float) -> FloatArray:
-    """Return values (K, n), any unit, interpolated at instants of a fine grid, accurate up to a cut-off frequency.
+    """Return values (K, n), any unit, interpolated to a fine time grid; they are accurate up to a cut-off frequency.
 
     Before the first and after the last sample, the value of that sample is repeated.
 
@@ -41,7 +39,7 @@ def band_interpolated(fine: FloatArray, time: FloatArray, values: FloatArray, cu
         fine: instants of the grid, (K,) [s].
         time: timestamps of the samples, (N,) [s].
         values: samples, (N, n), any unit.
-        cutoff_hz: the cut-off frequency [Hz].
+        cutoff_hz: cut-off frequency [Hz].
     """
     steps = np.diff(time)
     period = float(np.median(steps))
@@ -54,9 +52,9 @@ def band_interpolated(fine: FloatArray, time: FloatArray, values: FloatArray, cu
 
 
 def _with_gaps_filled(time: FloatArray, period: float) -> FloatArray:
-    """Return timestamps [s] with additional ones in gaps, about one period apart.
+    """Return timestamps [s] with gaps filled by additional timestamps, about one period apart.
 
-    Without them, a spline through the samples would oscillate in the gaps.
+    Without the additional timestamps, a spline through the samples would oscillate in the gaps.
 
     Args:
         time: timestamps, (N,) [s].
@@ -70,7 +68,7 @@ def _with_gaps_filled(time: FloatArray, period: float) -> FloatArray:
 
 
 def around(count: int, skip: int) -> NDArray[np.int64]:
-    """Return the indices (M, R) of the instants around every `skip`-th of `count` instants.
+    """Return the indices (M, R) of the R instants around every `skip`-th of `count` instants.
 
     R is the smallest odd number that is at least `skip`. At both ends, the first or last instant is repeated.
     """
@@ -82,8 +80,8 @@ def around(count: int, skip: int) -> NDArray[np.int64]:
 def decimated(values: FloatArray, skip: int) -> FloatArray:
     """Return weighted means (M, n) of the values around every `skip`-th row, any unit.
 
-    A mean differs from the middle value where the values are curved. All means except the first and the last are
-    corrected for this.
+    The mean of a curved signal differs from its value in the middle. All means except the first and the last are
+    corrected for this difference.
 
     Args:
         values: values, (K, n), any unit.

@@ -18,7 +18,7 @@ SLOWEST_S = 0.5  # longest row period for averaged rows [s]: a slower log misses
 
 
 class RowChoice(NamedTuple):
-    """Choice of how the torque equations ("rows") of a regression are made from recordings.
+    """Choice between filtered and averaged signals for the torque equations ("rows") of a regression.
 
     Attributes:
         kind: "filtered" for low-passed signals, "averaged" for averages under test functions.
@@ -42,7 +42,7 @@ class RowChoice(NamedTuple):
         )
 
     def settings(self, settings: IdentificationSettings) -> IdentificationSettings:
-        """Return the settings with this choice between filtered and averaged rows.
+        """Return the identification settings after applying this choice between filtered and averaged rows.
 
         For averaged rows, the result is a copy with the sampling interval of this choice. For filtered rows, it is the
         given settings.
@@ -72,7 +72,7 @@ def row_choice(axis: TimeAxis, settings: IdentificationSettings, interval_s: flo
 def common_choice(recordings: Sequence[Span], settings: IdentificationSettings) -> RowChoice:
     """Return one choice between filtered and averaged rows for several recordings.
 
-    Rows are averaged if any recording needs this, with the longest interval that a recording needs.
+    Rows are averaged if any recording needs averages. The interval is the longest one that a recording needs.
     """
     found = [row_choice(one.axis, settings, settings.sampling_interval_s) for one in recordings]
     averaged = [one for one in found if one.kind == "averaged"]
@@ -80,7 +80,7 @@ def common_choice(recordings: Sequence[Span], settings: IdentificationSettings) 
 
 
 def _refusal(axis: TimeAxis, settings: IdentificationSettings, interval_s: float) -> str:
-    """Return the reason why a recording cannot be filtered; "" if it can.
+    """Return the reason why a recording's signals cannot be low-pass filtered; "" if they can.
 
     Args:
         axis: time axis of the recording.
@@ -98,7 +98,7 @@ def _refusal(axis: TimeAxis, settings: IdentificationSettings, interval_s: float
 
 
 def _lost_to_gaps(axis: TimeAxis, settings: IdentificationSettings, interval_s: float) -> float:
-    """Return the share of a recording's time that filtered samples would lose around its gaps.
+    """Return the fraction of a recording's time that a filter would lose in and around long gaps.
 
     Args:
         axis: time axis of the recording.

@@ -1,4 +1,4 @@
-"""Samples of several recordings joined to one set, and splitting of samples into a fitted and a held-out part."""
+"""Joining of the samples of several recordings, and splitting of samples into a fitted and a held-out part."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,9 +17,9 @@ ARRAYS = ("time", "q", "dq", "ddq", "tau")
 
 
 def join(parts: Sequence[Samples]) -> Samples:
-    """Return the samples of several recordings in sequence, as one set.
+    """Join the samples of several recordings to one set, in sequence.
 
-    The settings are those of the first recording; the times start anew with each recording.
+    The settings are those of the first recording. Times are not changed, so they restart with each recording.
     """
     others = [one.other_tau for one in parts if one.other_tau is not None]
     arrays: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in parts]) for name in ARRAYS}
@@ -47,11 +47,11 @@ def part(samples: Samples, which: NDArray[np.bool_]) -> Samples:
 def hold_out(samples: Samples, share: float, settings: FilterSettings) -> tuple[Samples, Samples]:
     """Return the first part of one recording's samples for the fit, and the last part for validation.
 
-    Near the boundary, the low-pass computes samples from data on both sides. These samples belong to neither part.
+    Samples near the boundary belong to neither part, because the low-pass computes them from data on both sides.
 
     Args:
         samples: samples of one recording.
-        share: share of the recording's time that is held out, between 0 and 1.
+        share: fraction of the recording's time that is held out, between 0 and 1.
         settings: settings of the filter.
 
     Raises:
@@ -70,10 +70,10 @@ def hold_out(samples: Samples, share: float, settings: FilterSettings) -> tuple[
 
 
 def mixing_reach_s(how: SampleSettings, settings: FilterSettings) -> float:
-    """Return the time before and after a sample from which data affect this sample [s].
+    """Return the time before and after a sample in which raw data affect this sample [s].
 
     Args:
-        how: description of how the samples were made.
+        how: settings of the samples' preprocessing.
         settings: settings of the filter.
     """
     if how.rows == "averaged":

@@ -1,4 +1,4 @@
-"""Samples of a recording: states and torques for the regression, and how they were made."""
+"""Samples of a recording: states and torques for the regression, with the settings of their preprocessing."""
 
 from dataclasses import dataclass
 
@@ -12,21 +12,21 @@ from dynid.robot import FloatArray, Strict, read_only
 
 
 class SampleSettings(Strict):
-    """Description of how samples were made, which is stored in the result.
+    """Settings and outcome of the preprocessing of samples; they are stored with the identification result.
 
-    rows: "filtered" by a low-pass, or "averaged" under test functions. For averages, `filter_order` is 0, and the gain
-        at `cutoff_hz` is one half.
+    rows: "filtered" if signals were low-pass filtered, "averaged" if they were averaged under test functions. For
+    averages, `filter_order` is 0, and the gain at `cutoff_hz` is one half.
     interval_s: time between samples [s].
-    grid_s: step of the fine grid [s].
+    grid_s: step of the finer time grid on which signals are filtered or averaged [s].
     filter_order: order of the Butterworth low-pass.
     cutoff_hz: cut-off frequency of the torques' low-pass [Hz].
     state_cutoff_hz: cut-off frequency of the states' filter [Hz]; None if states pass the torques' low-pass.
     torque_source: motor current from which the torques come, "present" (measured) or "goal" (commanded).
-    torque_delay_s: delay from the timestamp of a torque to the middle of its effect [s].
+    torque_delay_s: delay from the timestamp of a torque to the middle of the interval in which it acts [s].
     window_s: start and end of the motion [s].
-    trimmed_s: time without samples at the start and at the end of the motion [s].
+    trimmed_s: durations at the start and at the end of the motion from which there are no samples [s].
     missed_cycles: number of missing control cycles.
-    dropped_samples: number of samples dropped near gaps.
+    dropped_samples: number of samples dropped near gaps of the recording.
     samples: number of samples.
     selection: sentence about the part of a long recording that is used; "" if all of it is used.
     """
@@ -49,7 +49,7 @@ class SampleSettings(Strict):
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """States and torques at the target sampling interval, for the regression; arrays are read-only.
+    """States and torques of an arm, sampled for the regression of its parameters; arrays are read-only.
 
     Attributes:
         joint_names: names of the joints, (n,).
@@ -58,10 +58,10 @@ class Samples:
         dq: velocities (N, n) [rad/s].
         ddq: accelerations (N, n) [rad/s^2].
         tau: torques (N, n) [N m].
-        settings: how the samples were made.
-        quality: data quality of the raw signals, for every recording in order.
-        fine: states on a fine grid, from which `low_passed` computes, for every recording in order; () if the states
-            themselves passed the torques' filter.
+        settings: settings and outcome of the preprocessing.
+        quality: data quality of the raw signals, one entry per recording.
+        fine: states on a finer time grid, one or more entries per recording, which `low_passed` uses; () if the states
+            passed the same filter as the torques.
         torque_limits: largest torque of each joint's drive, (n,) [N m]; None in tests that do not need it.
         other_tau: torques from the current (present or goal) that `tau` does not come from, (N, n) [N m]; NaN outside
             the time for which this current was recorded; None if it was not recorded.
@@ -90,13 +90,13 @@ class Samples:
         return len(self.time)
 
     def low_passed(self, function: Function) -> FloatArray:
-        """Return the values of a function of the states after the low-pass that the torques have passed, (N, ...).
+        """Return a function of the states, low-pass filtered in the same way as the torques, (N, ...).
 
         Args:
             function: maps q, dq and ddq, (M, n) each in SI units, to values (M, ...).
 
         Returns:
-            Low-passed values of the function at the samples, (N, ...).
+            Filtered values of the function at the N samples, (N, ...).
         """
         if not self.fine:
             return function(self.q, self.dq, self.ddq)

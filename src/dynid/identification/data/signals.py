@@ -1,6 +1,7 @@
-"""Raw signals of an experiment, their time axis, and requirements that they must meet before any computation.
+"""Raw signals of an experiment, their time axis, and the checks that they must pass before any computation.
 
-Unusable signals raise an error with a sentence. Doubtful signals are measured, and checks compare them with limits.
+Unusable signals raise an error. For doubtful signals, quality measures are computed, which later checks compare with
+limits.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from dynid.robot import FloatArray
 
 GAP_PERIODS = 1.5
 MAKE_UP_S = 4.0  # time after a gap within which late cycles may catch up [s]
-MOST_IRREGULAR = 0.15  # largest share of steps that differ from the cycle: lost rows and logger delays are rarer
+MOST_IRREGULAR = 0.15  # largest fraction of steps that differ from the period: lost rows and logger delays are rarer
 PERIOD_LAG = 20  # cycles over which the period is measured
 
 
@@ -29,7 +30,7 @@ class Torques:
         time: timestamps, (M,) [s].
         tau: torques, (M, n) [N m].
         source: motor current from which the torques come, "present" (measured) or "goal" (commanded).
-        delay_s: delay from the timestamp of a torque to the middle of its effect [s].
+        delay_s: delay from the timestamp of a torque to the middle of the interval in which it acts [s].
     """
 
     time: FloatArray
@@ -49,13 +50,16 @@ class Signals:
         torque_time: timestamps of the torques, (M,) [s].
         tau: torques (M, n) [N m].
         torque_limits: largest torque of each joint's drive, (n,) [N m].
-        window: start and end of the motion to identify from [s]; None is the whole recording.
+        window: start and end of the motion that is used for identification [s]; None means the whole recording.
         dq: recorded velocities (N, n) [rad/s], for a plausibility check and to find stops; None if not recorded.
-        torque_delay_s: delay from the timestamp of a torque to the middle of its effect [s]; 0 for measured torques.
+        torque_delay_s: delay from the timestamp of a torque to the middle of the interval in which it acts [s]; 0 for
+            measured torques.
         torque_source: motor current from which `tau` was computed, "present" (measured) or "goal" (commanded).
-        farthest: largest plausible |position| of each joint, (n,) [rad or m]; None is one turn.
-        other: torques from the other of the two currents (present or goal); None if it was not recorded.
-        q_read: positions (N, n) as read, if `q` was interpolated to the timestamps; else None.
+        farthest: largest plausible |position| of each joint, (n,) [rad or m]; None means one turn.
+        other: torques from the motor current (present or goal) that `tau` does not come from; None if it was not
+            recorded.
+        q_read: positions (N, n) [rad] before the interpolation that corrects timestamps; None without such a
+            correction.
         likely_units: text that names likely units of the torques if they can hardly be N m; else "".
         goal: goal positions at `time`, (N, n) [rad]; None if they were not recorded.
         prior: prior estimate of the base parameters, with a diagonal covariance; None if there is none.
@@ -83,15 +87,16 @@ class Signals:
 class TimeAxis:
     """Properties of a recording's timestamps.
 
-    A cycle that arrives late does not count as missing. After a gap, the delayed cycles may follow in quick succession.
+    A cycle is the period of the recorder, in which it should write one row. A row that arrives late does not count as
+    missing, even if several late rows follow each other quickly after a gap.
 
     Attributes:
-        period: cycle, the usual time between rows [s].
+        period: usual time between rows [s].
         jitter: scatter of the timestamps [s].
         missed: number of missing cycles.
         cycles: number of cycles, including the missing ones.
         gaps: start and end of each gap [s].
-        irregular: share of steps from row to row that differ from the cycle by more than half of it.
+        irregular: fraction of the time steps between rows that differ from the period by more than half of it.
     """
 
     period: float
@@ -103,7 +108,7 @@ class TimeAxis:
 
     @property
     def missed_text(self) -> str:
-        """Text with the number of missing cycles and the longest gap; it names a cause if the gaps are periodic."""
+        """Text with the number of missing cycles, the longest gap, and a likely cause if the gaps are periodic."""
         longest_s = max((end - begin for begin, end in self.gaps), default=0.0)
         text = f"{self.missed} of {self.cycles}, longest gap {longest_s * 1e3:.3g} ms"
         named = throttling_sentence(
@@ -112,18 +117,18 @@ class TimeAxis:
         return f"{text}; {named}" if named else text
 
     def uneven(self, jitter_of_period: float) -> bool:
-        """Return whether rows are uneven: jitter exceeds a share of the cycle, or many steps differ from the cycle.
+        """Return whether rows are unevenly spaced: the jitter is too large, or many time steps differ from the period.
 
         Args:
-            jitter_of_period: largest jitter of even rows, as a fraction of the cycle.
+            jitter_of_period: largest jitter of evenly spaced rows, as a fraction of the period.
         """
         return self.jitter > jitter_of_period * self.period or self.irregular > MOST_IRREGULAR
 
     @classmethod
     def of(cls, time: FloatArray) -> "TimeAxis":
-        """Return the properties of timestamps (N,) [s], which may be jittery."""
+        """Return the properties of timestamps (N,) [s], which may have jitter."""
         steps = np.diff(time)
-        # over several cycles jitter averages out, and the median ignores the few stretches with a loss
+        # over several cycles jitter averages out, and the median ignores the few intervals with lost cycles
         lag = min(PERIOD_LAG, len(steps))
         period = float(np.median(time[lag:] - time[:-lag])) / lag
         # counting cycles step by step, not by one global line, tolerates clock drift
@@ -141,13 +146,13 @@ class TimeAxis:
 
 @dataclass(frozen=True)
 class Span:
-    """Properties of a recording from which the kind and the number of its samples follow.
+    """Time axis, duration and torque delay of a recording, which determine the kind and the number of its samples.
 
     Attributes:
         axis: time axis of the recording.
-        begin: start of its motion [s].
-        end: end of its motion [s].
-        torque_delay_s: delay from the timestamp of a torque to the middle of its effect [s].
+        begin: start of the recorded motion [s].
+        end: end of the recorded motion [s].
+        torque_delay_s: delay from the timestamp of a torque to the middle of the interval in which it acts [s].
     """
 
     axis: TimeAxis
@@ -157,19 +162,19 @@ class Span:
 
     @classmethod
     def of(cls, signals: Signals) -> "Span":
-        """Return time axis, start, end and torque delay of a recording's signals."""
+        """Return the time axis, start, end and torque delay of a recording's signals."""
         begin, end = signals.window or (float(signals.time[0]), float(signals.time[-1]))
         return cls(TimeAxis.of(signals.time), begin, end, signals.torque_delay_s)
 
 
 def _not_made_up(time: FloatArray, period: float, gaps: NDArray[np.int64], lost: NDArray[np.int64]) -> int:
-    """Return the number of cycles that are lost in gaps and do not arrive later, within MAKE_UP_S after the gap.
+    """Return the number of cycles that are missing in gaps and do not arrive within MAKE_UP_S after the gap.
 
     Args:
         time: timestamps, (N,) [s].
         period: cycle [s].
-        gaps: index of the last row before each gap.
-        lost: number of cycles that each gap lacks.
+        gaps: index of the last row before each gap, (G,).
+        lost: number of cycles that are missing in each gap, (G,).
     """
     behind = np.rint((time - time[0]) / period) - np.arange(len(time))
     missed = 0
@@ -180,16 +185,17 @@ def _not_made_up(time: FloatArray, period: float, gaps: NDArray[np.int64], lost:
 
 
 def held_over_gaps(time: FloatArray, tau: FloatArray, source: TorqueSource) -> tuple[FloatArray, FloatArray]:
-    """Return torques with an additional value in each gap of the timestamps, for the torque that the servo held there.
+    """Return torques with an additional value in each gap of the timestamps: the torque that acted during the gap.
 
-    During a gap, no new goal arrives, so a servo holds its last goal current. For present currents, the held torque is
-    the one measured at the end of the gap. For goal currents, it is the torque of the last goal before the gap. With
-    the additional value, interpolation gives the held torque for nearly the whole gap instead of a ramp.
+    During a gap, no new goal arrives, so a servo keeps its last goal current and its torque is constant. For present
+    (measured) currents, this torque is the one measured at the end of the gap. For goal currents, it is the torque of
+    the last goal before the gap. With the additional value, interpolation gives this torque for nearly the whole gap
+    instead of a ramp.
 
     Args:
         time: timestamps (N,) [s].
         tau: torques (N, n) [N m].
-        source: whether the torques come from present or from goal currents.
+        source: motor current from which the torques come, "present" (measured) or "goal" (commanded).
 
     Returns:
         Time (M,) [s] and torques (M, n) [N m], with M = N + the number of gaps.
@@ -203,7 +209,7 @@ def held_over_gaps(time: FloatArray, tau: FloatArray, source: TorqueSource) -> t
 
 
 def refuse_unusable(signals: Signals) -> None:
-    """Raise DataError if nothing can be identified from the signals."""
+    """Raise DataError if the signals cannot be used for identification."""
     n = len(signals.joint_names)
     for name, time, values in (("position", signals.time, signals.q), ("torque", signals.torque_time, signals.tau)):
         if values.ndim != 2 or values.shape != (len(time), n):
@@ -250,19 +256,21 @@ Detailed = tuple[float, str]
 
 @dataclass(frozen=True)
 class DataQuality:
-    """Quality of raw signals, as numbers; some are pairs of a number and an explanatory text.
+    """Numbers that describe the quality of raw signals; some are paired with an explanatory text.
 
     Attributes:
-        missed_cycles: share of control cycles that are missing; None for averages of uneven rows, which need no cycle.
-        jitter: scatter of the timestamps about the cycle, as a share of the cycle; None for averages under test
-            functions, which do not need even rows.
-        dropped: share of the samples that lie near a gap.
-        motion: position range [rad] of the joint that moves least.
-        peak_torque: largest torque as a share of its joint's limit, over all joints.
-        torque_range: smallest torque range of a moving joint, as a share of its limit; None if no joint moves.
-        saturated: largest fraction of the time for which a joint's motor current is at its limit.
-        velocity: largest deviation from 1 of the ratio of recorded to derived velocity; None without recorded
-            velocities.
+        missed_cycles: fraction of the control cycles that are missing; None if samples are averages of unevenly spaced
+            rows.
+        jitter: scatter of the timestamps, as a fraction of the control cycle; None if samples are averages under test
+            functions, which permit unevenly spaced rows.
+        dropped: fraction of the samples that are dropped because they lie near a gap.
+        motion: position range [rad] and name of the joint that moves least.
+        peak_torque: largest ratio of torque to torque limit, over all joints.
+        torque_range: smallest ratio of torque range to torque limit among the moving joints; None if no joint moves.
+        saturated: fraction of the time for which the motor current is at its limit, for the joint with the largest
+            fraction.
+        velocity: largest deviation from 1 of the ratio of recorded velocity to differentiated position; None if no
+            velocities were recorded.
     """
 
     missed_cycles: Detailed | None
@@ -289,11 +297,11 @@ def data_quality(
     Args:
         signals: raw signals of one recording.
         axis: time axis of the recording.
-        limits: thresholds for moving and for saturated joints.
-        dropped_share: share of the samples that lie near a gap.
-        derived: instants (K,) [s] and velocities (K, n) [rad/s] from the positions, for comparison with recorded
-            velocities.
-        averaged: whether rows are averages under test functions, which accept uneven steps.
+        limits: limits that define a moving joint, a saturated joint and unevenly spaced rows.
+        dropped_share: fraction of the samples that are dropped because they lie near a gap.
+        derived: instants (K,) [s], and velocities (K, n) [rad/s] computed from the positions, for comparison with
+            recorded velocities.
+        averaged: whether samples are averages under test functions, which permit unevenly spaced rows.
     """
     begin, end = signals.window or (signals.time[0], signals.time[-1])
     inside = (signals.time >= begin) & (signals.time <= end)
@@ -316,7 +324,7 @@ def data_quality(
 
 
 def _least_range(tau: FloatArray, signals: Signals, moving: NDArray[np.bool_]) -> Detailed | None:
-    """Return the smallest torque range of a moving joint as a share of its limit, and that joint's name.
+    """Return the smallest ratio of torque range to torque limit among the moving joints, and the name of this joint.
 
     The result is None if no joint moves.
 

@@ -1,4 +1,4 @@
-"""Recordings made from simulated runs without writing a bag."""
+"""Recordings made directly from simulated runs, without writing a bag."""
 
 from pathlib import Path
 
@@ -10,10 +10,10 @@ from dynid.simulation.lockstep.run import SimulatedRun
 
 
 def source_of(robot: Robot, run: SimulatedRun, name: str) -> Recording:
-    """Return the recording of a simulated run; it equals the recording read from a bag of this run.
+    """Return the recording of a simulated run; its signals equal those read from a bag of this run.
 
     Args:
-        robot: the robot.
+        robot: the simulated robot.
         run: the simulated run.
         name: name of the recording.
     """

@@ -1,9 +1,9 @@
 """Slowest recorded velocities near the states of a fine grid, which show stops that the low-pass of positions hides.
 
-A controller whose feedback is quantised by an encoder pushes its joint at every encoder step. At some hundredths of a
-rad/s the joint then stops between the steps, several times within the memory of the low-pass. Filtered positions show a
-constant speed, but the velocity register shows the stops. The friction of a standing joint is below that of a sliding
-joint, so the mean torque is smaller than any friction law predicts from the mean speed.
+The encoder quantises a controller's feedback, so the controller's torque changes in steps. At some hundredths of a
+rad/s the joint then stops between encoder steps, several times within the averaging time of the low-pass. Filtered
+positions show a constant speed, but the servo's velocity register shows the stops. The friction of a standing joint is
+below that of a sliding joint, so the mean torque is smaller than any friction law predicts from the mean speed.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ def slowest_velocities(time: FloatArray, dq: FloatArray, recorded_time: FloatArr
 
     A value near 0 or below reveals a short stop that velocities derived from positions do not show. Each recorded
     velocity belongs to the state that is closest in time. The value is infinite for a state to which no recorded
-    velocity belongs. The check `velocity_ratio` detects recorded velocities in a wrong unit.
+    velocity belongs.
 
     Args:
         time: times of the states, (M,) [s], evenly spaced.

@@ -1,12 +1,13 @@
-"""Averages under test functions, which act on both sides of the equation of motion like a low-pass.
+"""Averages under test functions: they act on both sides of the equation of motion like a low-pass filter.
 
 The equation of motion holds at every instant, so it holds for any average over a test function psi of limited support
 (modulating functions, Preisig and Rippin 1993):
 
     int psi tau dt = int psi (W phi + friction) dt
 
-Both sides lose the same band, as with a filter. But a test function has finite support: a gap affects only the windows
-that overlap it, and there is no settling time. Here psi is a cubic B-spline.
+Averaging removes the same frequencies from both sides, like a filter. But a test function has finite support. So a gap
+in the recording affects only the averages whose support overlaps it, and there is no settling time. Here psi is a cubic
+B-spline.
 """
 
 import numpy as np
@@ -15,15 +16,15 @@ from scipy.sparse import csr_matrix
 
 from dynid.robot import FloatArray
 
-HOPS = 4  # test functions per length of their support: a new one starts every quarter
+HOPS = 4  # support of a test function, in distances between neighbouring test functions
 CUTOFF_OF_SUPPORT = 1.273  # cut-off frequency [Hz], at gain one half, times the support [s]
 
 
 def cubic_spline(hop: int) -> FloatArray:
     """Return samples (4 hop - 1,) of a cubic B-spline, scaled to a sum of 1.
 
-    `hop` is the number of grid steps between neighbouring test functions. Each test function is this spline, which is
-    nonzero over `HOPS` = 4 of these distances.
+    The spline is used as a test function. `hop` is the number of grid steps between neighbouring test functions; each
+    is nonzero over `HOPS` = 4 times this distance.
     """
     x = 2.0 - np.abs(np.arange(1 - 2 * hop, 2 * hop)) / hop
     y = x - 1.0
@@ -32,12 +33,12 @@ def cubic_spline(hop: int) -> FloatArray:
 
 
 def averaged(values: FloatArray, kernel: FloatArray, nodes: NDArray[np.int64]) -> FloatArray:
-    """Return averages (N, k) of values under a test function, any unit.
+    """Return weighted averages (N, k) of values, any unit; the weights are a test function centred at each of N rows.
 
     Args:
-        values: values on an even grid, (M, k), any unit.
+        values: values on an evenly spaced grid, (M, k), any unit.
         kernel: weights of the test function, (2 r + 1,).
-        nodes: rows of `values` at which the test function is centred, (N,).
+        nodes: indices of the rows of `values` at which the test function is centred, (N,).
     """
     reach = len(kernel) // 2
     places = nodes[:, None] + np.arange(-reach, reach + 1)

@@ -1,9 +1,9 @@
 """Zero-phase filtering of many columns at once: second-order sections run forward and backward.
 
-The result equals `scipy.signal.sosfiltfilt` along the first axis, which filters one column after the other. Here all
-columns take a step together, so that the processor handles several at once: the friction fit filters some hundred
-columns in every iteration. The filter is also designed here: importing `scipy.signal` takes longer than the whole
-filtering.
+The result equals `scipy.signal.sosfiltfilt` along the first axis. That function filters one column after the other.
+Here the inner loop runs over columns, so that the processor can compute several columns at once. Speed matters, because
+the friction fit filters some hundred columns in every iteration. The filter is also designed here, because importing
+`scipy.signal` takes longer than the whole filtering.
 """
 
 import numba
@@ -52,7 +52,7 @@ def steady_states(sections: FloatArray) -> FloatArray:
 def filtered_both_ways(sections: FloatArray, values: FloatArray) -> FloatArray:
     """Return values filtered forward and backward by second-order sections, (M, ...), any unit.
 
-    The ends are extended by odd reflection.
+    Both ends of the values are extended by odd reflection before filtering.
 
     Args:
         sections: the filter, (s, 6).
@@ -67,7 +67,7 @@ def filtered_both_ways(sections: FloatArray, values: FloatArray) -> FloatArray:
 
 
 class PaddedRows:
-    """Memory for an array that is filtered in place, including the extended ends that the filter needs.
+    """Reusable memory for an array that is filtered in place, with extended ends for the start-up of the filter.
 
     A fit filters some ten megabytes in every iteration. Allocating new memory each time would take longer than the
     filtering itself.
@@ -78,7 +78,7 @@ class PaddedRows:
         self._padded = np.zeros((0, 0))
 
     def rows(self, sections: FloatArray, count: int, columns: int) -> FloatArray:
-        """Return memory for the values to filter, (count, columns); it is valid until the next call.
+        """Return an array (count, columns) for the values to filter; it is valid until the next call of this method.
 
         Args:
             sections: the filter as second-order sections, (s, 6).
@@ -99,7 +99,7 @@ class PaddedRows:
         return self._padded[edge:-edge]
 
     def filtered(self, sections: FloatArray) -> FloatArray:
-        """Filter the array of the last call of `rows` forward and backward, and return it, (count, columns).
+        """Filter the array that `rows` returned last, forward and backward, and return it, (count, columns).
 
         Args:
             sections: the filter as second-order sections, (s, 6).
@@ -118,14 +118,13 @@ class PaddedRows:
 def _filter(sections: FloatArray, begin: FloatArray, values: FloatArray, backward: bool) -> None:
     """Filter values in place by second-order sections, in transposed direct form II.
 
-    The filter starts in the steady state of the row that it reaches first.
+    The filter starts in the steady state for a constant input equal to the row that it filters first.
 
     Args:
         sections: the filter, (s, 6).
         begin: internal states for a constant input of 1, (s, 2).
         values: values, (M, k), any unit.
-        backward: whether the filter runs from the last row to the first. A reversed view would be slower: its columns
-            would be filtered one by one.
+        backward: whether the filter runs from the last row to the first. A reversed view of the array would be slower.
     """
     rows, columns = values.shape
     first, second = np.empty((2, len(sections), columns))
