@@ -1,9 +1,9 @@
-"""Parameters from all recordings, of any number, by reduction of their regression rows.
+"""Estimation of parameters from any number of recordings, by reduction of their regression rows to R factors.
 
-A sample of the recordings that fits into memory determines the structure of friction, delays and backlash, and the
-correlation time of residuals. The rows of all recordings are then linearised at this result and reduced to R factors of
-QR decompositions (`estimators.reduced_rows`), one recording after the other, in this process or in others. The R
-factors determine the parameters.
+First, a subset of the recordings that fits into memory determines the structure of friction, delays and backlash, and
+the correlation time of residuals. Then the regression rows (torque equations) of all recordings are linearised at this
+result. They are reduced to R factors of QR decompositions (`estimators.reduced_rows`), one recording after the other,
+in this process or in others. The parameters follow from the R factors.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,21 +36,21 @@ MOST_NAMED = 3  # largest number of recordings without rows that a note lists
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Several recordings for one worker process, with all inputs from which it computes their regression rows.
+    """Several recordings, and all other inputs from which a worker process computes their regression rows.
 
-    The worker returns R factors of a QR decomposition instead of the rows.
+    The worker returns R factors of QR decompositions of the rows, because least squares needs only these.
 
     Attributes:
-        sources: the recordings, as recorded, without corrections by `setup`.
+        sources: recordings without corrections by `setup`.
         numbers: index of each recording among all recordings.
         model: model of the arm.
-        setup: estimated errors of the arm's set-up (such as position zeros and delay), by which recordings are
-            corrected.
+        setup: estimated errors of the arm's set-up, such as position zeros and delay, which are corrected in the
+            recordings.
         settings: settings of the identification.
-        held_out_share: fraction of each recording's time, at its end, that is not fitted.
+        held_out_share: fraction of each recording's time, at its end, that is held out for validation.
         known: friction parameters at which torques are linearised; None if torques are linear in all parameters.
-        play: half the backlash of each joint, for which states are corrected, 0 if it is not significant, (n,) [rad];
-            None if no joint has significant backlash.
+        play: half the backlash of each joint, which is corrected in the states, (n,) [rad]; 0 for a joint without
+            significant backlash. None if no joint has significant backlash.
     """
 
     sources: tuple[Recording, ...]
@@ -68,10 +68,10 @@ class Reduced:
     """Regression rows of several recordings, reduced to R factors of QR decompositions.
 
     Attributes:
-        triangles: R factors of each joint's rows, (n, k, k), by group of recordings.
-        rows: number of rows of each joint whose weight was not lowered near standstill, (n,).
+        triangles: R factors of each joint's rows, (n, k, k), by number of the group of recordings.
+        rows: number of rows of each joint with full weight, (n,); weights are lowered near standstill.
         seconds: total duration of the recordings that gave rows [s].
-        left_out: sentences about the recordings that gave no rows.
+        left_out: one sentence for each recording that gave no rows, with the reason.
     """
 
     triangles: dict[int, FloatArray]
@@ -81,9 +81,9 @@ class Reduced:
 
 
 def reduced(task: Task) -> Reduced:
-    """Return R factors of the regression rows of a task's recordings, which are read one after the other.
+    """Read a task's recordings one after the other, and return the R factors of their regression rows.
 
-    The R factors of QR decompositions replace the rows, because least squares needs nothing else.
+    An R factor is that of the rows' QR decomposition. Least squares needs only the R factors, not the rows.
 
     Raises:
         DataError: a recording has changed since it was found.
@@ -107,7 +107,7 @@ def reduced(task: Task) -> Reduced:
 
 
 def _fitted_blocks(signals: Signals, task: Task) -> Iterator[Samples]:
-    """Yield the samples of a recording that are fitted, block by block, without the held-out part at its end."""
+    """Yield the samples of a recording that are fitted, by block of time, without the held-out part at its end."""
     span, filters = Span.of(signals), task.settings.filter
     cut = span.end - task.held_out_share * (span.end - span.begin)
     for whole in all_blocks(signals, task.settings):
@@ -130,20 +130,20 @@ def from_all(
     mapper: Map = map,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> tuple[Estimate, tuple[str, ...]]:
-    """Return the estimate from all recordings, and notes about the recordings on which it is based.
+    """Return the parameter estimate from all recordings, and notes about the recordings on which it is based.
 
-    Worker processes compute R factors of the recordings' regression rows. How recordings are distributed over workers
-    affects the result only by rounding.
+    Worker processes compute R factors of the recordings' regression rows. The distribution of recordings over workers
+    changes the result only within rounding errors.
 
     Args:
-        estimate: estimate from the part of the recordings that fits into memory.
+        estimate: estimate from a subset of the recordings that fits into memory.
         model: model of the arm.
-        sources: all recordings, as recorded, without corrections by `setup`.
-        setup: errors of the arm's set-up (such as position zeros and delay), estimated from this part.
+        sources: all recordings, without corrections by `setup`.
+        setup: errors of the arm's set-up, such as position zeros and delay, estimated from this subset.
         settings: settings of the identification.
-        held_out_share: fraction of each recording's time, at its end, that is not fitted.
+        held_out_share: fraction of each recording's time, at its end, that is held out for validation.
         mapper: map function that distributes the tasks, such as `map` or that of a process pool.
-        progress: function that is called at most four times with the number of finished tasks as text.
+        progress: function that is called at most four times with a text about the number of finished tasks.
 
     Raises:
         DataError: a recording has changed since it was found.
@@ -169,11 +169,11 @@ def from_all(
 
 
 def _pieces(count: int) -> list[tuple[int, ...]]:
-    """Return the indices of the recordings that each task contains, for `count` recordings in all.
+    """Return the indices of the recordings of each task, for a total of `count` recordings.
 
-    There is one set of R factors per group of recordings. The recordings of a task belong to the same group, so that
-    the task returns few R factors. Only if a recording is read in several blocks do its later blocks belong to other
-    groups.
+    Recordings are divided into `GROUPS` groups, and each group has its own R factors. All recordings of a task belong
+    to the same group, so that the task returns few R factors. If a recording is processed in several blocks of time,
+    the later blocks belong to other groups.
     """
     groups = [range(group, count, GROUPS) for group in range(GROUPS)]
     return [tuple(own[first : first + PER_TASK]) for own in groups for first in range(0, len(own), PER_TASK)]
@@ -184,7 +184,7 @@ def _notes(count: int, left_out: Sequence[str], seconds: float) -> tuple[str, ..
 
     Args:
         count: number of all recordings.
-        left_out: sentences about the recordings that gave no rows.
+        left_out: one sentence for each recording that gave no rows, with the reason.
         seconds: total duration of the recordings that gave rows [s].
     """
     used = f"{count - len(left_out)} of {count} recordings" if left_out else f"all {count} recordings"

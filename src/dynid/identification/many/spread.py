@@ -1,6 +1,7 @@
-"""Distribution of tasks for many recordings over processes, over machines by Dask, and over several runs by a cache.
+"""Distribution of tasks over processes or, by Dask, over machines; a cache of results lets later runs continue.
 
-The map functions return results in the order of the items, regardless of the worker (`dynid.parallel.Map`).
+The map functions return results in the order of the items, regardless of the order in which workers finish
+(`dynid.parallel.Map`).
 """
 
 import contextlib
@@ -29,16 +30,17 @@ FORMAT = 2  # version of the file format of cached results
 
 @contextlib.contextmanager
 def spread_over(processes: int | None = None, dask: str | None = None) -> Iterator[Map]:
-    """Yield a map function that distributes work over processes of this machine, or over a Dask cluster.
+    """Yield a map function that distributes its calls over processes of this machine, or over a Dask cluster.
 
     Args:
-        processes: number of processes on this machine; 1 is this process, None is one per core.
-        dask: address of a cluster's scheduler, such as tcp://host:8786; "local" starts one here. Its workers need dynid
-            and the recordings' files. None uses `processes`.
+        processes: number of processes on this machine. With 1, this process does all the work; None means one process
+            per core.
+        dask: address of a cluster's scheduler, such as tcp://host:8786; "local" starts a cluster on this machine.
+            Workers need dynid and access to the recordings' files. None means that no cluster is used.
 
     Raises:
         ConfigurationError: Dask is not installed.
-        InputNotFoundError: no scheduler answers.
+        InputNotFoundError: no scheduler answers at the address.
     """
     if dask is None:
         with process_map(processes) as spread:
@@ -66,13 +68,13 @@ def spread_over(processes: int | None = None, dask: str | None = None) -> Iterat
 
 
 class _ClusterFuture:
-    """Future of Dask whose errors distinguish failures of the cluster from errors of the task."""
+    """Dask future whose errors distinguish failures of the cluster from errors of the task."""
 
     def __init__(self, future: Any) -> None:
         self._future = future
 
     def result(self) -> Any:
-        """Wait for the task and return its result.
+        """Wait until the task is finished, and return its result.
 
         Raises:
             DynidError: the cluster could not execute the task, or the task itself raised the error.
@@ -89,10 +91,10 @@ class _ClusterFuture:
 
 
 def kept(spread: Map, folder: Path) -> Map:
-    """Return a map function that stores results of tasks in a folder and reuses results that the folder contains.
+    """Return a map function that stores the results of tasks in a folder and reuses results found there.
 
-    An interrupted run resumes from the stored results. A task is identified by everything that its result depends on,
-    see `task_key`.
+    So an interrupted run can resume. A stored result is reused only if everything on which it depends is equal, see
+    `task_key`.
 
     Args:
         spread: map function that computes the missing results.
@@ -138,7 +140,7 @@ def task_key(task: Task) -> str:
 
 @lru_cache(maxsize=4)
 def _probe(model: ArmModel) -> bytes:
-    """Return bytes that distinguish models of arms: parameter names, and regressors at some random states."""
+    """Return bytes that identify a model of an arm: its parameter names, and its regressors at some random states."""
     q, dq, ddq = np.random.default_rng(PROBE_SEED).standard_normal((3, PROBES, model.axes))
     return " ".join(model.names).encode() + model.regressor(q, dq, ddq).tobytes()
 
