@@ -1,9 +1,10 @@
-"""Campaign: identification from every bag at every sampling interval, then choice of one model, which is checked.
+"""Campaign: identification from every bag at every sampling interval, then choice and check of one model.
 
 A campaign follows Algorithm 1 of arXiv:2605.15949, lines 17 to 20. A run is the identification from one bag at one
 sampling interval. Bags are processed in parallel, and each is read once. Finished runs are stored, so an interrupted
-campaign resumes. The parameter sets of all feasible runs form a cloud, from which a representative run is chosen. The
-result is the physically consistent model nearest to that of the representative run.
+campaign resumes. A run is feasible if its inertia matrix is positive definite. The parameter sets of all feasible runs
+form a cloud of points, from which one representative run is chosen. The result is the physically consistent model
+nearest to the model of the representative run.
 """
 
 import time
@@ -44,14 +45,15 @@ LARGE_ENOUGH = 3  # largest ratio of the largest bag's size to that of a bag pre
 
 @dataclass(frozen=True)
 class _Job:
-    """Task of a worker process: the runs of one bag at all sampling intervals.
+    """Task of a worker process: identification from one bag at all sampling intervals.
 
     Attributes:
         robot_folder: folder of the robot's files.
         settings: settings of the identification.
         bag: path of the bag.
-        store: store of finished runs.
-        gears: friction that was fitted to one bag for all runs, see `campaign_gears`; None without it.
+        store: storage of finished runs.
+        gears: friction that was fitted to one bag and is used in all runs, see `campaign_gears`; None if each run fits
+            its own.
     """
 
     robot_folder: Path
@@ -63,11 +65,11 @@ class _Job:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """Result of one bag.
+    """Records of the runs of one bag, or the reason why they failed.
 
     Attributes:
-        runs: records of its runs; () after a failure.
-        reused: number of these runs that were stored before.
+        runs: records of the runs; () after a failure.
+        reused: number of runs that an earlier campaign had already stored.
         failure: reason why the bag could not be used; "" if it could.
     """
 
@@ -78,20 +80,21 @@ class _Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Campaign:
-    """Result of a campaign, which identifies from every bag at every sampling interval.
+    """Result of a campaign: identification from every bag at every sampling interval, and the chosen model.
 
     Attributes:
         robot: the robot.
         settings: settings of the identification.
-        runs: all runs (one bag at one sampling interval), including refused ones, by bag and interval.
-        failures: names of the bags that could not be used, with the reasons.
-        reused: number of runs that were stored before.
+        runs: records of all runs, in the order of bags and intervals. A run is the identification from one bag at one
+            sampling interval. Refused runs, which have no feasible result, are included.
+        failures: reason of each bag that could not be used, by name of the bag.
+        reused: number of runs that an earlier campaign had already stored.
         candidates: the feasible runs, in the order of the cloud's candidates.
-        cloud: analysis of the feasible runs' parameter sets.
-        study: steps from the representative run to the result.
-        processing: checks of the campaign as a whole: the share of feasible runs, and whether the refinement reduces
-            the scatter of the parameter sets.
-        seconds: wall time of the runs, and of the whole campaign [s].
+        cloud: statistical analysis of the feasible runs' parameter sets.
+        study: computation of the result from the representative run.
+        processing: checks of the whole campaign: the fraction of feasible runs, and whether the closed-loop refinement
+            does not increase the scatter of the parameter sets.
+        seconds: wall time of all runs ("runs") and of the whole campaign ("all") [s].
     """
 
     robot: Robot
@@ -112,7 +115,7 @@ class Campaign:
 
     @property
     def verdict(self) -> Verdict:
-        """Checks of the campaign's result, which is accepted if all pass."""
+        """Checks of the campaign's result; it is accepted if all checks pass."""
         return self.result.verdict
 
     @property
@@ -121,11 +124,11 @@ class Campaign:
         return self.candidates[self.cloud.representative.index]
 
     def routing(self) -> dict[float, dict[str, int]]:
-        """Return the number of runs by sampling interval [s] and by sequence of stages (arXiv:2605.15949, Table III).
+        """Return the number of runs by sampling interval [s] and sequence of stages (arXiv:2605.15949, Table III).
 
-        "O-C" counts runs that refined the least-squares parameters directly. "O-S-C" counts those that first projected
-        them to a positive-definite model, and "unrouted" those that failed before. "refused" counts runs without a
-        feasible result, and "total" all runs.
+        "O-C" counts runs that refined the least-squares parameters directly. "O-S-C" counts runs that first projected
+        these parameters to a model with positive-definite inertia. "unrouted" counts runs that failed before the
+        refinement. "refused" counts runs without a feasible result, and "total" all runs.
         """
         table: dict[float, dict[str, int]] = {}
         for run in self.runs:
@@ -137,9 +140,9 @@ class Campaign:
 
 
 def _work(job: _Job) -> _Outcome:
-    """Execute all runs of one bag, unless they are stored, and return their records.
+    """Execute all runs of one bag that are not stored yet, and return the records of all its runs.
 
-    If an error makes the bag unusable, the outcome states this error as the failure.
+    If the bag cannot be used, the result contains the error text as `failure`.
     """
     intervals = job.settings.campaign_intervals_s
     try:
@@ -171,13 +174,13 @@ def _size(bag: Path) -> int:
 
 
 def campaign_gears(robot: Robot, bags: Sequence[Path], settings: IdentificationSettings) -> KnownGears | None:
-    """Return the arm's friction, fitted to one usable bag, for all runs of a campaign.
+    """Return the arm's friction for all runs of a campaign, fitted to one usable bag.
 
-    All runs use the structure of this friction and are linearised at this fit. The comparison of structures takes as
-    long as dozens of runs, and its duration grows with the size of the bag. So the smallest bag is used that has at
-    least a third of the largest bag's size; added or broken bags seldom change this choice. If this bag cannot be used,
-    the next larger ones are tried, then the smaller ones. The result is None if friction is ignored or no bag can be
-    used.
+    All runs use the friction terms of this fit and are linearised at its values. Friction is fitted only once, because
+    the comparison of possible friction terms takes as long as dozens of runs. The duration grows with the size of the
+    bag. So the smallest bag is used that has at least a third of the largest bag's size. Added or broken bags seldom
+    change this choice. If this bag cannot be used, larger bags are tried, then smaller ones. The result is None if
+    friction is not estimated or no bag can be used.
     """
     if settings.coulomb_friction.treatment != "estimated":
         return None
@@ -206,19 +209,21 @@ def run_all(
     advance: Advance = lambda text: None,
     gears: KnownGears | None = None,
 ) -> tuple[tuple[RunRecord, ...], dict[str, str], int]:
-    """Return the records of all runs, one for each bag at each sampling interval; stored runs are reused.
+    """Execute the runs of a campaign, one for each bag at each sampling interval; stored runs are reused.
 
     Args:
         robot: the robot that was recorded.
         bags: bags to identify from.
         settings: settings of the identification.
         folder: folder of the stored runs.
-        processes: number of processes; None is one per core.
+        processes: number of processes; None means one per core.
         advance: function that is called with a text for every finished bag.
-        gears: friction that was fitted to one bag for all runs, see `campaign_gears`; None without it.
+        gears: friction that was fitted to one bag and is used in all runs, see `campaign_gears`; None if each run fits
+            its own.
 
     Returns:
-        The runs in the order of the bags, the bags that failed with their reasons, and the number of reused runs.
+        Records of the runs in the order of the bags; reason of failure by name of each failed bag; number of reused
+        runs.
 
     Raises:
         DataError: several bags have the same name.
@@ -265,23 +270,24 @@ def campaign(
     advance: Advance = lambda text: None,
     validation_mapping: Mapping = None,
 ) -> Campaign:
-    """Return the campaign over all bags and sampling intervals, with one chosen and checked model.
+    """Execute a campaign over all bags and sampling intervals, and return it with one chosen and checked model.
 
     Args:
         robot: the robot that was recorded.
         bags: bags to identify from.
-        folder: folder in which finished runs are stored and looked up.
-        validation_bags: recordings that are not used for identification. The result is checked on the first, third, ...
-            of them; the representative run is chosen by all others.
+        folder: folder in which finished runs are stored, and from which stored runs are reused.
+        validation_bags: held-out recordings, which are not used for identification. The result is checked on the first,
+            third, ... recording. The representative run is chosen by its error on the second, fourth, ... recording.
         settings: settings of the identification; None reads the robot's identification.yaml.
-        processes: number of processes; None is one per core.
+        processes: number of processes; None means one per core.
         advance: function that is called with a text for every finished bag.
         validation_mapping: description of the columns of held-out CSV files.
 
     Raises:
         InputNotFoundError: a held-out bag does not exist.
-        DataError: a held-out bag cannot be used or is one of `bags`, or fewer than three runs have a feasible result.
-        InfeasibleError: there is no consistent model within the robot's physical bounds.
+        DataError: a held-out bag cannot be used or contains the same data as one of `bags`, or fewer than three runs
+            have a feasible result.
+        InfeasibleError: there is no physically consistent model within the robot's bounds, such as those of masses.
     """
     settings = (settings or load_identification(robot)).with_filtered_rows("campaign")
     begin = time.perf_counter()
@@ -350,12 +356,12 @@ def campaign(
 
 
 def _candidate(run: RunRecord, model: ArmModel, held_out: HeldOutSet, settings: IdentificationSettings) -> Candidate:
-    """Return the parameter sets of one run, for the analysis of the cloud of all runs.
+    """Return the parameter sets of one run at all stages, for their comparison with those of other runs.
 
     Args:
         run: record of a feasible run.
-        model: the arm.
-        held_out: held-out recordings by which the representative is chosen.
+        model: model of the arm.
+        held_out: held-out recordings by which the representative run is chosen.
         settings: settings of the identification.
     """
     assert run.ols is not None and run.clie is not None

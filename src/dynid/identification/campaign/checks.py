@@ -1,8 +1,9 @@
-"""Checks of a campaign, defined in the same way as those of `dynid.identification.checks`.
+"""Checks of a campaign, in the format of `dynid.identification.checks`.
 
 DIRECT_FIT compares the result's error on held-out bags with the error of a model that was fitted to these bags.
-CAMPAIGN limits the share of feasible runs. CONTRACTION limits the scatter of the runs' parameter sets at one sampling
-interval: the closed-loop refinement (CLIE) must not scatter more than ordinary least squares (OLS).
+CAMPAIGN requires a minimum fraction of feasible runs. CONTRACTION compares the scatter of the runs' parameter sets at
+one sampling interval. The sets from the closed-loop refinement (CLIE) must not scatter more than the sets from ordinary
+least squares (OLS).
 """
 
 from typing import NamedTuple
@@ -13,12 +14,13 @@ from dynid.identification.checks import Measured, Rule
 
 
 class DirectFit(NamedTuple):
-    """Relative torque errors on held-out bags.
+    """Relative torque errors on held-out bags, of the campaign's result and of models fitted to these bags.
 
     Attributes:
-        result: error of the campaign's result.
+        result: error of the campaign's resulting model.
         direct: error of a least-squares fit to the held-out bags themselves.
-        smooth: error of a least-squares fit to these bags without friction in addition to the base parameters.
+        smooth: error of a least-squares fit of the base parameters alone, without additional friction parameters, to
+            these bags.
     """
 
     result: float
@@ -26,7 +28,7 @@ class DirectFit(NamedTuple):
     smooth: float
 
     def ratio(self) -> Measured:
-        """Return the error of the result divided by that of a fit to the held-out bags, with an explanatory text."""
+        """Return the ratio of the result's error to the error of the direct fit, with an explanatory text."""
         ratio = self.result / self.direct if self.direct > 0 else np.inf
         return ratio, (
             f"relative error of a direct fit to the held-out bags {self.direct:.3g}, without friction beside "
@@ -35,15 +37,15 @@ class DirectFit(NamedTuple):
 
 
 class Contraction(NamedTuple):
-    """Scatter of a campaign's parameter sets by stage, at one sampling interval.
+    """Scatter of a campaign's parameter sets at one sampling interval, for each stage of the identification.
 
-    The scatter is the trace of the sets' covariance in principal components.
+    The scatter is the trace of the covariance of the sets' principal-component scores.
 
     Attributes:
         interval_ms: sampling interval [ms].
-        runs: number of runs.
+        runs: number of runs at this interval.
         ols: scatter of the sets from ordinary least squares.
-        sdp: scatter of the sets after the projection to positive-definite models.
+        sdp: scatter of the sets after the projection to models with positive-definite inertia.
         clie: scatter of the sets from the closed-loop refinement.
     """
 

@@ -1,16 +1,17 @@
 """Cloud of a campaign's parameter sets, and choice of the set that represents the arm (arXiv:2605.15949, VI-A, VI-B).
 
-Each run (one bag at one sampling interval) gives a set of base parameters at each of three stages. OLS is ordinary
-least squares. SDP is the start of the closed-loop refinement: the set projected to a positive-definite model, or OLS
-itself if no projection was needed. CLIE is the result of the closed-loop refinement. One principal-component basis over
-the sets of all stages makes them comparable (fig. 7 there). The spread of a stage is the trace of the covariance of its
-scores. It does not depend on the rotation of the basis, only on the scale of the parameters.
+Each run (the identification from one bag at one sampling interval) gives a set of base parameters at each of three
+stages. OLS is the result of ordinary least squares. SDP is the set at which the closed-loop refinement starts: the OLS
+set projected to a model with positive-definite inertia, or OLS itself if no projection was needed. CLIE is the result
+of the closed-loop refinement. The sets of all stages are compared in one common principal-component basis (fig. 7 of
+that paper). The spread of a stage is the trace of the covariance of its scores. The spread does not depend on the
+rotation of the basis, only on the scale of the parameters.
 
 The representative is chosen among the CLIE sets in three steps. First, the most central sets are shortlisted. Second,
-the feasible ones among them are kept; if there are none, the chosen set must be projected to a positive-definite model
-again (rescue). Third, the set with the smallest error on some held-out recordings is taken; these are not used to
-accept the result later. Centrality is the Mahalanobis distance to the cloud's median, relative to the cloud's own
-scatter, so it is independent of units. Median and scatter are robust against outlying sets.
+infeasible sets are removed from the shortlist. If no feasible set remains, the chosen set must be projected to a
+positive-definite model again (rescue). Third, the set with the smallest error on some held-out recordings is chosen.
+These recordings are not used for the later check of the result. Centrality is measured by the Mahalanobis distance to
+the cloud's median, which is independent of units. Median and scatter are robust against outlying sets.
 """
 
 from collections.abc import Sequence
@@ -37,18 +38,19 @@ CLIP_DEVIATIONS = 3.0  # standard deviations at which values are clipped for cor
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Parameter sets of one run of a campaign, by stage.
+    """Parameter sets of one run of a campaign (one bag at one sampling interval), by stage.
 
     Attributes:
         trajectory: name of the run's bag.
         interval_s: sampling interval [s].
         names: names of the base parameters, (p,).
-        ols: parameters of least squares, (p,).
+        ols: parameters from ordinary least squares, (p,).
         sdp: parameters from which the closed-loop refinement (CLIE) started, (p,).
-        clie: parameters of the closed-loop refinement, (p,).
-        lambda_min: smallest eigenvalue of M found for the CLIE set [kg m^2]; NaN if it was not audited.
-        validation_error: relative torque error of the CLIE set on the recordings by which a run is chosen; NaN without
-            such recordings.
+        clie: parameters from the closed-loop refinement, (p,).
+        lambda_min: smallest eigenvalue of the inertia matrix M for the CLIE set, found over many poses [kg m^2]; NaN if
+            it was not computed.
+        validation_error: relative torque error of the CLIE set on the held-out recordings by which a run is chosen; NaN
+            without held-out recordings.
     """
 
     trajectory: str
@@ -66,7 +68,7 @@ class Candidate:
         return f"{self.trajectory} at {self.interval_s * 1e3:g} ms"
 
     def stage(self, name: Stage) -> FloatArray:
-        """Return the parameters (p,) of the run at a stage: "OLS", "SDP" or "CLIE"."""
+        """Return the parameters (p,) of the run at one stage: "OLS", "SDP" or "CLIE"."""
         return {"OLS": self.ols, "SDP": self.sdp, "CLIE": self.clie}[name]
 
 
@@ -75,7 +77,7 @@ class Spread:
     """Scatter of the runs' parameter sets at one stage.
 
     Attributes:
-        stage: the stage.
+        stage: stage of the identification, "OLS", "SDP" or "CLIE".
         interval_s: sampling interval of the runs [s]; None is all intervals.
         trace: trace of the covariance of the sets' scores in the principal-component basis.
         runs: number of runs.
@@ -94,7 +96,8 @@ class Representative:
     Attributes:
         index: index of the run among the candidates.
         rank: rank by centrality in the cloud; 1 is the most central run.
-        needs_rescue: whether the smallest eigenvalue of M is below its limit, so that the set must be projected again.
+        needs_rescue: whether the smallest eigenvalue of the inertia matrix M is below its limit, so that the parameters
+            must be projected again.
         reason: reason for the choice, in words.
     """
 
@@ -106,18 +109,18 @@ class Representative:
 
 @dataclass(frozen=True, eq=False)
 class Cloud:
-    """Analysis of the cloud of a campaign's parameter sets; arrays are read-only.
+    """Statistical analysis of the parameter sets of a campaign's runs; arrays are read-only.
 
     Attributes:
         candidates: the N runs.
-        centre: mean of all sets of all stages, (p,).
+        centre: mean of the parameter sets of all runs and stages, (p,).
         basis: principal directions as columns, (p, k), in descending order of variance.
-        explained: share of the total variance per direction, (k,).
-        scores: coordinates of the sets in the common basis, per stage, (N, k).
+        explained: fraction of the total variance per direction, (k,).
+        scores: coordinates of the sets in this basis, per stage, (N, k).
         spreads: scatter per stage and sampling interval, and over all intervals.
         distances: Mahalanobis distances of the CLIE (refined) sets to their median, (N,) [-].
         representative: the chosen run.
-        verdict: checks, one per sampling interval, that the CLIE (refined) sets scatter at most as much as the OLS
+        verdict: one check per sampling interval: the CLIE (refined) sets must not scatter more than the OLS
             (least-squares) sets.
     """
 
@@ -148,9 +151,11 @@ class Cloud:
 
 
 def principal_basis(sets: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return mean (p,), principal directions as columns (p, k) and their variance shares (k,) of parameter sets (N, p).
+    """Return the mean, principal directions and fractions of variance of parameter sets (N, p).
 
-    Every direction's largest entry is positive, so that results do not change sign between machines.
+    The shapes are (p,), (p, k) with directions as columns, and (k,).
+
+    The sign of each direction is chosen so that its largest entry is positive, equally on all machines.
     """
     centre = sets.mean(axis=0)
     _, singular, directions = np.linalg.svd(sets - centre, full_matrices=False)
@@ -161,15 +166,15 @@ def principal_basis(sets: FloatArray) -> tuple[FloatArray, FloatArray, FloatArra
 
 
 def analyse_cloud(candidates: Sequence[Candidate], *, lambda_min_limit: float = 0.0) -> Cloud:
-    """Return the analysis of the parameter sets of a campaign's runs, including the choice of the representative run.
+    """Analyse the parameter sets of a campaign's runs, and choose the representative run.
 
     Args:
         candidates: the runs.
-        lambda_min_limit: limit of the smallest eigenvalue of M [kg m^2]. A run whose refined (CLIE) parameters have a
-            smaller one is not feasible.
+        lambda_min_limit: smallest permitted eigenvalue of the inertia matrix M [kg m^2]. A run is not feasible if M has
+            a smaller eigenvalue for its refined (CLIE) parameters.
 
     Raises:
-        DataError: there are fewer than three runs, the runs are of different models, or values are not finite.
+        DataError: there are fewer than three runs, the runs have different base parameters, or values are not finite.
     """
     runs = tuple(candidates)
     _refuse_unusable(runs)
@@ -195,11 +200,12 @@ def analyse_cloud(candidates: Sequence[Candidate], *, lambda_min_limit: float = 
 
 
 def central_distances(sets: FloatArray) -> FloatArray:
-    """Return the Mahalanobis distances (N,) of parameter sets (N, p) to their median, independent of units.
+    """Return the Mahalanobis distances (N,) of parameter sets (N, p) to their median.
 
-    Standard deviations are estimated from median deviations, and correlations from values within `CLIP_DEVIATIONS`.
-    Correlations are shrunk towards zero in proportion to their chance scatter (Schaefer and Strimmer 2005), because
-    there are often fewer sets than parameters. A parameter without scatter is ignored.
+    Median and covariance are robust against outliers: standard deviations are estimated from median absolute
+    deviations, and correlations from values clipped at `CLIP_DEVIATIONS`. Correlations are shrunk towards zero in
+    proportion to their chance scatter (Schaefer and Strimmer 2005), because there are often fewer sets than parameters.
+    A parameter without scatter is ignored.
     """
     left = sets - np.median(sets, axis=0)
     deviations = MEDIAN_TO_SIGMA * np.median(np.abs(left), axis=0)
@@ -234,7 +240,7 @@ def _refuse_unusable(runs: tuple[Candidate, ...]) -> None:
 def _spreads(runs: tuple[Candidate, ...], scores: dict[Stage, FloatArray]) -> tuple[Spread, ...]:
     """Return the scatter of each stage's parameter sets over all runs, then per sampling interval.
 
-    The scatter is NaN for an interval with only one run.
+    The scatter is the trace of the covariance; it is NaN for an interval with only one run.
 
     Args:
         runs: the N runs.
@@ -252,11 +258,11 @@ def _spreads(runs: tuple[Candidate, ...], scores: dict[Stage, FloatArray]) -> tu
 
 
 def with_scatter(base: BaseParameters, sets: FloatArray) -> BaseParameters:
-    """Return parameters whose standard deviations are at least the scatter of parameter sets from several motions.
+    """Increase the standard deviations of parameters to at least the scatter of parameter sets from several motions.
 
     Stiction changes an estimate differently for each motion, because joints stick at other times. The standard
-    deviations of a single estimate do not show this effect, but the scatter of several estimates does. With fewer than
-    `FEWEST_RUNS` sets, the parameters are returned unchanged.
+    deviations of a single estimate do not show this effect, but the scatter of several estimates does. If there are
+    fewer than `FEWEST_RUNS` sets, the parameters are returned unchanged.
 
     Args:
         base: the parameters.
@@ -273,10 +279,9 @@ def with_scatter(base: BaseParameters, sets: FloatArray) -> BaseParameters:
 
 
 def _contractions(spreads: tuple[Spread, ...]) -> list[Contraction]:
-    """Return the scatter of the parameter sets of each stage (OLS, SDP, CLIE), for each sampling interval.
+    """Return the scatter of the parameter sets by stage (OLS, SDP, CLIE), one entry per sampling interval.
 
-    A check compares the scatter of the stages. The list is empty if every interval has only one run, so that there is
-    no scatter.
+    The list is empty if every interval has only one run, because one set has no scatter.
     """
     if max(one.runs for one in spreads if one.interval_s is not None) < 2:
         return []
@@ -289,12 +294,12 @@ def _contractions(spreads: tuple[Spread, ...]) -> list[Contraction]:
 
 
 def _choose(runs: tuple[Candidate, ...], distances: FloatArray, limit: float) -> Representative:
-    """Return the representative run: chosen by centrality, then feasibility, then error on held-out recordings.
+    """Choose the representative run by centrality, then feasibility, then error on held-out recordings.
 
     Args:
         runs: the N runs.
-        distances: Mahalanobis distances of their refined sets to the median, (N,).
-        limit: smallest lambda_min of a feasible run [kg m^2].
+        distances: Mahalanobis distances of the runs' refined sets to the median, (N,).
+        limit: smallest eigenvalue of the inertia matrix that a feasible run must have [kg m^2].
     """
     order = np.argsort(distances, kind="stable")
     shortlist = order[: max(SHORTLIST_LEAST, round(SHORTLIST_SHARE * len(runs)))]

@@ -1,4 +1,4 @@
-"""Files of a campaign's result in addition to the model: tables, a summary, and the runs."""
+"""Files that a campaign's result contains in addition to the model: tables, a summary, and the records of all runs."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +14,11 @@ from dynid.identification.stages import CampaignFiles, Stage, StageName
 
 
 def identification_of(campaign: Campaign, stored: Path | None = None) -> Identification:
-    """Return the result of a campaign as an `Identification`, with its stages and the additional files of a campaign.
+    """Return the result of a campaign as an `Identification` with the stages and additional files of the campaign.
 
     Args:
         campaign: the campaign.
-        stored: folder of the stored runs, from which they are removed once the result is written; None if it is
+        stored: folder of the stored runs, which are deleted after the result has been written; None if the folder is
             temporary.
     """
     run = campaign.representative
@@ -36,7 +36,9 @@ def identification_of(campaign: Campaign, stored: Path | None = None) -> Identif
 
 
 def _stages(run: RunRecord, names: tuple[str, ...]) -> tuple[Stage, ...]:
-    """Return the stages of the representative run before the result; "final" is included only after a rescue.
+    """Return the stages of the representative run; the stage "final" is included only after a rescue.
+
+    A rescue is a second projection, if refined parameters are not feasible.
 
     Args:
         run: record of the representative run.
@@ -52,7 +54,7 @@ def _stages(run: RunRecord, names: tuple[str, ...]) -> tuple[Stage, ...]:
 
 
 def _provenance(campaign: Campaign) -> dict[str, Any]:
-    """Return the provenance fields of model.yaml that only a campaign has."""
+    """Return the entries about the origin of a model that model.yaml contains only after a campaign."""
     run = campaign.representative
     return {
         "representative": {"run": run.label, "reason": campaign.cloud.representative.reason},
@@ -63,7 +65,7 @@ def _provenance(campaign: Campaign) -> dict[str, Any]:
 
 
 def summary(campaign: Campaign) -> dict[str, Any]:
-    """Return a summary of the campaign as plain values, for other programs."""
+    """Return a summary of the campaign as plain values, which other programs can read as JSON."""
     run, study = campaign.representative, campaign.study
     outcomes = [one.outcome for one in campaign.runs]
     return {

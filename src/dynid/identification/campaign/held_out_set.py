@@ -1,4 +1,4 @@
-"""Held-out bags, prepared for the fast validation of many parameter sets."""
+"""Held-out bags, prepared for fast validation of many parameter sets."""
 
 from dataclasses import dataclass, replace
 
@@ -20,13 +20,13 @@ from dynid.robot import FloatArray, Robot
 
 @dataclass(frozen=True, eq=False)
 class HeldOutSet:
-    """Held-out bags of one arm, prepared for the validation of many parameter sets; may be empty.
+    """Held-out bags of one arm, prepared for the validation of many parameter sets; the set may be empty.
 
     Attributes:
-        portions: samples of every bag, at its own mount.
-        regressions: regression of every bag, with the friction that the settings choose. It is linearised at the
-            friction of the arm if this was fitted before.
-        plain: regression of every bag without friction in addition to the base parameters.
+        portions: samples of every bag, with the bag's mount (orientation of the base).
+        regressions: regression of every bag, with the friction terms of the settings. If the arm's friction was fitted
+            before, the regressions are linearised at this friction.
+        plain: regression of every bag for the base parameters alone, without additional friction parameters.
         torque_constants: torque constants of every bag [N m/A].
         names: names of the base parameters, (p,).
         notes: remarks about the recordings.
@@ -48,13 +48,13 @@ class HeldOutSet:
         known: KnownGears | None = None,
         mapping: Mapping = None,
     ) -> "HeldOutSet":
-        """Return the held-out set of these bags, sampled at the settings' own interval, each with its own mount.
+        """Read held-out bags and return them as a set, sampled at the interval of the settings.
 
         Args:
             robot: the robot that was recorded.
-            bags: held-out bags, CSV files, or recordings that were read already.
+            bags: held-out bags, CSV files, or `Recording` objects.
             settings: settings of the identification.
-            known: friction of the arm, at which torques are linearised; None fits friction to each bag.
+            known: friction of the arm, at which torques are linearised; None means that friction is fitted to each bag.
             mapping: description of the columns of CSV files.
 
         Raises:
@@ -75,10 +75,10 @@ class HeldOutSet:
         )
 
     def parted(self) -> tuple["HeldOutSet", "HeldOutSet"]:
-        """Return two disjoint sets: bags to choose one of several models by, and bags to check that model on.
+        """Split the bags into two disjoint sets: one to choose among several models, and one to check the chosen model.
 
-        The first set contains the second, fourth, ... bag, the second set all others. So a single bag is in the second
-        set.
+        The first set contains the second, fourth, ... bag, the second set all others. So a single bag belongs to the
+        second set.
         """
         return self._of(slice(1, None, 2)), self._of(slice(0, None, 2))
 
@@ -92,29 +92,29 @@ class HeldOutSet:
             refuse_other_constants(one.name, constants, expected)
 
     def validate(self, phi: BaseParameters, friction: FloatArray | None = None) -> tuple[Motion, ...]:
-        """Return the predicted torques of every bag.
+        """Return the measured and the predicted torques of every bag.
 
         Args:
             phi: base parameters of the prediction.
-            friction: friction parameters in addition to phi, (m,); None predicts without such friction.
+            friction: friction parameters in addition to phi, (m,); None means prediction without additional friction.
         """
         rows = self.plain if friction is None else self.regressions
         pairs = zip(self.portions, rows, strict=True)
         return tuple(Motion.of(one, one.samples.tau - own.misfit(phi.values, friction)) for one, own in pairs)
 
     def relative_error(self, phi: BaseParameters, friction: FloatArray | None = None) -> float:
-        """Return the relative torque error || tau - tau_hat || / || tau || over all bags; NaN without bags.
+        """Return the relative torque error || tau - tau_hat || / || tau || over all bags; NaN if the set is empty.
 
         Args:
             phi: base parameters of the prediction tau_hat.
-            friction: friction parameters in addition to phi, (m,); None predicts without such friction.
+            friction: friction parameters in addition to phi, (m,); None means prediction without additional friction.
         """
         return pooled_errors(self.validate(phi, friction)).relative if self.portions else float("nan")
 
     def direct_fit(self, *, with_friction: bool = True) -> tuple[BaseParameters, FloatArray | None]:
-        """Return the least-squares fit to the held-out bags: base parameters, and friction parameters (m,) or None.
+        """Fit the held-out bags by least squares; return base parameters, and friction parameters (m,) or None.
 
-        No parameter set of the same structure has a smaller error on these bags.
+        The error of this fit on the held-out bags is a lower bound for any parameter set of the same structure.
 
         Args:
             with_friction: whether friction is fitted as well, if the settings estimate it.

@@ -1,9 +1,10 @@
-"""Joint refinement of one model in the closed loops of all bags at once.
+"""Refinement of one model from all bags together, in simulated closed loops of the recorded controllers.
 
-A campaign refines every bag separately and chooses one of the models. Here one set of parameters phi must explain all
-bags. The cost is the sum of their closed-loop input errors (arXiv:2605.15949, eq. 9), with each axis divided by the
-standard deviation of its residuals. The bounds on parameters and the conditions that keep M(q) positive definite are
-those of a campaign. The friction of the fit to all bags acts as a given load on the simulated joints.
+A campaign refines a model for every bag separately and chooses one of the models. Here one set of parameters phi must
+explain all bags. The cost is the sum of the bags' closed-loop input errors (arXiv:2605.15949, eq. 9), with each axis
+divided by the standard deviation of its residuals. The bounds on parameters, and the conditions that keep the inertia
+matrix M(q) positive definite, are those of a campaign. Friction from the fit to all bags acts as a known load on the
+simulated joints.
 """
 
 from collections.abc import Sequence
@@ -28,22 +29,22 @@ from dynid.threads import on_one_thread
 def refine_jointly(
     robot: Robot, recordings: Sequence[DriverRecording], settings: IdentificationSettings, pooled: Estimate
 ) -> Refined:
-    """Refine the estimate from all recordings in the simulated closed loops of these recordings, and return the result.
+    """Refine the estimate from all recordings by simulating the closed loop of each recording; return the result.
 
     The inertia matrix M(q) stays positive definite over the audit domain (a box of poses) in every step. If the
-    estimate itself violates this condition, it is projected before the refinement. After the refinement, an audit
-    checks M at new poses. If M is not positive definite at one of them, the refined model is projected again (rescue,
-    arXiv:2605.15949, eq. 12).
+    estimate itself violates this condition, it is projected before the refinement to the nearest model that satisfies
+    it. After the refinement, M is checked at new poses. If M is not positive definite at one of these poses, the
+    refined model is projected again (rescue, arXiv:2605.15949, eq. 12).
 
     Args:
         robot: the robot that was recorded.
         recordings: recordings of one mount, from which `pooled` was estimated.
-        settings: sampling interval, filter, audits and projections.
-        pooled: the unconstrained estimate from all recordings.
+        settings: settings of the identification, such as sampling interval, filter and projections.
+        pooled: unconstrained least-squares estimate from all recordings.
 
     Raises:
-        DataError: there are no recordings, they differ in mount or torque constants, or one lacks data that a
-            refinement needs.
+        DataError: there are no recordings, the recordings differ in mount or torque constants, or a recording lacks
+            data for the simulation of its closed loop.
         InfeasibleError: no model satisfies the bounds and is positive definite.
     """
     if not recordings:
@@ -68,9 +69,9 @@ def refine_jointly(
 
 
 def _loops(runner: Runner, recordings: Sequence[DriverRecording], pooled: Estimate) -> ManyLoops:
-    """Return the closed loops of the recordings, with each axis weighted by the reciprocal of its torque residual.
+    """Return the simulated closed loops of the recordings, with each axis weighted by the inverse of its noise.
 
-    The residuals are those of the estimate from all recordings.
+    The noise is the standard deviation of the torque residuals of the estimate from all recordings.
     """
     robot, settings, model = runner.robot, runner.settings, runner.model
     friction = None if pooled.friction is None else KnownFriction(model, pooled.base, pooled.friction)
@@ -91,10 +92,10 @@ def _stage(
 
 
 def _how(found: ClieResult, count: int) -> str:
-    """Return a text that describes how a closed-loop refinement ended.
+    """Return a text about the end of a closed-loop refinement: reason, number of steps, and reduction of the error.
 
     Args:
-        found: outcome of the refinement.
+        found: result of the refinement.
         count: number of closed loops.
     """
     gain = 1.0 - (found.cost / found.start_cost) ** 0.5 if found.start_cost > 0.0 else 0.0

@@ -1,10 +1,10 @@
 """Steps from a campaign's representative run to the accepted model: rescue, consistent projection, acceptance.
 
-There are two ways to a feasible model. The campaign's closed-loop refinement keeps M(q) positive definite over the
-audit domain, a box of poses, in every step. arXiv:2605.15949 refines without this constraint and rescues afterwards: it
-projects the refined model to the nearest positive-definite one (eq. 12). The method of that paper is executed as well,
-for a comparison with Table VI there. The result is the physically consistent model nearest in torque to that of the
-campaign's refinement.
+Two methods give a feasible model. The campaign's closed-loop refinement keeps the inertia matrix M(q) positive definite
+over the audit domain, a box of poses, in every step. The method of arXiv:2605.15949 refines without this constraint. It
+then projects the refined model to the nearest positive-definite model (rescue, eq. 12). This second method is executed
+as well, for a comparison with Table VI of that paper. The result is the physically consistent model whose torques are
+nearest to those of the campaign's refined model.
 """
 
 from dataclasses import dataclass, replace
@@ -39,15 +39,16 @@ JUDGED_SETS = ("result", "direct fit", "direct fit of base parameters")
 
 @dataclass(frozen=True, eq=False)
 class PathRescue:
-    """Result of the method of arXiv:2605.15949: refinement with M(q) > 0 on the simulated path only, then rescue.
+    """Result of the method of arXiv:2605.15949: refinement with M(q) > 0 on the simulated path only, then a rescue.
 
     A rescue projects the refined model to the nearest one whose M(q) is positive definite in a whole box of poses.
 
     Attributes:
         clie: refined parameters.
-        clie_audit: smallest eigenvalue of M for these parameters over all poses.
+        clie_audit: smallest eigenvalue of the inertia matrix M over the box of poses, for the refined parameters.
         rescued: parameters after the rescue.
-        rescued_audit: smallest eigenvalue of M for these parameters over all poses.
+        rescued_audit: smallest eigenvalue of the inertia matrix M over the box of poses, for the parameters after the
+            rescue.
     """
 
     clie: BaseParameters
@@ -58,15 +59,17 @@ class PathRescue:
 
 @dataclass(frozen=True, eq=False)
 class RepresentativeStudy:
-    """Representative run of a campaign and the result made from it.
+    """Representative run of a campaign, and the final model computed from it.
 
     Attributes:
         run: the chosen run.
         final: the run's feasible parameters, from the refinement or from a rescue after it.
-        path_rescue: result of the method of arXiv:2605.15949 from the same start; an error text if it failed.
+        path_rescue: result of the method of arXiv:2605.15949 with the same initial parameters; an error text if it
+            failed.
         result: the physically consistent model nearest to `final`, with its checks.
-        held_out: predictions of the held-out bags by set: "CLIE" (the refined set), "path CLIE" and "rescue" (the
-            method of arXiv:2605.15949), "result", "direct fit" and, without friction, "direct fit of base parameters".
+        held_out: predicted torques of the held-out bags, by name of the parameter set. "CLIE" is the refined set and
+            "result" the final one. "path CLIE" and "rescue" are from the method of arXiv:2605.15949. "direct fit" is
+            fitted to the held-out bags, and "direct fit of base parameters" is such a fit without friction.
     """
 
     run: RunRecord
@@ -84,18 +87,18 @@ def study_representative(
     held_out: HeldOutSet,
     gears: KnownGears | None = None,
 ) -> RepresentativeStudy:
-    """Return the physically consistent model made from the chosen run, with all checks.
+    """Return the physically consistent model nearest to the chosen run's model, with all checks.
 
     Args:
         robot: the robot.
         settings: settings of the campaign.
         run: the chosen run.
-        recording: recording of its bag.
-        held_out: held-out bags; may be empty.
-        gears: friction of the arm, whose structure is used; None fits friction to the run.
+        recording: recording of the run's bag.
+        held_out: held-out bags for the checks; may be empty.
+        gears: friction of the arm, whose terms are used; None means that friction is fitted to the run.
 
     Raises:
-        InfeasibleError: there is no consistent model within the robot's physical bounds.
+        InfeasibleError: there is no physically consistent model within the robot's bounds, such as those of masses.
     """
     runner = Runner(robot, settings, run.mount, gears)
     model = runner.model
@@ -148,9 +151,9 @@ def study_representative(
 
 
 def _known_friction(model: ArmModel, estimate: Estimate) -> KnownFriction | None:
-    """Return the friction law that the run's refinement used; None if there is none.
+    """Return the friction law that acts as a known load in the refinement; None if friction is not estimated.
 
-    It was fitted together with the unconstrained base parameters.
+    The law was fitted together with the unconstrained base parameters.
     """
     return None if estimate.friction is None else KnownFriction(model, estimate.base, estimate.friction)
 
@@ -158,15 +161,16 @@ def _known_friction(model: ArmModel, estimate: Estimate) -> KnownFriction | None
 def _paper_way(
     runner: Runner, run: RunRecord, recording: DriverRecording, friction: KnownFriction | None
 ) -> PathRescue | str:
-    """Return the result of the method of arXiv:2605.15949; an error text if it fails.
+    """Execute the method of arXiv:2605.15949 and return its result, or an error text if it fails.
 
-    The refinement keeps M(q) positive definite on the simulated path only, and a projection (rescue) follows.
+    This method keeps M(q) positive definite only on the simulated path during the refinement; a projection (rescue)
+    follows.
 
     Args:
         runner: executor of runs.
-        run: record of the representative run, with the start of its refinement.
-        recording: recording of its bag.
-        friction: known friction as a load on the joints; None if there is none.
+        run: record of the representative run, with the initial parameters of its refinement.
+        recording: recording of the run's bag.
+        friction: friction that acts as a known load on the joints; None without friction.
     """
     start = run.sdp or run.ols
     assert start is not None

@@ -1,11 +1,12 @@
-"""One run of a campaign: one bag at one sampling interval by Algorithm 1 of arXiv:2605.15949.
+"""Run of a campaign: identification from one bag at one sampling interval (Algorithm 1 of arXiv:2605.15949).
 
-A run begins with ordinary least squares (OLS). An audit searches for the smallest eigenvalue of M(q) over the audit
-domain, a box of poses. If M(q) is not positive definite, the OLS parameters are projected. The projection has the
-smallest of several margins from which the refinement succeeds. The closed-loop refinement then keeps M(q) positive
-definite over the audit domain in every step. An audit on new poses follows. If it finds a pose at which M(q) is not
-positive definite, the refined parameters are projected again (rescue, eq. 12 there). Every run ends feasible or with a
-named refusal.
+A run begins with ordinary least squares (OLS). An audit searches for the smallest eigenvalue of the inertia matrix M(q)
+over the audit domain, a box of poses. If M(q) is not positive definite, the OLS parameters are projected to the nearest
+parameters for which it is. Several margins of the eigenvalues are tried, and the smallest margin with which the
+refinement succeeds is used. The closed-loop refinement then keeps M(q) positive definite over the audit domain in every
+step. An audit on new poses follows. If it finds a pose at which M(q) is not positive definite, the refined parameters
+are projected again (rescue, eq. 12 of that paper). Every run ends with feasible parameters, or is refused with a
+reason.
 """
 
 import time
@@ -37,16 +38,16 @@ FRESH_SEED, RESCUE_SEED = 1, 2  # added to the audit's own seed
 
 
 class StageRecord(Strict):
-    """Stored parameters of one stage of a run, with audit and errors.
+    """Stored parameters of one stage of a run, with smallest eigenvalue of the inertia matrix M and torque errors.
 
     Attributes:
         phi: base parameters, (p,).
-        standard_deviations: standard deviations of phi; empty for a projection, which has none of its own.
-        lambda_min: smallest eigenvalue of M found [kg m^2].
+        standard_deviations: standard deviations of phi, (p,); empty for a projection, for which they are not computed.
+        lambda_min: smallest eigenvalue of M that was found over many poses [kg m^2].
         rmse_nm: rms torque error of inverse dynamics on the run's own samples [N m].
         relative: relative torque error of inverse dynamics on the run's own samples.
         seconds: wall time of the stage [s].
-        friction: friction parameters that fit best to phi, see `Regression`; empty if friction is ignored.
+        friction: friction parameters that fit the samples best for this phi, (m,); empty if friction is ignored.
     """
 
     phi: tuple[float, ...]
@@ -62,7 +63,7 @@ class RunRecord(Strict):
     """Stored record of one run of a campaign: the identification from one bag at one sampling interval.
 
     Attributes:
-        key: digest of everything that the run depends on.
+        key: digest of everything that the result of the run depends on.
         bag: name of the bag.
         bag_sha256: hash of the bag.
         trajectory: name of the recorded trajectory.
@@ -76,17 +77,17 @@ class RunRecord(Strict):
         findings: sentences about failed checks of the data.
         samples: number of samples.
         kappa: condition number of the regressor; None if the run was refused before it was computed.
-        weakest: names of the parameters that the motion determines least.
-        ols: unconstrained least-squares parameters (OLS); None if the run was refused before them.
+        weakest: names of the parameters that the motion determines with the lowest accuracy.
+        ols: unconstrained least-squares parameters (OLS); None if the run was refused before they were computed.
         route: "O-C" if the OLS parameters were refined directly, "O-S-C" if they were projected first; None if the run
             was refused before the refinement.
-        eps_kg_m2: smallest eigenvalue of M that the projection before the refinement permitted [kg m^2]; None without a
-            projection.
+        eps_kg_m2: smallest eigenvalue of the inertia matrix M that the projection before the refinement permitted [kg
+            m^2]; None without a projection.
         sdp: projected parameters, from which the refinement started; None without a projection.
-        clie: parameters from the closed-loop refinement (CLIE); None if the run was refused before them.
-        clie_reason: reason why the refinement ended; "" without a refinement.
+        clie: parameters from the closed-loop refinement (CLIE); None if the run was refused before they were computed.
+        clie_reason: reason for the end of the refinement, such as "converged"; "" without a refinement.
         clie_steps: number of steps of the refinement.
-        closed_loop_rmse_nm: root mean square torque error of the simulated loop before and after the refinement,
+        closed_loop_rmse_nm: root mean square torque error of the simulated closed loop before and after the refinement,
             weighted as in the refinement [N m]; None without a refinement.
         final: the feasible parameters, refined or rescued; None if the run was refused.
         seconds: wall time of the run [s].
@@ -136,7 +137,7 @@ class Runner:
         robot: the robot.
         settings: settings of the identification.
         mount: name of the robot's mount.
-        gears: friction of the arm, whose structure all runs use; with None, each run chooses its own.
+        gears: friction of the arm, whose terms all runs use; None means that each run chooses its own friction terms.
     """
 
     def __init__(
@@ -148,22 +149,22 @@ class Runner:
         self.lower = physical_lower_bounds(self.model.names)
 
     def audit(self, base: BaseParameters, more_seed: int = 0) -> AuditResult:
-        """Return the smallest eigenvalue of M(q) that an audit finds over the audit domain, a box of poses.
+        """Search for the smallest eigenvalue of the inertia matrix M(q) over the audit domain, a box of poses.
 
         Args:
             base: base parameters.
-            more_seed: number that is added to the seed of the settings.
+            more_seed: number that is added to the settings' random seed, so that other poses are examined.
         """
         effort = self.settings.audit
         return self.auditor.audit(base, poses=effort.poses, searches=effort.searches, seed=effort.seed + more_seed)
 
     def project(self, base: BaseParameters, eps: float, more_seed: int = 0) -> ProjectionResult:
-        """Return the nearest base parameters whose inertia matrix M(q) is at least eps I for all q in a box of poses.
+        """Return the nearest base parameters for which M(q) has no eigenvalue below eps in a box of poses.
 
         Args:
             base: base parameters to project.
-            eps: smallest permitted eigenvalue of M [kg m^2].
-            more_seed: number that is added to the seed of the settings.
+            eps: smallest permitted eigenvalue of the inertia matrix M [kg m^2].
+            more_seed: number that is added to the settings' random seed, so that other poses are examined.
 
         Raises:
             InfeasibleError: there is no such projection.
@@ -183,7 +184,7 @@ class Runner:
     def run(self, recording: DriverRecording, interval_s: float, key: str) -> RunRecord:
         """Execute one run and return its record.
 
-        An error in the data or the optimisation does not propagate; the record states it as the reason of a refusal.
+        An error in the data or the optimisation is not raised; the record contains it as the reason of the refusal.
 
         Args:
             recording: recording of the bag.
@@ -212,15 +213,16 @@ class Runner:
 
 
 def clie_options(settings: IdentificationSettings) -> ClieOptions:
-    """Return the options of a campaign's closed-loop refinement.
+    """Return the options of the closed-loop refinement in a campaign.
 
-    The refinement keeps the eigenvalues of M(q) above `Projection.rescue_margin_kg_m2` of the settings.
+    With these options, the eigenvalues of the inertia matrix M(q) stay above the setting
+    `Projection.rescue_margin_kg_m2`.
     """
     return ClieOptions(eps=settings.projection.rescue_margin_kg_m2)
 
 
 class _Progress:
-    """Run in progress: the name of the step that is executed, and the results so far as fields of the record."""
+    """State of a run in progress: name of the current step, and the results so far as fields of the run's record."""
 
     def __init__(self, runner: Runner, recording: DriverRecording, interval_s: float) -> None:
         self.runner, self.recording, self.interval_s = runner, recording, interval_s
@@ -267,8 +269,9 @@ class _Progress:
     def _refine(self, ols: BaseParameters) -> ClieResult:
         """Return the closed-loop refinement of the least-squares parameters.
 
-        It starts at these parameters if M is positive definite for them. If not, or if this refinement fails, it starts
-        at their projection with the smallest margin from which it succeeds.
+        If the inertia matrix M is positive definite for these parameters, the refinement starts at them. If not, or if
+        this refinement fails, it starts at projected parameters. Projections with increasing margins are tried until a
+        refinement succeeds.
         """
         self.doing = "preparing the closed loop"
         settings, runner = self.runner.settings, self.runner
@@ -314,12 +317,12 @@ class _Progress:
             self.found["sdp"] = None
 
     def _accept(self, base: BaseParameters) -> None:
-        """Store the refined parameters as final if an audit on new poses finds them feasible.
+        """Store the refined parameters as final if the inertia matrix is positive definite at new poses.
 
-        If not, they are projected again (rescue), and the rescued parameters must pass another audit.
+        If it is not, the parameters are projected again (rescue), and the matrix is checked at further poses.
 
         Raises:
-            InfeasibleError: the rescued parameters are not feasible, or the rescue fails.
+            InfeasibleError: the matrix is still not positive definite, or the projection fails.
         """
         clie, limit = self.found["clie"], self.runner.settings.acceptance.lambda_min_kg_m2
         assert isinstance(clie, StageRecord)
@@ -340,14 +343,14 @@ class _Progress:
 
 
 def rescue(runner: Runner, base: BaseParameters) -> BaseParameters:
-    """Return the positive-definite model nearest to refined parameters (arXiv:2605.15949, eq. 12), with a margin.
+    """Project refined parameters to the nearest model with positive-definite inertia (arXiv:2605.15949, eq. 12).
 
     Args:
-        runner: executor with audit domain and settings.
+        runner: executor of runs, with the box of poses and the settings; they contain the margin of the eigenvalues.
         base: refined parameters.
 
     Raises:
-        InfeasibleError: there is no such model.
+        InfeasibleError: there is no model with positive-definite inertia.
     """
     return runner.project(base, runner.settings.projection.rescue_margin_kg_m2, FRESH_SEED).base
 

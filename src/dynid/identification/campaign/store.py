@@ -1,7 +1,7 @@
-"""Storage of a campaign's finished runs, one small file each, so that an interrupted campaign can resume.
+"""Storage of a campaign's finished runs, one small file per run, so that an interrupted campaign can resume.
 
 A run is identified by everything that its result depends on: the bag's bytes, the robot, the settings, the sampling
-interval and the version of this package. If one of them differs, the stored run is not used.
+interval and the version of this package. If any of these differs, the stored run is not used.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ SETTINGS_WITHOUT_EFFECT: Mapping[str, Any] = {
 
 
 def fingerprint(robot: Robot, settings: IdentificationSettings, gears: KnownGears | None = None) -> str:
-    """Return a digest of everything that affects all runs of a campaign: version, robot, settings and friction."""
+    """Return a digest of everything that affects all runs of a campaign: package version, robot, settings, friction."""
     known = None if gears is None else (gears.structure, gears.point.phi.tolist(), gears.point.law.values.tolist())
     parts = (
         __version__,
@@ -74,7 +74,7 @@ def run_text(record: RunRecord) -> str:
 
 
 def runs_folder(out: Path) -> Path:
-    """Return the folder in which a campaign's finished runs are stored until its result is written to `out`."""
+    """Return the folder in which a campaign stores finished runs until its result is written to the folder `out`."""
     return out.with_name(f"{out.name}.runs")
 
 
@@ -82,8 +82,8 @@ class RunStore:
     """Store of finished runs in a folder.
 
     Args:
-        folder: folder, created when the first run is stored.
-        shared: digest of the properties that all runs share, from `fingerprint`.
+        folder: folder of the files; it is created when the first run is stored.
+        shared: digest of everything that affects all runs, from `fingerprint`.
     """
 
     def __init__(self, folder: Path, shared: str) -> None:
@@ -104,10 +104,10 @@ class RunStore:
         return self.folder / run_file(bag, key)
 
     def get(self, bag: str, key: str) -> RunRecord | None:
-        """Return the stored run of a bag with a key; None if there is none.
+        """Return the stored run with the given bag name and key; None if it is not stored.
 
         Raises:
-            DataError: the file was changed by another program.
+            DataError: the file is not a valid record of a run.
         """
         path = self.path(bag, key)
         if not path.is_file():
@@ -119,6 +119,6 @@ class RunStore:
         return record if record.key == key else None
 
     def put(self, record: RunRecord) -> None:
-        """Store a complete run; if another campaign has stored the same run meanwhile, the existing file is kept."""
+        """Store a finished run in a file; do nothing if another campaign has stored this run already."""
         with contextlib.suppress(OutputExistsError):
             write_whole(self.path(record.bag, record.key), run_text(record))

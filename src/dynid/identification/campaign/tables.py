@@ -16,7 +16,7 @@ Cell = str | float | int | bool | None
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    """Return CSV text with a header; None becomes an empty cell, numbers have full precision."""
+    """Return CSV text of a header and rows; None becomes an empty cell, and numbers have full precision."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(header)
@@ -44,10 +44,10 @@ def campaign_tables(campaign: Campaign) -> dict[str, str]:
 def runs_table(runs: Sequence[RunRecord]) -> str:
     """Return a CSV table with one line per run of a campaign.
 
-    The columns include the condition number of the regressor (kappa), and whether M(q) is positive definite for the
-    least-squares parameters (ols_pd). route is "O-C" if these were refined directly, "O-S-C" if they were projected
-    first, with the margin eps_pd. For each stage, smallest eigenvalue, errors and time follow. The last columns
-    describe how the run ended.
+    The columns include the condition number of the regressor (kappa), and whether the inertia matrix M(q) is positive
+    definite for the least-squares parameters (ols_pd). The column route is "O-C" if these parameters were refined
+    directly, "O-S-C" if they were projected first; eps_pd is the margin of the projection. Then follow smallest
+    eigenvalue of M, torque errors and duration of each stage. The last columns describe the end of the run.
     """
     header = ["bag", "trajectory", "sampling_ms", "samples", "kappa", "ols_pd", "route", "eps_pd", "outcome"]
     header += [f"{stage}_{what}" for stage in STAGES for what in ("lambda_min", "rmse_nm", "relative", "seconds")]
@@ -75,7 +75,7 @@ def _stages(run: RunRecord) -> tuple[StageRecord | None, ...]:
 
 
 def run_parameters_table(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
-    """Return a CSV table with one line per run and stage, which contains all base parameters.
+    """Return a CSV table of all base parameters, with one line per run and stage.
 
     Args:
         runs: the runs of a campaign.
@@ -93,7 +93,7 @@ def run_parameters_table(runs: Sequence[RunRecord], names: Sequence[str]) -> str
 def _routing(campaign: Campaign) -> str:
     """Return Table III of arXiv:2605.15949 as CSV, with additional columns for unrouted and refused runs.
 
-    It contains the number of runs by sampling interval and by sequence of stages (route).
+    The table contains the number of runs by sampling interval and by sequence of stages (route).
     """
     header = ("sampling_ms", "ols_pd_to_clie", "ols_to_sdp_to_clie", "unrouted", "refused", "total")
     counts = {round(interval * 1e3, 6): list(row.values()) for interval, row in campaign.routing().items()}
@@ -125,9 +125,9 @@ def _scores(campaign: Campaign) -> str:
 
 
 def _rescue(campaign: Campaign, way: PathRescue) -> str:
-    """Return Table VI of arXiv:2605.15949 as CSV: the change of each parameter by the rescue, the largest change first.
+    """Return Table VI of arXiv:2605.15949 as CSV: the change of each parameter by the rescue, largest change first.
 
-    The rescue is the projection of the refined parameters to the nearest positive-definite model.
+    The rescue is the projection of the refined parameters to the nearest model with positive-definite inertia.
 
     Args:
         campaign: the campaign.
@@ -164,7 +164,7 @@ def _validation(campaign: Campaign) -> str:
 
 
 def _parameters(campaign: Campaign) -> str:
-    """Return a CSV table of the result's parameters and standard deviations.
+    """Return a CSV table of the parameters of the campaign's result, with their standard deviations.
 
     Further columns contain the parameters of each stage of the representative run.
     """
