@@ -1,1 +1,1 @@
-"""Comparison of two runs of one arm: a payload, or a known mass that checks the torque constants."""
+"""Comparison of two runs of one arm, to identify a payload or to check torque constants with a known mass."""

@@ -1,13 +1,13 @@
 """Torque constants by a known mass: two runs of one arm, without and with the mass (after Gautier and Briot 2012).
 
-Published torque constants of one servo differ by up to 30 %, and every parameter scales with them. A known body at the
-last link must add a known torque. The fraction of this torque that the drive of joint j reports is c_j in
+Published torque constants of one servo differ by up to 30 %, and every identified parameter scales with them. A known
+body at the last link must add a known torque. The drive of joint j reports the fraction c_j of this torque:
 
     tau_j (reported) = W_j psi_j + c_j t_j,
 
-where t_j is the known body's torque (zero in the run without it), and psi_j are the parameters of the arm and its
-friction in the reported scale. The noise is in the reported torque, so it does not bias c_j. The true torque constant
-is the constant that was used, divided by c_j.
+Here t_j is the known body's torque (zero in the run without the body). psi_j are the parameters of the arm and its
+friction, in the scale of the reported torques. Noise affects only the left side, so it does not bias c_j. The true
+torque constant is the constant that was used, divided by c_j.
 """
 
 from collections.abc import Iterator
@@ -37,16 +37,16 @@ LEAST_LOAD = 3.0  # smallest known torque, in multiples of the rms residual of t
 
 @dataclass(frozen=True)
 class JointScale:
-    """Ratio of reported to true torque of a joint: 1 if its torque constant is right.
+    """Estimated ratio of reported to true torque of a joint; it is 1 if the joint's torque constant is right.
 
     Attributes:
         joint: name of the joint.
-        scale: ratio c; NaN if the motion does not determine it.
+        scale: ratio c of reported to true torque; NaN if the motion does not determine it.
         deviation: standard deviation of c; infinite if the motion does not determine it.
         known_torque: root mean square of the known body's torque at this joint [N m].
-        unexplained: root mean square of the torque that arm and body do not explain [N m].
+        unexplained: root mean square of the torque residual after a fit of arm and body [N m].
         torque_constant: torque constant that was used [N m/A]; None if torques were recorded.
-        placed: whether the body's position was known; otherwise it was estimated together with the scales.
+        placed: whether the body's position was known; if not, the position was estimated together with the ratios.
     """
 
     joint: str
@@ -61,7 +61,7 @@ class JointScale:
     def determined(self) -> bool:
         """Whether the known mass determines this joint's ratio of reported to true torque.
 
-        This requires a small standard deviation of the ratio, and a known torque well above the unexplained one.
+        This requires a small standard deviation of the ratio, and a known torque well above the torque residual.
         """
         return self.deviation <= DETERMINED and self.known_torque > LEAST_LOAD * self.unexplained
 
@@ -79,7 +79,7 @@ class JointScale:
         return value, abs(value) * self.deviation / abs(self.scale)
 
     def sentence(self) -> str:
-        """Return a sentence about this joint's ratio of reported to true torque, and the torque constant to expect."""
+        """Return a sentence about this joint's ratio of reported to true torque, and its likely torque constant."""
         if not self.determined and not self.placed and self.known_torque > LEAST_LOAD * self.unexplained:
             return f"{self.joint}: its torque by the mass depends on the unknown position of the mass: give --at"
         if not self.determined:
@@ -95,14 +95,14 @@ class JointScale:
 def check_torque_constants(
     model: ArmModel, without: Samples, carrying: Samples, body: LinkInertia, torque_constants: tuple[float, ...] = ()
 ) -> tuple[JointScale, ...]:
-    """Return the ratio of reported to true torque of each joint of the kinematic chain, from a known body's torque.
+    """Return each joint's ratio of reported to true torque, from two runs without and with a known body.
 
     Args:
-        model: model of the arm, mounted as in both runs. Its structure should contain Coulomb friction. A change of
-            friction by the body's load is then estimated, too, instead of distorting the result.
+        model: model of the arm, mounted as in both runs. The model should contain Coulomb friction. Then a change of
+            friction by the body's load is estimated, too, instead of distorting the result.
         without: samples of the run without the body.
         carrying: samples of the run with the body.
-        body: the known body in the last URDF link frame.
+        body: mass, centre of mass and inertia of the known body, in the last URDF link frame.
         torque_constants: torque constants that were used, (n,) [N m/A]; () if torques were recorded.
 
     Raises:
@@ -122,7 +122,7 @@ def check_torque_constants(
 
 
 def refuse_unseen(found: tuple[JointScale, ...]) -> tuple[JointScale, ...]:
-    """Check that a known body's load is visible in the torques of some joint; return the torque scales unchanged.
+    """Check that a known body's load is visible in the torque of some joint; return the given ratios unchanged.
 
     Raises:
         DataError: the body does not load any joint enough, or no joint's reported torque contains the body's load.
@@ -143,16 +143,17 @@ def refuse_unseen(found: tuple[JointScale, ...]) -> tuple[JointScale, ...]:
 def arm_columns(
     model: ArmModel, without: Samples, carrying: Samples, friction: FloatArray
 ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-    """Yield for each joint of the kinematic chain its index, regressor columns (N, p), and reported torque (N,) [N m].
+    """Yield each joint's index, regressor columns (N, p), and reported torque (N,) [N m], from two runs in sequence.
 
-    The columns are those of the arm's base parameters and of a friction change by the load, but not those of the body.
-    The N samples are those of both runs in sequence.
+    The columns belong to the arm's base parameters and to a change of friction by the body's load, but not to the
+    body's own parameters. N is the number of samples of both runs together.
 
     Args:
         model: model of the arm.
         without: samples of the run without the body.
         carrying: samples of the run with the body.
-        friction: columns of a friction change by the load in the run with the body, see `load_columns`.
+        friction: columns for a change of friction in the run with the body, (samples of this run, n, k), see
+            `load_columns`.
     """
     W = [one.low_passed(model.regressor) for one in (without, carrying)]
     for j in range(model.chain_size):
@@ -162,11 +163,11 @@ def arm_columns(
 
 
 def residuals_after_fit(columns: FloatArray, *values: FloatArray) -> tuple[int, list[FloatArray]]:
-    """Fit values by columns with least squares; return the number of independent columns and the residuals.
+    """Fit values by given columns with least squares; return the number of independent columns and the residuals.
 
     Args:
         columns: columns, (N, p), any unit.
-        values: arrays (N,) or (N, k); each of their columns is fitted on its own. Residuals have the same shapes.
+        values: arrays (N,) or (N, k), each column of which is fitted separately. The residuals have equal shapes.
     """
     own = columns[:, independent_columns(columns, range(columns.shape[1]))]
     basis = np.linalg.qr(own / np.linalg.norm(own, axis=0))[0]
@@ -174,9 +175,9 @@ def residuals_after_fit(columns: FloatArray, *values: FloatArray) -> tuple[int, 
 
 
 def _scale(columns: FloatArray, torque: FloatArray, tau: FloatArray, interval_s: float) -> tuple[float, float, float]:
-    """Return c in tau = columns psi + c torque by least squares, c's standard deviation, and the rms residual [N m].
+    """Fit tau = columns psi + c torque by least squares; return c, its standard deviation, and the rms residual [N m].
 
-    If the columns reproduce the torque, c is NaN, and the other two results are infinite.
+    If the columns alone can reproduce the body's torque, c is NaN, and the other two results are infinite.
 
     Args:
         columns: regressor columns of the arm, with unknown parameters psi, (N, p).
@@ -201,8 +202,9 @@ def _scale(columns: FloatArray, torque: FloatArray, tau: FloatArray, interval_s:
 def pooled(scales: tuple[JointScale, ...]) -> dict[float, tuple[float, float]]:
     """Return for each torque constant the mean ratio of reported to true torque, and the mean's standard deviation.
 
-    Joints with equal torque constants have servos of one type. Their ratios are weighted by reciprocal variances. If
-    the ratios scatter more than these variances permit, the standard deviation of the mean is increased.
+    Joints with equal torque constants are assumed to have servos of one type, so their ratios are averaged, with
+    weights of 1 / variance. If the ratios scatter more than their variances permit, the standard deviation of the mean
+    is increased.
     """
     found: dict[float, tuple[float, float]] = {}
     for constant in dict.fromkeys(one.torque_constant for one in scales if one.torque_constant is not None):

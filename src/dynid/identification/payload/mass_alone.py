@@ -1,14 +1,14 @@
-"""Torque constants by a body of known mass and unknown position: torque scale of each joint, and the position.
+"""Check of torque constants by a body of known mass, whose unknown position is estimated as well.
 
-As in `known_mass`, the drive of joint j reports the fraction c_j (its scale) of the body's torque t_j,
+As in `known_mass`, the drive of joint j reports the fraction c_j (the scale of joint j) of the body's torque t_j:
 
     tau_j (reported) = W_j psi_j + c_j t_j(p),    p the body's centre of mass in the last link's frame.
 
-The torque of a joint far from the body depends mostly on the known mass and on the known length of the arm. So if the
-other joints rotate the body, its position and the scales are estimated together, by least squares over all joints
-(Gautier and Briot 2012 also assume that only the mass is known). If a joint's torque depends on the unknown position
-alone, as for an arm of a single axis, its scale is undetermined. The scale's standard deviation then includes the
-position's prior uncertainty `FAR_M`.
+At a joint far from the body, the torque depends mostly on the known mass and on the known length of the arm. So if the
+other joints rotate the body, its position and the scales can be estimated together, by least squares over all joints.
+Gautier and Briot (2012) also assume that only the mass is known. If a joint's torque depends only on the unknown
+position, as for an arm with a single axis, the scale of this joint is undetermined. Its standard deviation is then
+large, because it includes the prior uncertainty `FAR_M` of the position.
 """
 
 from typing import NamedTuple
@@ -47,7 +47,7 @@ class MassCheck(NamedTuple):
 
 
 class _Body:
-    """Ball of known mass and radius attached to the last link; its ten standard parameters depend on its position."""
+    """Ball of known mass and radius at the last link, whose ten standard inertial parameters depend on its position."""
 
     def __init__(self, model: ArmModel, mass: float, radius: float) -> None:
         self.mass, self._inertia = mass, 0.4 * mass * radius**2 * np.eye(3)
@@ -56,30 +56,31 @@ class _Body:
     def place(self, first_moments: FloatArray) -> FloatArray:
         """Return the body's position in the last URDF link frame, (3,) [m].
 
-        `first_moments` are those of the body in the last modified DH frame, (3,) [kg m].
+        `first_moments` is the body's mass times its centre of mass in the last modified DH frame, (3,) [kg m].
         """
         return np.asarray(self._in_link[:3, :3] @ first_moments / self.mass + self._in_link[:3, 3])
 
     def parameters(self, place: FloatArray) -> FloatArray:
-        """Return the body's ten standard parameters in the last modified DH frame, (10,), SI.
+        """Return the body's ten standard inertial parameters in the last modified DH frame, (10,), SI units.
 
-        `place` is its position in the last URDF link frame, (3,) [m].
+        `place` is the body's position in the last URDF link frame, (3,) [m].
         """
         return from_link_frame(LinkInertia(self.mass, place, self._inertia), self._in_link)
 
     def slopes(self, place: FloatArray) -> FloatArray:
-        """Return the derivatives of the body's ten standard parameters by its position, (10, 3), SI.
+        """Return the derivatives of the body's ten standard parameters with respect to its position, (10, 3), SI units.
 
-        `place` is the position in the last URDF link frame, (3,) [m], at which they are computed.
+        `place` is the position at which the derivatives are computed, in the last URDF link frame, (3,) [m].
         """
         ahead, behind = ([self.parameters(place + sign * STEP_M * e) for e in np.eye(3)] for sign in (1.0, -1.0))
         return (np.array(ahead) - np.array(behind)).T / (2.0 * STEP_M)
 
 
 class _Rows:
-    """Torques of two runs and regressor columns of a body, reduced to the parts that the arm's columns cannot fit.
+    """Torques of two runs and regressor columns of a body, after removal of everything that the arm's columns can fit.
 
-    The arm's columns are those of its base parameters and of a friction change by the load.
+    The arm's columns belong to its base parameters and to a change of friction by the load. "Residuals" are those of
+    least-squares fits by these columns.
 
     Args:
         model: model of the arm.
@@ -87,13 +88,13 @@ class _Rows:
         carrying: samples of the run with the body.
 
     Attributes:
-        columns: residuals of the columns of the body's ten standard parameters, (N, n, 10).
+        columns: residuals of the columns for the body's ten standard parameters, (N, n, 10).
         torque: residuals of the torques, (N, n) [N m].
         sigma: standard deviation of each joint's noise, (n,) [N m].
-        carried: torques per unit of the body's ten parameters in the run with the body, with the parts that the arm's
-            columns can fit, (samples of this run, n, 10).
-        short: R factor (k, 11) of a QR decomposition of [columns, torque] of each joint, which replaces the residuals
-            in fits.
+        carried: columns for the body's ten parameters in the run with the body, before the fit, (samples of this run,
+            n, 10).
+        short: for each joint, R factor (k, 11) of the QR decomposition of its residuals [columns, torque]. Fits use
+            this factor instead of the residuals, because it has fewer rows.
         freedom: ratio of the number of equations to the degrees of freedom of the residual.
     """
 
@@ -120,7 +121,7 @@ class _Rows:
     def scales(self, parameters: FloatArray) -> FloatArray:
         """Return for each joint the ratio of reported to true torque that fits the reported torques best, (n,).
 
-        The true torques are those of a body with the standard parameters `parameters`, (10,).
+        The true torques are computed for a body with the standard parameters `parameters`, (10,).
         """
         found = []
         for left in self.short:
@@ -129,18 +130,18 @@ class _Rows:
         return np.array(found)
 
     def first_moments(self, mass: float) -> FloatArray:
-        """Return the best-fitting first moments (3,) [kg m] of a body with a mass of `mass` [kg].
+        """Fit the first moments (mass times position) of a body with the mass `mass` [kg]; return them, (3,) [kg m].
 
-        All joints are assumed to report the true torque. The body's inertia is fitted, too.
+        For this fit, all joints are assumed to report the true torque. The body's inertia is also fitted.
         """
         rows = np.concatenate([left / sigma for left, sigma in zip(self.short, self.sigma, strict=True)])
         return np.asarray(np.linalg.lstsq(rows[:, :9], rows[:, 10] - mass * rows[:, 9], rcond=1e-9)[0][6:])
 
     def misfit(self, parameters: FloatArray) -> FloatArray:
-        """Return the residuals for a body's parameters (10,), in standard deviations of the torques, (11 n,).
+        """Return the torque residuals for a body's parameters (10,), divided by the noise's deviation, (11 n,).
 
-        Each joint has 11 residuals: those of the rows of its R factor `short`, which represent all samples. The ratio
-        of reported to true torque of each joint is the best-fitting one, see `scales`.
+        Each joint has 11 residuals, one for each row of its R factor `short`; together they represent all samples. The
+        ratio of reported to true torque of each joint is the best-fitting one, see `scales`.
         """
         pairs = zip(self.short, self.scales(parameters), self.sigma, strict=True)
         return np.concatenate([(left[:, 10] - c * (left[:, :10] @ parameters)) / sigma for left, c, sigma in pairs])
@@ -155,17 +156,17 @@ def check_with_mass_alone(
     radius: float = 0.0,
     torque_constants: tuple[float, ...] = (),
 ) -> MassCheck:
-    """Return each joint's ratio of reported to true torque, from a body of known mass, and the body's position.
+    """Estimate each joint's ratio of reported to true torque, and the unknown position of a body of known mass.
 
-    The position of the body in the last link's frame is not known before; it is estimated together with the ratios.
+    The ratios and the position are estimated from two runs, without and with the body at the last link.
 
     Args:
-        model: model of the arm, mounted as in both runs. Its structure should contain Coulomb friction. A change of
-            friction by the body's load is then estimated, too, instead of distorting the result.
+        model: model of the arm, mounted as in both runs. The model should contain Coulomb friction. Then a change of
+            friction by the body's load is estimated, too, instead of distorting the result.
         without: samples of the run without the body.
         carrying: samples of the run with the body.
         mass: mass of the body [kg].
-        radius: radius of a solid ball with the body's mass and inertia [m]; 0 for a point mass.
+        radius: radius of the body, which is assumed to be a solid ball [m]; 0 for a point mass.
         torque_constants: torque constants that were used, (n,) [N m/A]; () if torques were recorded.
 
     Raises:
@@ -200,10 +201,10 @@ def check_with_mass_alone(
 
 
 def _covariance(rows: _Rows, body: _Body, place: FloatArray, scales: FloatArray, interval_s: float) -> FloatArray:
-    """Return the covariance of the joints' torque scales and the body's position, (n + 3, n + 3).
+    """Return the covariance matrix of all joints' torque scales and the body's position, (n + 3, n + 3).
 
     Args:
-        rows: torques and columns of both runs.
+        rows: torques of both runs and columns for the body.
         body: the body.
         place: estimated position of the body, (3,) [m].
         scales: ratio of reported to true torque of each joint, (n,).

@@ -1,14 +1,14 @@
-"""Changes between two runs of one arm: a payload at the last link, or any parameters, with uncertainty.
+"""Estimation of changes between two runs of one arm: a payload at the last link, or a change of any parameter.
 
-A payload adds its ten standard parameters delta to the last link, and may change friction by f. Both runs are fitted
-together,
+A payload adds its ten standard inertial parameters delta to those of the last link, and may change friction parameters
+by f. Both runs are fitted together by least squares:
 
     tau_before = W phi
     tau_after  = W phi + W_last delta + W_friction f,
 
-with rows divided by each joint's standard deviation. So delta is estimated from both runs, and its covariance includes
-the uncertainty of both. Only those parameters of delta are returned that the second motion determines; the others are
-named.
+Each equation is divided by the standard deviation of its joint's noise. The covariance of delta includes the
+uncertainty of both runs. If the second motion does not determine all parameters of delta, the result contains the
+determined ones and the names of the others.
 """
 
 from collections.abc import Sequence
@@ -36,17 +36,17 @@ from dynid.threads import on_one_thread
 
 @dataclass(frozen=True, eq=False)
 class Payload:
-    """Change of the last link's parameters between two runs, in its modified DH frame; arrays are read-only.
+    """Change of the last link's parameters between two runs, in the link's modified DH frame; arrays are read-only.
 
     Attributes:
         names: standard parameters of the last link that the motion determines, such as ("XX6", ..., "M6").
-        values: changes of these parameters, (k,), SI.
+        values: changes of these parameters, (k,), SI units.
         covariance: covariance of the changes, (k, k).
         unseen: names of the parameters that the motion does not determine.
-        centre_of_mass: centre of mass of the change in the last URDF link frame, (3,) [m]; None if mass or moments are
-            undetermined, or the mass is not positive.
-        physical: whether a body can have the ten changes as its parameters (its pseudo-inertia is positive definite);
-            None if some are undetermined.
+        centre_of_mass: centre of mass of the added body in the last URDF link frame, (3,) [m]; None if its mass or
+            first moments are undetermined, or its mass is not positive.
+        physical: whether the ten changes are the parameters of a possible body, which requires a positive-definite
+            pseudo-inertia; None if some changes are undetermined.
     """
 
     names: tuple[str, ...]
@@ -58,14 +58,14 @@ class Payload:
 
     @property
     def deviations(self) -> FloatArray:
-        """Standard deviations of the parameter changes, (k,), SI."""
+        """Standard deviations of the parameter changes, (k,), SI units."""
         return read_only(np.sqrt(np.diag(self.covariance)))
 
     def value(self, kind: str) -> tuple[float, float] | None:
-        """Return the change of one parameter of the last link and its standard deviation; None if it is undetermined.
+        """Return the change of one parameter and its standard deviation; None if the motion does not determine it.
 
         Args:
-            kind: kind of the parameter, such as "XX" or "M".
+            kind: kind of the inertial parameter, such as "XX" (moment of inertia) or "M" (mass).
         """
         for name, value, deviation in zip(self.names, self.values, self.deviations, strict=True):
             if kind_and_number(name)[0] == kind:
@@ -75,7 +75,7 @@ class Payload:
 
 @on_one_thread
 def changes_between(model: ArmModel, before: Samples, after: Samples) -> tuple[Change, ...]:
-    """Return the changes of all base parameters between two runs, each run identified by weighted least squares."""
+    """Identify two runs separately by weighted least squares, and return the changes of all base parameters."""
     found = [estimator("wls").estimate(model, samples).base for samples in (before, after)]
     return parameter_changes(found[0], found[1], model.unit)
 
@@ -83,8 +83,9 @@ def changes_between(model: ArmModel, before: Samples, after: Samples) -> tuple[C
 def load_columns(model: ArmModel, samples: Samples) -> tuple[FloatArray, FloatArray]:
     """Return regressor columns for a load at the last link, and for a change of friction by this load.
 
-    A column contains the torques of all joints per unit of a parameter [N m per SI unit]. The first array (N, n, 10) is
-    for the load's ten standard parameters. The second array (N, n, k) is for the friction terms of all joints.
+    A column contains the torques of all joints per unit of a parameter [N m per SI unit]. The first array (N, n, 10)
+    belongs to the load's ten standard parameters. The second array (N, n, k) belongs to the friction parameters of all
+    joints.
     """
     c = model.chain_size
     kinds = [(name, kind_and_number(name)[0]) for name in model.drive.modelled_names]
@@ -101,11 +102,11 @@ def load_columns(model: ArmModel, samples: Samples) -> tuple[FloatArray, FloatAr
 
 
 def _stacked(model: ArmModel, before: Samples, after: Samples) -> tuple[FloatArray, FloatArray]:
-    """Return the weighted regression rows of both runs: columns (N, n, k) and torques (N, n).
+    """Return the weighted regression of two runs in sequence: columns (N, n, k) and torques (N, n).
 
-    The columns are those of the arm's base parameters in both runs, and of the payload's ten parameters and friction
-    changes in the run with it. Each joint's rows are divided by its residual standard deviation, and rows of a sticking
-    joint get a low weight.
+    The columns belong to the arm's base parameters, to the payload's ten parameters and to changes of friction. The
+    columns of payload and friction changes are zero in the run without the payload. Each joint's equations are divided
+    by the standard deviation of its residuals, and have a low weight if the joint sticks.
 
     Args:
         model: model of the arm.
@@ -125,7 +126,7 @@ def _stacked(model: ArmModel, before: Samples, after: Samples) -> tuple[FloatArr
 
 @on_one_thread
 def find_payload(model: ArmModel, before: Samples, after: Samples) -> Payload:
-    """Return the change of the last link's standard parameters between two runs, such as that by a payload.
+    """Return the change of the last link's standard parameters between two runs, such as the parameters of a payload.
 
     Args:
         model: model of the arm, mounted as in both runs.
@@ -133,7 +134,7 @@ def find_payload(model: ArmModel, before: Samples, after: Samples) -> Payload:
         after: samples of the run with the payload.
 
     Raises:
-        DataError: the runs do not determine the arm's parameters, or the second does not excite a payload.
+        DataError: the runs do not determine the arm's parameters, or the second run does not excite a payload.
     """
     columns, tau = _stacked(model, before, after)
     base = len(model.names)
@@ -154,12 +155,12 @@ def find_payload(model: ArmModel, before: Samples, after: Samples) -> Payload:
 
 
 def _covariance(columns: FloatArray, tau: FloatArray, values: FloatArray, interval_s: float) -> FloatArray:
-    """Return the covariance (k, k) of least-squares values, allowing for correlated residuals; see `uncertainty`.
+    """Return the covariance (k, k) of least-squares estimates, taking the correlation of residuals into account.
 
     Args:
         columns: weighted columns, (N, n, k).
         tau: weighted torques, (N, n).
-        values: fitted values, (k,).
+        values: least-squares estimates, (k,).
         interval_s: time between samples [s].
     """
     lengths = np.linalg.norm(columns, axis=(0, 1))

@@ -1,4 +1,4 @@
-"""Loading of two runs of one arm, before and after a change, or of one run that contains the change."""
+"""Loading of two runs of one arm, before and after a change of the arm, or of one run during which the arm changes."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -14,10 +14,10 @@ from dynid.robot import Robot
 
 
 class TwoRuns(NamedTuple):
-    """Two runs of one arm with equal mount and preprocessing, and a model of the arm.
+    """Samples of two runs of one arm with equal mount and preprocessing, and a model of the arm.
 
-    The structure of the model always contains Coulomb friction. So a comparison of the runs can also estimate a change
-    of friction by the load of one run.
+    The model always contains Coulomb friction, so that a comparison of the runs can also estimate a change of friction
+    by a load.
 
     Attributes:
         model: model of the arm.
@@ -31,15 +31,16 @@ class TwoRuns(NamedTuple):
 
 
 def load_two_runs(robot: Robot, paths: tuple[Path, Path], mappings: tuple[Mapping, Mapping] = (None, None)) -> TwoRuns:
-    """Return two runs of one arm for comparison, with a model of the arm.
+    """Read two runs of one arm for comparison, and return their samples with a model of the arm.
 
     Args:
         robot: the robot.
         paths: recordings of the two runs.
-        mappings: mapping of each recording's columns; None if it needs none.
+        mappings: description of each recording's columns or topics; None if a recording needs no description.
 
     Raises:
-        DataError: both hold the same data, or they differ in mount or torque constants; also as for `load_recording`.
+        DataError: both recordings contain the same data, or they differ in mount or torque constants; also as for
+            `load_recording`.
     """
     first, second = (load_recording(path, robot, mapping) for path, mapping in zip(paths, mappings, strict=True))
     if first.sha256 == second.sha256 and mappings[0] == mappings[1]:
@@ -51,13 +52,13 @@ def load_two_runs(robot: Robot, paths: tuple[Path, Path], mappings: tuple[Mappin
 
 
 def split_run(robot: Robot, path: Path, change_s: float, mapping: Mapping = None) -> TwoRuns:
-    """Return the two parts of one recording before and after a change of the arm, with a model of the arm.
+    """Read one recording, split it at a change of the arm, and return the samples of both parts with a model.
 
     Args:
         robot: the robot.
         path: the recording.
-        change_s: time of the change on the recording's axis [s].
-        mapping: mapping of the recording's columns, if it needs one.
+        change_s: time of the change on the recording's time axis [s].
+        mapping: description of the recording's columns or topics; None if the recording needs no description.
 
     Raises:
         DataError: the recording has no rows before or after the change; also as for `load_recording`.
