@@ -1,1 +1,1 @@
-"""Joint-level identification: gain, time constant and dead time of one joint at a time (arXiv:2605.15949, eq. 1)."""
+"""Joint-level identification: gain, time constant and dead time of single joints (arXiv:2605.15949, eq. 1)."""

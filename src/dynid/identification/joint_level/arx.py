@@ -1,9 +1,10 @@
-"""Fourth-order ARX model of one joint, from the data of the first-order fit, to show what that fit neglects.
+"""Fourth-order ARX model of one joint, fitted to show effects that the joint's first-order model neglects.
 
-The model is A(z) v = B(z) u over intervals of a few samples: v is the encoder's mean velocity in an interval, u the
-mean net torque. Both contain the same averaging, so B/A is the joint's response. Only sections are used in which the
-joint keeps moving in one direction. In these, Coulomb friction and backlash are constant, and the values from the
-first-order fit can be subtracted. The paper (arXiv:2605.15949) makes the same comparison with its eq. 1 in figure 2b.
+The model is A(z) v = B(z) u over intervals of a few samples. v is the mean velocity in an interval, measured by the
+encoder. u is the mean net torque. Both are averaged in the same way, so B/A is the joint's response. Only sections are
+used in which the joint keeps moving in one direction. There, Coulomb friction and the effect of backlash are constant,
+so the friction of the first-order model can be subtracted. Figure 2b of arXiv:2605.15949 compares such a model with the
+first-order model (eq. 1).
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +39,7 @@ class ArxFit:
         a: coefficients a_1 to a_4, (4,).
         b: coefficients b_0 to b_4, (5,) [rad/s per N m].
         interval_s: length of an interval [s].
-        rows: number of equations of the least squares.
+        rows: number of equations in the least-squares fit.
     """
 
     a: FloatArray
@@ -47,19 +48,19 @@ class ArxFit:
     rows: int
 
     def response(self, frequency_hz: FloatArray) -> FloatArray:
-        """Return the joint's frequency response from torque to velocity at frequencies (F,) [Hz], complex, (F,)."""
+        """Return the joint's complex frequency response from torque to velocity, (F,), at frequencies (F,) [Hz]."""
         z = np.exp(-2j * np.pi * np.asarray(frequency_hz) * self.interval_s)
         powers = z[:, None] ** np.arange(ORDER + 1)
         return np.asarray((powers @ self.b) / (powers @ np.concatenate([[1.0], self.a])))
 
 
 def fit_arx(segments: Sequence[Segment], dt: float, first_order: FirstOrderFit) -> ArxFit:
-    """Return the least-squares fit of a fourth-order ARX model to all usable open-loop sections of one joint.
+    """Fit a fourth-order ARX model to all usable open-loop sections of one joint by least squares.
 
     Args:
         segments: sections of the joint's motion without feedback.
         dt: time between two samples [s].
-        first_order: first-order fit, which gives friction, load and dead time.
+        first_order: first-order model of the joint, from which friction, load and dead time are taken.
 
     Raises:
         DataError: the joint does not keep moving for long enough in any section.
@@ -79,7 +80,7 @@ def fit_arx(segments: Sequence[Segment], dt: float, first_order: FirstOrderFit) 
 
 
 def _complete(segment: Segment) -> Iterator[Segment]:
-    """Yield the parts of a segment in which no reading is missing."""
+    """Yield the parts of a segment in which no encoder reading is missing."""
     read = np.concatenate([[False], np.isfinite(segment.q), [False]])
     edges = np.flatnonzero(np.diff(read.astype(np.int8))).tolist()
     for begin, end in zip(edges[::2], edges[1::2], strict=True):
@@ -89,15 +90,15 @@ def _complete(segment: Segment) -> Iterator[Segment]:
 def _averages(
     segment: Segment, dt: float, size: int, known: FirstOrderFit
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return net torque and velocity of a joint, averaged over n intervals, and marks of continuous motion, (n,) each.
+    """Return mean net torque and mean velocity of a joint in n intervals, and marks of continuous motion, (n,) each.
 
-    The mark of an interval is 1 if the joint moves all the time, else 0.
+    The mark of an interval is 1 if the joint keeps moving during the whole interval, else 0.
 
     Args:
         segment: open-loop section without missing readings.
         dt: time between two samples [s].
         size: number of samples per interval.
-        known: first-order fit, whose friction and load are subtracted from the torque.
+        known: first-order model of the joint, whose friction and load are subtracted from the torque.
     """
     q, samples = segment.q, len(segment.q)
     smooth = butterworth_sections(2, SMOOTH_HZ, 1.0 / dt)
@@ -116,9 +117,10 @@ def _averages(
 
 
 def _rows(u: FloatArray, v: FloatArray, clear: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return rows (k, 9) and right-hand sides (k,) of the ARX equations, for k intervals of continuous motion.
+    """Return coefficients (k, 9) and right-hand sides (k,) of the ARX equations for k intervals of continuous motion.
 
-    The `ORDER` intervals before each of them must also be continuous motion. The right-hand side is the velocity.
+    Each of the k intervals follows at least `ORDER` other intervals of continuous motion. The right-hand side is the
+    velocity.
 
     Args:
         u: mean net torque of each interval, (n,).

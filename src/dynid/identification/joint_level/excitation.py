@@ -1,4 +1,4 @@
-"""Conversion of recorded joint excitations to open-loop segments for the joint-level fit, and its result per joint."""
+"""Identification of single joints: extraction of open-loop segments from recorded excitations, and fits to them."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -29,13 +29,13 @@ RESPONSE_HZ = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
 
 @dataclass(frozen=True, eq=False)
 class ExcitedJoint:
-    """Recorded excitation of one joint, with N states of n joints.
+    """Recorded excitation of one joint of an arm, with N states of all n joints.
 
     Attributes:
         joint: index of the joint.
         time: timestamps of the states, (N,) [s].
         q: positions, (N, n) [rad].
-        command: torques that the controller commanded after each state, (N, n) [N m].
+        command: torques that the controller commanded in response to each state, (N, n) [N m].
         dq_ref: reference velocity of each state, (N, n) [rad/s].
         ddq_ref: reference acceleration of each state, (N, n) [rad/s^2]; it contains the excitation signal.
         torque_constants: torque constants, (n,) [N m/A].
@@ -62,7 +62,7 @@ class JointLevel:
         name: name of the joint.
         joint: index of the joint.
         first_order: first-order lag with dead time (arXiv:2605.15949, eq. 1).
-        arx: fourth-order model; if the data do not suffice for it, the reason as text.
+        arx: fourth-order model; if the data are not sufficient for a fit, the reason as text.
         source: paths of the recordings.
     """
 
@@ -112,10 +112,10 @@ class JointLevel:
 
 
 def excited_joints(recording: DriverRecording) -> list[ExcitedJoint]:
-    """Return the joint excitations that a driver recording contains.
+    """Return the excitations of single joints that a driver recording contains.
 
     Raises:
-        DataError: there are none, or commands or reference were not recorded.
+        DataError: the recording contains no excitation, or commands or reference were not recorded.
     """
     found = []
     for experiment in recording.experiments:
@@ -148,7 +148,7 @@ def excited_joints(recording: DriverRecording) -> list[ExcitedJoint]:
 
 
 def _at_states(time: FloatArray, stamps: FloatArray, values: FloatArray, cycle: float) -> FloatArray:
-    """Return for each state the values of the message that was sent in response to it, (N, n).
+    """Return for each state the values of the message that was sent in response to this state, (N, n).
 
     If the message is missing, the values of the previous message are repeated.
 
@@ -165,16 +165,16 @@ def _at_states(time: FloatArray, stamps: FloatArray, values: FloatArray, cycle: 
 def segments(excited: ExcitedJoint, robot: Robot) -> tuple[list[Segment], float]:
     """Return the open-loop sections of a joint's excitation, and the time between two states [s].
 
-    In these sections, the controller commands the excitation through the reference acceleration: it is not zero, while
-    the reference velocity is zero. Sections are found by this pattern. Their torques are the commanded ones,
-    rounded to the servo's current unit and limited, minus the gravity torques of the arm's nominal parameters.
+    A section is recognised by its reference: the reference velocity is zero, but the reference acceleration, which
+    contains the excitation signal, is not. The torques of a section are the commanded torques, rounded to the servo's
+    current unit and limited, minus the gravity torques of the arm's nominal model.
 
     Args:
         excited: recorded excitation of the joint.
         robot: the robot.
 
     Raises:
-        DataError: there are too few states.
+        DataError: the excitation has too few states.
     """
     j = excited.joint
     if len(excited.time) < 2 * LEAD:
@@ -206,7 +206,7 @@ def _stretches(driven: NDArray[np.bool_], late: NDArray[np.bool_]) -> Iterator[t
 
     Args:
         driven: mask of the states with excitation, (N,).
-        late: mask of the states that came too late after the previous one, (N,); a section ends before its first late
+        late: mask of the states that came too late after the previous state, (N,); a section ends before its first late
             state.
     """
     for (states,) in ndimage.find_objects(ndimage.label(driven)[0]):
@@ -215,15 +215,15 @@ def _stretches(driven: NDArray[np.bool_], late: NDArray[np.bool_]) -> Iterator[t
 
 
 def identify_joint(excited: Sequence[ExcitedJoint], robot: Robot, controller: ControllerSettings) -> JointLevel:
-    """Return the first-order and the fourth-order model of one joint, fitted to all its excitations.
+    """Fit a first-order and a fourth-order model to all excitations of one joint, and return both models.
 
     Args:
         excited: recorded excitations of the joint.
         robot: the robot.
-        controller: controller settings, whose inertia and damping are the values at which the fit starts.
+        controller: controller settings, whose inertia and damping are the initial values of the fit.
 
     Raises:
-        DataError: the excitations are of several joints, or no model can be fitted.
+        DataError: the excitations belong to several joints, or the first-order model cannot be fitted.
     """
     joint = excited[0].joint
     name = robot.joint_names[joint]
@@ -248,7 +248,7 @@ def identify_joint(excited: Sequence[ExcitedJoint], robot: Robot, controller: Co
 
 
 def _tried_torque(excited: Sequence[ExcitedJoint], robot: Robot) -> str:
-    """Return advice for a joint that hardly moved, with the largest torque that its excitations applied."""
+    """Return advice for a joint that hardly moved; the text states the largest torque applied by the excitations."""
     joint, most = excited[0].joint, 0.0
     for one in excited:
         still = np.zeros_like(one.q)
@@ -262,7 +262,7 @@ def _tried_torque(excited: Sequence[ExcitedJoint], robot: Robot) -> str:
 
 
 def controller_settings(found: Sequence[JointLevel], controller: ControllerSettings) -> ControllerSettings:
-    """Return controller settings with inertia M_hat = Tp1 / Kp and damping D_hat = 1 / Kp of the identified joints.
+    """Return controller settings with the inertia M_hat = Tp1 / Kp and damping D_hat = 1 / Kp of identified joints.
 
     The time constant Tp1 and the gain Kp are those of arXiv:2605.15949, eq. 1. Other joints keep their values.
     """
@@ -274,7 +274,7 @@ def controller_settings(found: Sequence[JointLevel], controller: ControllerSetti
 
 
 def write_controller(path: Path, found: Sequence[JointLevel], controller: ControllerSettings) -> None:
-    """Write a controller.yaml with the identified inertia and damping of joints; never overwrite an existing file.
+    """Write a new file controller.yaml with the identified inertia and damping of joints.
 
     Args:
         path: the new file.

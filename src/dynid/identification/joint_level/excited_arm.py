@@ -1,4 +1,4 @@
-"""Joint excitation on the simulated arm, faster than real time, in the same way as on the real arm."""
+"""Excitation of a joint of the simulated arm, in the same way as on the real arm but faster than real time."""
 
 from collections.abc import Collection
 
@@ -29,22 +29,22 @@ def simulate_excitation(
     standard: StandardFile | None = None,
     friction: FrictionLaw | str | None = None,
 ) -> SimulatedRun:
-    """Return the simulated run of one joint's excitation: approach, excitation, and return to the rest posture.
+    """Simulate the excitation of one joint: approach, excitation, and return to the rest posture.
 
     Args:
         robot: the robot.
-        controller: settings of the controller (feedforward and PD feedback), which holds the other joints.
+        controller: settings of the controller (feedforward and PD feedback), which keeps all other joints in place.
         joint: index of the excited joint.
         acceleration_limits: largest accelerations of the approach, (n,) [rad/s^2].
-        mount: a mount of robot.yaml; None is the default one.
+        mount: name of a mount of robot.yaml; None means the default mount.
         seed: seed of all random disturbances.
-        switched_off: names of simulated disturbances (nuisances of robot.yaml) to leave out.
-        standard: standard parameters of the arm; None is the set that the robot's file names.
-        friction: friction law of the gears, or its name; None is the choice of robot.yaml.
+        switched_off: names of simulated disturbances (nuisances of robot.yaml) that are disabled.
+        standard: standard parameters of the simulated arm; None means the parameters that the robot's file names.
+        friction: friction law of the gears, or its name; None means the law that robot.yaml chooses.
 
     Raises:
         SafetyError: the joint cannot be excited; the message gives the reason.
-        DataError: the run does not end in time.
+        DataError: the run takes longer than `LONGEST_S` of simulated time.
     """
     arm = SteppedArm(robot, mount=mount, seed=seed, switched_off=switched_off, standard=standard, friction=friction)
     limits, torques = robot_limits(robot, acceleration_limits), nominal_torques(robot, mount)

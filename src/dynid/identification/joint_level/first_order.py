@@ -1,10 +1,11 @@
 """Joint-level identification: a first-order lag with dead time per joint (arXiv:2605.15949, section III-B, eq. 1).
 
 G(s) = Kp / (1 + Tp1 s) exp(-Td s) from torque to velocity is fitted by prediction error: a Kalman filter predicts every
-encoder reading from the previous ones, and the parameters minimise the prediction errors. Filter and torque model
-include effects of a real joint that eq. 1 does not contain: Coulomb friction, backlash between joint and encoder, a
-constant load and a load proportional to the angle. So Kp and Tp1 = M / D are those of the linear part; all are
-estimated together. Td is defined as in the paper: from the command to the middle of the time for which it is held.
+encoder reading from the previous ones, and the parameters minimise the prediction errors. The filter's model includes
+effects of a real joint that eq. 1 does not contain: Coulomb friction, backlash between joint and encoder, a constant
+load and a load proportional to the angle. All of them are estimated together with the linear part of the model, which
+gives Kp = 1 / D and Tp1 = M / D, with inertia M and damping D. As in the paper, the dead time Td extends from a command
+to the middle of the interval in which it acts.
 """
 
 from collections.abc import Sequence
@@ -43,9 +44,9 @@ class Segment:
     """Open-loop section (without feedback) of one joint's motion.
 
     Attributes:
-        q: measured positions, (N,) [rad]; NaN for missing readings, which are neither first nor last.
-        torque: commanded torques minus the gravity torque, (LEAD + N,) [N m]. The last N belong to q; those before may
-            still act in the section because of the dead time.
+        q: measured positions, (N,) [rad]; NaN for missing readings. The first and the last reading are not missing.
+        torque: commanded torques minus the gravity torque, (LEAD + N,) [N m]. The last N torques belong to q. The LEAD
+            torques before the section may still act in it because of the dead time.
     """
 
     q: FloatArray
@@ -67,7 +68,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Bounded:
-    """Value with its 95 % confidence bounds."""
+    """Estimated value with its 95 % confidence bounds, all in the unit of the value."""
 
     value: float
     lower: float
@@ -76,23 +77,25 @@ class Bounded:
 
 @dataclass(frozen=True)
 class FirstOrderFit:
-    """First-order lag with dead time of one joint (arXiv:2605.15949, eq. 1), with friction, load and backlash.
+    """First-order model with dead time of one joint (arXiv:2605.15949, eq. 1), with friction, load and backlash.
 
     The model is G(s) = Kp / (1 + Tp1 s) exp(-Td s) from torque to velocity.
 
     Attributes:
         gain: Kp [rad/s per N m].
         time_constant: Tp1 [s].
-        dead_time: Td, from a command to the middle of the time for which it is held [s].
+        dead_time: Td, from a command to the middle of the interval in which it acts [s].
         coulomb: Coulomb friction [N m].
         offset: constant load torque [N m].
-        stiffness: load torque per angle from `centre` [N m/rad].
-        centre: angle at which the load is `offset` [rad].
+        stiffness: additional load torque per angle from `centre` [N m/rad].
+        centre: angle at which the load torque is `offset` [rad].
         play: backlash between joint and encoder [rad].
-        torque_noise: standard deviation of a random torque per sample that explains the prediction errors [N m].
-        samples: number of readings that were predicted.
-        missing: fraction of the cycles without a reading.
-        normalised_error: ratio of the rms prediction error to that explained by torque and encoder noise; about 1.
+        torque_noise: standard deviation of a random torque that explains the prediction errors; it differs from sample
+            to sample [N m].
+        samples: number of encoder readings in the fit.
+        missing: fraction of the control cycles without an encoder reading.
+        normalised_error: ratio of the rms prediction error to the error expected from torque and encoder noise; about 1
+            if the model fits.
     """
 
     gain: Bounded
@@ -132,9 +135,9 @@ class FirstOrderFit:
         return 1.0 / self.gain.value
 
     def response(self, frequency_hz: FloatArray) -> FloatArray:
-        """Return the frequency response from torque to velocity at frequencies (F,) [Hz], complex, (F,).
+        """Return the complex frequency response from torque to velocity, (F,), at frequencies (F,) [Hz].
 
-        It is G(j 2 pi f) of the first-order lag with dead time (arXiv:2605.15949, eq. 1).
+        The response is G(j 2 pi f) of the first-order model with dead time (arXiv:2605.15949, eq. 1).
         """
         s = 2j * np.pi * np.asarray(frequency_hz)
         return np.asarray(self.gain.value / (1.0 + self.time_constant.value * s) * np.exp(-self.dead_time.value * s))
@@ -145,7 +148,7 @@ class _Problem:
 
     The joint obeys M dv/dt = u(t - delay) - D v - F sign(v) - c - k (q - q0), with torque u, position q and velocity v.
     M is the inertia, D the viscous damping, F Coulomb friction, c a constant load, and k the load per angle about q0.
-    The backlash is in units of `PLAY_UNIT_RAD`.
+    In x, the backlash is in units of `PLAY_UNIT_RAD`.
     """
 
     def __init__(self, segments: Sequence[Segment], dt: float, position_step: float) -> None:
@@ -156,7 +159,7 @@ class _Problem:
     def errors(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the prediction errors of all positions and their expected standard deviations, (N,) each [rad].
 
-        `x` (7,) are the parameters of the joint in the order of this class.
+        `x` (7,) contains the parameters of the joint, in the order given in the docstring of the class.
         """
         model = np.array(
             [np.exp(x[0]), np.exp(x[1]), x[2] * self.dt, x[3], x[4], x[5], self.centre, 0.5 * PLAY_UNIT_RAD * x[6]]
@@ -173,16 +176,16 @@ class _Problem:
     def residuals(self, x: FloatArray) -> FloatArray:
         """Return the prediction errors of all positions, divided by their expected standard deviations, (N,).
 
-        `x` (7,) are the parameters of the joint in the order of this class.
+        `x` (7,) contains the parameters of the joint, in the order given in the docstring of the class.
         """
         error, spread = self.errors(x)
         with np.errstate(all="ignore"):  # a filter that diverges gives large residuals
             return np.asarray(np.nan_to_num(error / spread, nan=1e6, posinf=1e6, neginf=-1e6))
 
     def jacobian(self, x: FloatArray) -> FloatArray:
-        """Return the derivatives (N, 7) of `residuals` by the parameters x (7,) of the joint.
+        """Return the derivatives (N, 7) of `residuals` with respect to the parameters x (7,) of the joint.
 
-        They are central differences with a step per parameter.
+        The derivatives are central differences, with a fixed step for each parameter.
         """
         columns = []
         for k, step in enumerate(STEPS):
@@ -195,10 +198,10 @@ class _Problem:
 def fit_first_order(
     segments: Sequence[Segment], dt: float, position_step: float, start: tuple[float, float]
 ) -> FirstOrderFit:
-    """Return the fit of a first-order lag with dead time to open-loop segments of one joint (arXiv:2605.15949, eq. 1).
+    """Fit a first-order model with dead time (arXiv:2605.15949, eq. 1) to open-loop segments of one joint.
 
     Args:
-        segments: sections of the joint's motion without feedback; those that are too short are ignored.
+        segments: sections of the joint's motion without feedback; sections that are too short are ignored.
         dt: time between two samples [s].
         position_step: encoder resolution [rad].
         start: initial inertia M [kg m^2] and viscous damping D [N m s/rad].
@@ -246,9 +249,9 @@ def fit_first_order(
 
 
 def _result(problem: _Problem, x: FloatArray) -> FirstOrderFit:
-    """Return the fit with confidence bounds for given parameters of the joint.
+    """Return the first-order model with confidence bounds, for given parameters of the joint.
 
-    The covariance of (ln M, ln D, ...) is transformed to that of gain Kp = 1/D and time constant Tp1 = M/D.
+    Bounds of the gain Kp = 1/D and the time constant Tp1 = M/D follow from the covariance of (ln M, ln D, ...).
 
     Args:
         problem: prediction errors of all segments.

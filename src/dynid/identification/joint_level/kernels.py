@@ -1,4 +1,4 @@
-"""Kalman filter of the joint-level fit, which predicts one joint's motion from its torque."""
+"""Kalman filter that predicts one joint's motion from its torque, for the joint-level identification."""
 
 import math
 
@@ -24,7 +24,7 @@ def advance(
     stiffness: float,
     centre: float,
 ) -> None:
-    """Advance a joint's predicted state and its covariance over a time step with constant commanded torque, in place.
+    """Advance a joint's predicted state and its covariance, in place, by a time step with constant commanded torque.
 
     Args:
         state: position q [rad], velocity v [rad/s], and the covariances qq, qv and vv, (5,).
@@ -56,19 +56,20 @@ def predict_errors(
 ) -> None:
     """Compute one-step prediction errors of a joint with M dv/dt = u(t - delay) - D v - F sign(v) - c - k (q - q0).
 
-    u is the torque, q the position and v the velocity of the joint. The encoder measures the joint through backlash:
-    its reading is constant until the joint has crossed the gap, and carries no information meanwhile.
+    u is the torque, q the position and v the velocity of the joint. Between joint and encoder there is backlash. While
+    the joint crosses the gap, the encoder's reading is constant and contains no information about the joint.
 
     Args:
         y: measured positions, (N,) [rad]; NaN for missing readings. The first reading must not be missing.
-        u: commanded torques, each held for dt, (N + lead,) [N m]; the last N belong to y, the others precede it.
+        u: commanded torques, each constant for dt, (N + lead,) [N m]. The last N torques belong to y; the others
+            precede y.
         dt: time between two samples [s].
         model: inertia M [kg m^2], viscous damping D [N m s/rad], delay [s], Coulomb friction F [N m], constant load c
             [N m], load per angle k [N m/rad], angle q0 [rad], and half the backlash [rad], (8,).
         noise: standard deviations (3,) of a random torque that differs from sample to sample [N m], of a measured
             position [rad], and of the speed at the first sample [rad/s].
-        error: result, measured minus predicted positions, (N,) [rad]; NaN for missing readings.
-        spread: result, standard deviations of the errors that the noise causes, (N,) [rad].
+        error: output array for measured minus predicted positions, (N,) [rad]; NaN for missing readings.
+        spread: output array for the standard deviations of the errors that the noise causes, (N,) [rad].
     """
     inertia, damping, delay, friction, offset, stiffness, centre, gap = model
     lead, late = len(u) - len(y), delay / dt
