@@ -53,7 +53,7 @@ class _Job:
         bag: path of the bag.
         store: storage of finished runs.
         gears: friction that was fitted to one bag and is used in all runs, see `campaign_gears`; None if each run fits
-            its own.
+            its own friction.
     """
 
     robot_folder: Path
@@ -65,7 +65,7 @@ class _Job:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """Records of the runs of one bag, or the reason why they failed.
+    """Records of all runs of one bag, or the reason why the bag could not be used.
 
     Attributes:
         runs: records of the runs; () after a failure.
@@ -87,11 +87,11 @@ class Campaign:
         settings: settings of the identification.
         runs: records of all runs, in the order of bags and intervals. A run is the identification from one bag at one
             sampling interval. Refused runs, which have no feasible result, are included.
-        failures: reason of each bag that could not be used, by name of the bag.
+        failures: reasons why bags could not be used, by name of the bag.
         reused: number of runs that an earlier campaign had already stored.
         candidates: the feasible runs, in the order of the cloud's candidates.
         cloud: statistical analysis of the feasible runs' parameter sets.
-        study: computation of the result from the representative run.
+        study: representative run, and the model computed from it.
         processing: checks of the whole campaign: the fraction of feasible runs, and whether the closed-loop refinement
             does not increase the scatter of the parameter sets.
         seconds: wall time of all runs ("runs") and of the whole campaign ("all") [s].
@@ -140,7 +140,7 @@ class Campaign:
 
 
 def _work(job: _Job) -> _Outcome:
-    """Execute all runs of one bag that are not stored yet, and return the records of all its runs.
+    """Execute all runs of one bag that are not stored yet, and return the records of all runs of the bag.
 
     If the bag cannot be used, the result contains the error text as `failure`.
     """
@@ -219,7 +219,7 @@ def run_all(
         processes: number of processes; None means one per core.
         advance: function that is called with a text for every finished bag.
         gears: friction that was fitted to one bag and is used in all runs, see `campaign_gears`; None if each run fits
-            its own.
+            its own friction.
 
     Returns:
         Records of the runs in the order of the bags; reason of failure by name of each failed bag; number of reused
@@ -278,7 +278,7 @@ def campaign(
         folder: folder in which finished runs are stored, and from which stored runs are reused.
         validation_bags: held-out recordings, which are not used for identification. The result is checked on the first,
             third, ... recording. The representative run is chosen by its error on the second, fourth, ... recording.
-        settings: settings of the identification; None reads the robot's identification.yaml.
+        settings: settings of the identification; None means those of the robot's identification.yaml.
         processes: number of processes; None means one per core.
         advance: function that is called with a text for every finished bag.
         validation_mapping: description of the columns of held-out CSV files.

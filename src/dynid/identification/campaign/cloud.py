@@ -11,7 +11,8 @@ The representative is chosen among the CLIE sets in three steps. First, the most
 infeasible sets are removed from the shortlist. If no feasible set remains, the chosen set must be projected to a
 positive-definite model again (rescue). Third, the set with the smallest error on some held-out recordings is chosen.
 These recordings are not used for the later check of the result. Centrality is measured by the Mahalanobis distance to
-the cloud's median, which is independent of units. Median and scatter are robust against outlying sets.
+the cloud's median, which is independent of units. Median and covariance are estimated robustly, so that outliers have
+little effect.
 """
 
 from collections.abc import Sequence
@@ -78,7 +79,7 @@ class Spread:
 
     Attributes:
         stage: stage of the identification, "OLS", "SDP" or "CLIE".
-        interval_s: sampling interval of the runs [s]; None is all intervals.
+        interval_s: sampling interval of the runs [s]; None means all intervals.
         trace: trace of the covariance of the sets' scores in the principal-component basis.
         runs: number of runs.
     """
@@ -97,7 +98,7 @@ class Representative:
         index: index of the run among the candidates.
         rank: rank by centrality in the cloud; 1 is the most central run.
         needs_rescue: whether the smallest eigenvalue of the inertia matrix M is below its limit, so that the parameters
-            must be projected again.
+            must be projected to a positive-definite model again.
         reason: reason for the choice, in words.
     """
 
@@ -139,7 +140,7 @@ class Cloud:
 
         Args:
             stage: the stage, "OLS", "SDP" or "CLIE".
-            interval_s: sampling interval of the runs [s]; None is all intervals.
+            interval_s: sampling interval of the runs [s]; None means all intervals.
 
         Raises:
             DataError: no run has this interval.
@@ -155,7 +156,7 @@ def principal_basis(sets: FloatArray) -> tuple[FloatArray, FloatArray, FloatArra
 
     The shapes are (p,), (p, k) with directions as columns, and (k,).
 
-    The sign of each direction is chosen so that its largest entry is positive, equally on all machines.
+    The largest entry of each direction is positive, so that signs are equal on all machines.
     """
     centre = sets.mean(axis=0)
     _, singular, directions = np.linalg.svd(sets - centre, full_matrices=False)
@@ -203,9 +204,9 @@ def central_distances(sets: FloatArray) -> FloatArray:
     """Return the Mahalanobis distances (N,) of parameter sets (N, p) to their median.
 
     Median and covariance are robust against outliers: standard deviations are estimated from median absolute
-    deviations, and correlations from values clipped at `CLIP_DEVIATIONS`. Correlations are shrunk towards zero in
-    proportion to their chance scatter (Schaefer and Strimmer 2005), because there are often fewer sets than parameters.
-    A parameter without scatter is ignored.
+    deviations, and correlations from values clipped at `CLIP_DEVIATIONS`. Correlations are shrunk towards zero
+    (Schaefer and Strimmer 2005), because there are often fewer sets than parameters. A parameter without scatter is
+    ignored.
     """
     left = sets - np.median(sets, axis=0)
     deviations = MEDIAN_TO_SIGMA * np.median(np.abs(left), axis=0)

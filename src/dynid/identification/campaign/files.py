@@ -38,7 +38,7 @@ def identification_of(campaign: Campaign, stored: Path | None = None) -> Identif
 def _stages(run: RunRecord, names: tuple[str, ...]) -> tuple[Stage, ...]:
     """Return the stages of the representative run; the stage "final" is included only after a rescue.
 
-    A rescue is a second projection, if refined parameters are not feasible.
+    A rescue projects refined parameters again if their inertia matrix is not positive definite.
 
     Args:
         run: record of the representative run.
@@ -54,7 +54,7 @@ def _stages(run: RunRecord, names: tuple[str, ...]) -> tuple[Stage, ...]:
 
 
 def _provenance(campaign: Campaign) -> dict[str, Any]:
-    """Return the entries about the origin of a model that model.yaml contains only after a campaign."""
+    """Return entries of model.yaml about the campaign: representative run, uncertainty, projection and failed bags."""
     run = campaign.representative
     return {
         "representative": {"run": run.label, "reason": campaign.cloud.representative.reason},

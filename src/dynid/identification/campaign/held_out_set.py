@@ -114,7 +114,7 @@ class HeldOutSet:
     def direct_fit(self, *, with_friction: bool = True) -> tuple[BaseParameters, FloatArray | None]:
         """Fit the held-out bags by least squares; return base parameters, and friction parameters (m,) or None.
 
-        The error of this fit on the held-out bags is a lower bound for any parameter set of the same structure.
+        No parameter set with the same friction terms has a smaller error on these bags.
 
         Args:
             with_friction: whether friction is fitted as well, if the settings estimate it.

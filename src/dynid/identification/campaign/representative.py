@@ -1,4 +1,4 @@
-"""Steps from a campaign's representative run to the accepted model: rescue, consistent projection, acceptance.
+"""Computation of a campaign's final model from its representative run: rescue, consistent projection, checks.
 
 Two methods give a feasible model. The campaign's closed-loop refinement keeps the inertia matrix M(q) positive definite
 over the audit domain, a box of poses, in every step. The method of arXiv:2605.15949 refines without this constraint. It

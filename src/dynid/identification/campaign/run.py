@@ -67,10 +67,10 @@ class RunRecord(Strict):
         bag: name of the bag.
         bag_sha256: hash of the bag.
         trajectory: name of the recorded trajectory.
-        mount: name of the arm's mount.
+        mount: name of the arm's mount (orientation of its base).
         torque_constants_nm_per_a: torque constants of the recorded currents, (n,) [N m/A].
         interval_s: sampling interval [s].
-        simulated: whether the driver reported a simulated arm.
+        simulated: whether the recorded driver reported that its arm is simulated.
         notes: remarks about the recording.
         outcome: "feasible", "rescued" (projected again after the refinement) or "refused".
         refusal: reason of a refusal; "" without one.
@@ -136,7 +136,7 @@ class Runner:
     Args:
         robot: the robot.
         settings: settings of the identification.
-        mount: name of the robot's mount.
+        mount: name of the robot's mount (orientation of its base).
         gears: friction of the arm, whose terms all runs use; None means that each run chooses its own friction terms.
     """
 
@@ -167,7 +167,7 @@ class Runner:
             more_seed: number that is added to the settings' random seed, so that other poses are examined.
 
         Raises:
-            InfeasibleError: there is no such projection.
+            InfeasibleError: no base parameters satisfy this condition.
         """
         effort, rounds = self.settings.audit, self.settings.projection.maximum_rounds
         return project(
@@ -346,7 +346,7 @@ def rescue(runner: Runner, base: BaseParameters) -> BaseParameters:
     """Project refined parameters to the nearest model with positive-definite inertia (arXiv:2605.15949, eq. 12).
 
     Args:
-        runner: executor of runs, with the box of poses and the settings; they contain the margin of the eigenvalues.
+        runner: executor of runs, which contains the box of poses and the settings.
         base: refined parameters.
 
     Raises:
@@ -356,15 +356,15 @@ def rescue(runner: Runner, base: BaseParameters) -> BaseParameters:
 
 
 def friction_of(stage: StageRecord) -> FloatArray | None:
-    """Return the friction parameters (m,) of a stored stage of a run; None if friction was ignored."""
+    """Return the friction parameters (m,) in the record of one stage of a run; None if friction was ignored."""
     return np.array(stage.friction) if stage.friction else None
 
 
 def phi_of(stage: StageRecord, names: tuple[str, ...]) -> BaseParameters:
-    """Return the base parameters of a stored stage of a run, with a diagonal covariance from its standard deviations.
+    """Return the base parameters of a stored stage of a run, with a diagonal covariance matrix.
 
     Args:
-        stage: the stored stage.
+        stage: record of the stage, such as least squares or closed-loop refinement.
         names: names of the base parameters, (p,).
     """
     covariance: FloatArray | None = None

@@ -79,7 +79,7 @@ def runs_folder(out: Path) -> Path:
 
 
 class RunStore:
-    """Store of finished runs in a folder.
+    """Storage of a campaign's finished runs in a folder.
 
     Args:
         folder: folder of the files; it is created when the first run is stored.

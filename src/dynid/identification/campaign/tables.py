@@ -91,9 +91,10 @@ def run_parameters_table(runs: Sequence[RunRecord], names: Sequence[str]) -> str
 
 
 def _routing(campaign: Campaign) -> str:
-    """Return Table III of arXiv:2605.15949 as CSV, with additional columns for unrouted and refused runs.
+    """Return Table III of arXiv:2605.15949 as CSV, with additional columns for failed and refused runs.
 
-    The table contains the number of runs by sampling interval and by sequence of stages (route).
+    The table contains the number of runs by sampling interval and by sequence of stages. The column "unrouted" counts
+    runs that failed before the refinement.
     """
     header = ("sampling_ms", "ols_pd_to_clie", "ols_to_sdp_to_clie", "unrouted", "refused", "total")
     counts = {round(interval * 1e3, 6): list(row.values()) for interval, row in campaign.routing().items()}

@@ -51,18 +51,18 @@ def recording_from_arrays(
         tau: joint torques (N, n), or the quantity that `tau_unit` names.
         dq: joint velocities (N, n), in `q_unit` per second, which are used only to check the units; None if not
             measured.
-        joint_names: name of the joint of each column, (n,); () is the robot's own order.
-        q_unit: unit of all columns or of each column, such as "deg"; None is rad, or m for prismatic joints. The suffix
-            " at motor" marks positions of the motors.
+        joint_names: name of the joint of each column, (n,); () means the robot's joint order.
+        q_unit: unit of all columns or of each column, such as "deg"; None means rad, or m for prismatic joints. The
+            suffix " at motor" marks positions of the motors.
         tau_unit: unit of all columns or of each column, such as "mA" (motor current) or "% of 1.27 N m at motor"; None
-            is N m at the joints, or N for prismatic joints.
-        mount: name of the arm's mount; None is the robot's default.
+            means N m at the joints, or N for prismatic joints.
+        mount: name of the arm's mount (orientation of its base); None means the robot's default mount.
         torque_constants: constants by which `tau` was computed from currents, (n,) [N m/A]; () if torques were
             measured.
         name: name of the recording in reports and messages; must be unique among recordings that are used together.
 
     Raises:
-        DataError: an array has the wrong shape, the joints are not the robot's, or positions jump.
+        DataError: an array has the wrong shape, the joints are not those of the robot, or positions jump.
         UnknownNameError: the robot does not have this mount.
         ConfigurationError: robot or name has the wrong type; a unit is unknown or does not fit its joint; or torque
             constants were given together with currents.
@@ -107,7 +107,7 @@ def _source(rows: Measured, conversion: Conversion, mount: str, constants: tuple
         conversion: conversion to joint positions and torques in SI units.
         mount: name of the arm's mount.
         constants: torque constants, (n,) [N m/A]; () if torques were measured.
-        digest: hash of the arrays.
+        digest: hash of the arrays, which identifies the recording.
     """
     robot, time, name = conversion.robot, rows.time, rows.name
     at_joints = rows.wraps if conversion.positions_at_joints else [0] * robot.size
@@ -139,7 +139,7 @@ def _quantity(unit: UnitText, columns: list[int]) -> Quantity | None:
 
     Args:
         unit: one unit for all columns, or one for each column.
-        columns: index of each joint's column, in the robot's joint order.
+        columns: index of each joint's column in the arrays, in the robot's joint order.
     """
     if unit is None:
         return None
@@ -165,7 +165,7 @@ def _columns(name: str, key: str, values: ArrayLike, count: int, columns: list[i
         key: name of the array, for messages.
         values: the given array.
         count: expected number N of rows.
-        columns: index of each joint's column, in the robot's joint order.
+        columns: index of each joint's column in the arrays, in the robot's joint order.
     """
     array = _numbers(name, key, values)
     if array.shape != (count, len(columns)):

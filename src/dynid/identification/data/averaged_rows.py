@@ -1,9 +1,9 @@
-"""Samples computed as averages under test functions, for slow or uneven recordings.
+"""Samples computed as averages under test functions, for slowly or unevenly sampled recordings.
 
-Below about 100 Hz, differences of neighbouring rows are too inaccurate as derivatives, and a filter needs evenly spaced
-rows. Therefore penalised splines are fitted to the rows between gaps (`curves`). The splines give states and torques on
-a fine time grid. Both sides of the torque equation tau = W phi are averaged under test functions (`weak_form`) whose
-support is four sampling intervals.
+Below about 100 Hz, differences of neighbouring recorded rows are too inaccurate as derivatives, and a filter needs
+evenly spaced rows. Therefore penalised splines are fitted to the rows between gaps (`curves`). The splines give states
+and torques on a fine time grid. Both sides of the torque equation tau = W phi are averaged under test functions
+(`weak_form`) whose support is four sampling intervals.
 """
 
 import math
@@ -28,7 +28,7 @@ GAP_PERIODS = 2.5  # longest pause, in row periods, that a spline bridges: acros
 
 
 def averaging_grid(interval_s: float) -> int:
-    """Return the number of fine-grid steps per sampling interval, if samples are averages under test functions.
+    """Return the number of steps per sampling interval, for the time grid from which averaged samples are computed.
 
     Args:
         interval_s: sampling interval [s].
@@ -138,7 +138,7 @@ def _pieces(signals: Signals, torques: Torques, longest: float) -> list[tuple[fl
     Args:
         signals: signals of the recording.
         torques: torques with their timestamps.
-        longest: longest step between timestamps that is not a gap [s].
+        longest: longest time between rows that does not count as a gap [s].
     """
     bounds, gaps = [], []
     for time in (signals.time, torques.time + torques.delay_s):

@@ -26,7 +26,7 @@ class Columns:
         path: path of the recording.
         joint_names: names of the joints in the order of the columns, (n,).
         driver: complete recording, if dynid's driver wrote it; else None.
-        rows: signals, if the recording is of another source; None for a recording of dynid's driver.
+        rows: signals of a recording that another source wrote; else None.
     """
 
     path: Path

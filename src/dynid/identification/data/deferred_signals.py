@@ -89,7 +89,7 @@ class MemoryBudget:
     """Number of recorded rows that may still be kept in memory.
 
     Attributes:
-        rows: remaining number of rows; None is unlimited.
+        rows: remaining number of rows; None means unlimited.
     """
 
     rows: int | None

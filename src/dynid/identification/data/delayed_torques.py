@@ -19,7 +19,7 @@ def with_shifted_torques(samples: Samples, delays_s: FloatArray) -> Samples:
 
     Args:
         samples: N samples of n axes.
-        delays_s: delay of each axis, (n,) [s]; a negative delay takes earlier torques.
+        delays_s: delay of each axis, (n,) [s]; a negative delay means earlier torques.
     """
     fine = tuple(_later(one, delays_s, grid_step_s(samples.settings.interval_s, one)) for one in samples.fine)
     if fine:
@@ -30,12 +30,12 @@ def with_shifted_torques(samples: Samples, delays_s: FloatArray) -> Samples:
 
 
 def interpolate_later(time: FloatArray, values: FloatArray, delays_s: FloatArray | float) -> FloatArray:
-    """Return values (N, n), any unit, interpolated at times that are later by a delay, for each recording separately.
+    """Return values (N, n), any unit, interpolated at time + delay, separately for each recording.
 
     Args:
         time: timestamps (N,) [s] of several recordings in sequence; a decrease marks the start of the next recording.
         values: values (N, n), any unit.
-        delays_s: delay of each column, (n,) [s], or one for all.
+        delays_s: delay of each column, (n,) [s], or one delay for all columns.
     """
     starts = np.flatnonzero(np.diff(time) <= 0.0) + 1
     parts = zip(np.split(time, starts), np.split(values, starts), strict=True)
@@ -51,12 +51,12 @@ def _later(states: FineStates, delays_s: FloatArray, step: float) -> FineStates:
 
 
 def _read(values: FloatArray, time: NDArray[np.floating[Any]], delays_s: FloatArray | float) -> FloatArray:
-    """Return values (M, ..., n) interpolated at times that are later by a delay.
+    """Return values (M, ..., n), any unit, interpolated at time + delay.
 
     Args:
         values: values at the given times, (M, ..., n), any unit.
         time: times, (M,) [s].
-        delays_s: delay of each of the n columns, (n,) [s], or one for all.
+        delays_s: delay of each of the n columns, (n,) [s], or one delay for all columns.
     """
     columns = values.reshape(len(values), -1)
     delays = np.broadcast_to(delays_s, values.shape[1:]).ravel()

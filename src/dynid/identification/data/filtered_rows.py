@@ -2,23 +2,22 @@
 
 The steps, in order:
 
-1. Time axis. Timestamps deviate from the cycle. Signals are interpolated onto an exact grid whose step divides the
-   target interval and is at most about the recorded cycle: linearly if the recording is fast, else by a spline
-   (`resampling`). Missing cycles are counted. Samples near a gap longer than the limit are dropped rather than
-   invented.
-2. Filter. Butterworth low-pass, run forwards and backwards (no phase shift), below the Nyquist frequency of the target
-   interval. Both sides of tau = W phi (arXiv:2605.15949, eq. 4) lose the same band. With `state_cutoff_ratio`, W is
-   computed from states of higher bandwidth and then passes the torques' low-pass, see `fine_states`. Without it, as in
-   that paper, positions pass the torques' filter before W is computed from them; this is equivalent only as far as W is
-   linear.
-3. Derivatives. Velocity and acceleration are five-point central differences of the filtered position on the fine
-   grid. The encoder's step (1.5 mrad for 12 bits) is too coarse for differences until the low-pass has averaged
-   many cycles, so differences come after the filter. Their own error, (w T)^4 / 30, is below 2e-4 up to the cut-off
-   of the states; if necessary, the grid is finer than the recording. Unlike a velocity register, they have no
-   unknown delay.
-4. Resampling. Only the samples on the target grid are kept. Samples between them would be almost copies.
-5. Edges. Filter start-up affects a few periods of the cut-off. If the recording continues outside the window of
-   interest, nothing is lost; else samples in these periods are dropped.
+1. Time axis. Signals are interpolated from their jittery timestamps onto an even time grid. Its step divides the
+   target sampling interval and is at most about the recorded cycle. Interpolation is linear if the recording is fast,
+   else by a spline (`resampling`). Missing cycles are counted. Samples near a long gap are dropped.
+2. Filter. A Butterworth low-pass with a cut-off below the Nyquist frequency of the target interval is run forwards and
+   backwards, without phase shift. It is applied to both sides of tau = W phi (arXiv:2605.15949, eq. 4). With the
+   setting `state_cutoff_ratio`, W is computed from states of higher bandwidth and then filtered, see `fine_states`.
+   Without this setting, as in that paper, positions are filtered before W is computed from them. This is equivalent
+   only if W is linear.
+3. Derivatives. Velocity and acceleration are five-point central differences of the filtered positions on the grid. The
+   encoder's step (1.5 mrad for 12 bits) is too coarse for differences of unfiltered positions. The error of the
+   differences, (w T)^4 / 30, is below 2e-4 up to the cut-off frequency of the states. If necessary, the grid is finer
+   than the recording. A velocity register is not used for this, as its delay is unknown.
+4. Resampling. Only samples at the target interval are used, because samples between them contain hardly any additional
+   information.
+5. Edges. The start-up of the filter affects a few periods of the cut-off frequency. If the recording continues outside
+   the window of interest, no samples are lost. Otherwise, samples in these periods are dropped.
 
 Delay: the servo reports the present (measured) current and the position together, so this current is not shifted. A
 goal (commanded) current acts only after its transmission over the bus, and then for one cycle. So it is shifted by the
@@ -47,14 +46,14 @@ NYQUIST_SHARE = 0.9
 class LowPass:
     """Zero-phase anti-alias filter for a target sampling interval, which acts on a finer time grid.
 
-    Simulated torques must pass `apply` as well before they are compared with filtered measured torques.
+    Simulated torques must also be filtered by `apply` before they are compared with filtered measured torques.
 
     Args:
         settings: settings of the filter.
         interval_s: target sampling interval [s].
-        grid_s: step of the fine grid [s].
+        grid_s: step of this grid [s].
         recorded_s: time between recorded rows [s]; None means the step of the grid.
-        ratio: cut-off frequency of this filter divided by that of the settings, at least 1.
+        ratio: cut-off frequency of this filter divided by the cut-off frequency of the settings, at least 1.
 
     Raises:
         DataError: the recording or the grid is too slow for the cut-off frequency.
@@ -80,10 +79,10 @@ class LowPass:
         self.sections = butterworth_sections(settings.order, self.cutoff_hz, 1.0 / grid_s)
 
     def apply(self, signal: FloatArray) -> FloatArray:
-        """Return the filtered signal on the fine grid, (N, n), any unit.
+        """Return a signal after zero-phase low-pass filtering, (N, n), any unit.
 
         Args:
-            signal: signal on the fine grid, (N, n), any unit.
+            signal: signal on the time grid of the filter, (N, n), any unit.
         """
         return filtered_both_ways(self.sections, signal)
 
@@ -91,7 +90,7 @@ class LowPass:
 def central_differences(q: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
     """Return first and second time derivatives of q (N, n) by five-point differences, (N, n) each.
 
-    At the two rows at each end, the first derivative has a lower order of accuracy, and the second one repeats the
+    In the first two and last two rows, the first derivative is less accurate, and the second derivative repeats the
     nearest inner value.
 
     Args:
@@ -210,8 +209,8 @@ def _torques(
     Returns:
         Filtered torques at the M instants of the coarser grid, (M, n) [N m]; the part that the filter removes, at R
         instants around each grid instant, (M, R, n) [N m]; unfiltered means around each grid instant, (M, n) [N m]. The
-        first and last item are lists: torques from the chosen current (present or goal) come first, those from the
-        other current follow if it was recorded.
+        first and the last item are lists. They contain the torques from the chosen current (present or goal), followed
+        by the torques from the other current if it was recorded.
     """
     chosen = Torques(signals.torque_time, signals.tau, signals.torque_source, signals.torque_delay_s)
     recorded = [one for one in (chosen, signals.other) if one is not None]
@@ -226,8 +225,8 @@ def _on_grid(torques: Torques, fine: FloatArray, cutoff_hz: float) -> FloatArray
 
     Args:
         torques: recorded torques.
-        fine: the instants, (K,) [s].
-        cutoff_hz: the cut-off frequency [Hz].
+        fine: the given instants, (K,) [s].
+        cutoff_hz: cut-off frequency [Hz].
     """
     time, tau = held_over_gaps(torques.time, torques.tau, torques.source)
     return band_interpolated(fine, time + torques.delay_s, tau, cutoff_hz)
@@ -329,7 +328,7 @@ def _clear_of_gaps(
     Args:
         time: instants, (N,) [s].
         axis: time axis with the gaps.
-        settings: settings with the length of a long gap.
+        settings: settings, which define the length of a long gap.
         margin: settling time of the filter [s]; affected instants are at most half a settling time away from a long
             gap.
     """

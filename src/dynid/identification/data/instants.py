@@ -11,7 +11,7 @@ errors. But corners last for many rows, whereas a logger's timestamp errors scat
 corrected if errors of neighbouring rows are similar, if an error is many periods long, or if there are too few rows to
 distinguish the two cases.
 
-The timestamps stay unchanged, and values are interpolated to them. Cycles that the logger lost remain lost.
+The timestamps stay unchanged, and values are interpolated to them. Rows that the logger lost are not restored.
 """
 
 import numpy as np

@@ -108,7 +108,7 @@ def _look(path: Path, seen: set[tuple[int, int]], deep: int = 0) -> Iterator[Pla
     Args:
         path: file or folder to search.
         seen: device and inode of the folders visited so far; they prevent endless recursion through links.
-        deep: number of folder levels between the start of the search and this path.
+        deep: number of folder levels from the start of the search to this path.
     """
     try:
         if deep > DEEPEST:
@@ -159,7 +159,7 @@ def _logs_of(place: Place, robot: Robot, mappings: Mappings) -> Iterator[FoundLo
     Args:
         place: path and kind of the recording.
         robot: the robot whose joints the logs must have.
-        mappings: mappings of CSV files and of bags.
+        mappings: descriptions of the columns of CSV files and of the topics of bags.
     """
     if place.problem is not None:
         yield _unusable(cut(str(place.path), 200), place.kind, place.path, place.problem)

@@ -16,8 +16,8 @@ class Span(NamedTuple):
     """Span of time on a recording's time axis.
 
     Attributes:
-        begin_s: start of the span [s]; None is the recording's own start.
-        end_s: end of the span [s]; None is the recording's own end.
+        begin_s: start of the span [s]; None means the start of the recording.
+        end_s: end of the span [s]; None means the end of the recording.
     """
 
     begin_s: float | None = None
@@ -63,7 +63,7 @@ def _part(source: Recording, span: Span) -> Recording:
 
 
 def _cut(signals: Signals, span: Span, name: str) -> Signals:
-    """Return the part of signals that lies within a span of time; `name` is the recording's name for errors."""
+    """Return the part of signals within a span of time; `name` is the recording's name for error messages."""
     begin, end = signals.window or (float(signals.time[0]), float(signals.time[-1]))
     begin = begin if span.begin_s is None else max(begin, span.begin_s)
     end = end if span.end_s is None else min(end, span.end_s)

@@ -1,8 +1,9 @@
-"""Conversion of recorded signals to samples for the regression, filtered or averaged.
+"""Conversion of recorded signals to samples for the regression, by a low-pass filter or by averages.
 
-`filtered_rows` needs a fast and even recording; `averaged_rows` accepts slow and uneven ones. If the settings do not
-choose between them, `row_choice` does. Both return states on a fine time grid, and a low-pass that gives the samples
-(`fine_states`). So all later steps are independent of the choice. Long recordings are processed in blocks of time.
+`filtered_rows` needs a fast and evenly sampled recording; `averaged_rows` accepts slow and unevenly sampled recordings.
+If the settings do not choose between them, `row_choice` does. Both return states on a fine time grid, and a low-pass
+that gives the samples (`fine_states`). So all later steps are independent of the choice. Long recordings are processed
+in blocks of time.
 """
 
 import math
@@ -73,7 +74,8 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
     Args:
         signals: raw signals of one recording.
         settings: settings of the identification.
-        interval_s: target sampling interval [s]; None is the settings' own. It is lengthened for a slow recording.
+        interval_s: target sampling interval [s]; None means the interval of the settings. The interval is lengthened
+            for a slow recording.
 
     Raises:
         DataError: signals are not finite, not sorted, too short, without motion, or in the wrong unit; the message
@@ -175,7 +177,7 @@ class _Blocks:
         return self.end - self.begin
 
     def whole(self, signals: Signals) -> Samples:
-        """Return the samples of signals that are processed at once, without a division into blocks."""
+        """Return samples computed from all given signals at once, without a division into blocks."""
         return MAKERS[self.kind](signals, self.settings, self.interval_s, self.axis)
 
     def samples(self, signals: Signals, windows: Sequence[tuple[float, float]]) -> Iterator[Samples]:
@@ -220,7 +222,7 @@ def _grid_and_reach(choice: RowChoice, settings: IdentificationSettings, axis: T
     """Return the step of the fine time grid, and the time around a block whose data affect its samples, both in s.
 
     Args:
-        choice: filtered or averaged rows, with their sampling interval.
+        choice: choice between filtered and averaged signals, with the sampling interval.
         settings: settings of the identification.
         axis: time axis of the recording.
     """
@@ -238,7 +240,8 @@ def preprocess_piece(signals: Signals, settings: IdentificationSettings, window:
 
     The filter needs data up to `filter_reach_s` before and after the window. If these data exist, the samples equal
     those of the complete recording except for rounding. If the data after the window are missing, the last samples of
-    the window are left out. The starts of two windows must differ by a multiple of the sampling interval.
+    the window are left out. If several windows are processed, their starts must differ by multiples of the sampling
+    interval.
 
     Args:
         signals: signals recorded so far.
@@ -269,7 +272,7 @@ def filter_reach_s(settings: IdentificationSettings) -> float:
 
 
 def _cut(signals: Signals, window: tuple[float, float], reach: float) -> Signals:
-    """Return the part of signals that the filters need for a window of time.
+    """Return the part of signals that is needed to compute the samples of a window of time.
 
     Args:
         signals: signals of a recording.
@@ -344,7 +347,7 @@ def _as_one(
 def preprocess_recording(
     recording: DriverRecording, robot: Robot, settings: IdentificationSettings, *, interval_s: float | None = None
 ) -> Samples:
-    """Return filtered samples of a driver recording, even if the settings choose averaged rows.
+    """Return filtered samples of a driver recording, even if the settings choose averages under test functions.
 
     Filtered samples are needed for comparison with a simulated closed loop, whose torques pass the same low-pass.
 
@@ -352,7 +355,7 @@ def preprocess_recording(
         recording: recording of dynid's driver.
         robot: the robot that was recorded.
         settings: settings of the identification.
-        interval_s: target sampling interval [s]; None is the settings' own.
+        interval_s: target sampling interval [s]; None means the interval of the settings.
 
     Raises:
         DataError: as for `preprocess`.

@@ -141,7 +141,7 @@ class Recording(Columns):
 
         Args:
             settings: settings of the identification.
-            interval_s: target sampling interval [s]; None is the settings' own.
+            interval_s: target sampling interval [s]; None means the interval of the settings.
 
         Raises:
             DataError: as for `preprocess`, with the path of the recording.
@@ -157,7 +157,7 @@ class Recording(Columns):
         Args:
             kind: role of the samples, "fitted" or "held out".
             settings: settings of the identification.
-            interval_s: target sampling interval [s]; None is the settings' own.
+            interval_s: target sampling interval [s]; None means the interval of the settings.
 
         Raises:
             DataError: as for `samples`.
@@ -274,7 +274,7 @@ def _load_all(path: Path, robot: Robot, mappings: Mappings, room: MemoryBudget, 
     Args:
         path: path of a folder, data set or file.
         robot: the robot that was recorded.
-        mappings: mappings of CSV files and of bags.
+        mappings: descriptions of the columns of CSV files and of the topics of bags.
         room: number of rows that may stay in memory; further recordings are read from their files on each use.
         spread: map function that reads the recordings of a folder, such as that of a process pool.
 
@@ -354,13 +354,13 @@ def _recording_of_file(path: Path, robot: Robot, mappings: Mappings) -> Recordin
 
 
 def recording_of_log(log: Log, path: Path, robot: Robot, *notes: str) -> Recording:
-    """Return a recording from a log, with corrected timestamp errors.
+    """Convert a log to a recording, after correction of the logger's timestamp errors.
 
     Args:
         log: recorded motion of one arm, including torques.
         path: path that names the recording.
         robot: the robot that was recorded.
-        notes: notes that precede the log's own; empty texts are left out.
+        notes: additional notes, which precede those of the log; empty texts are omitted.
     """
     assert log.tau is not None, "who reads says so"
     signals, moved = signals_of_rows(robot, log.time, log.q, log.tau, log.dq, log.endless)

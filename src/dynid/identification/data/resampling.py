@@ -1,8 +1,9 @@
 """Resampling of recorded positions and torques to a fine time grid, and from there to a coarser one.
 
-Linear interpolation between samples attenuates a frequency w by (w T)^2 / 12: 8 % at a sixth of the sampling rate. If a
-recording is too slow for this, a spline of degree five is used instead. It attenuates by about (f T / (1 - f T))^6,
-less than 1e-4 at a sixth of the rate; its images lie above the band, where the low-pass removes them.
+Linear interpolation between samples attenuates an angular frequency w by (w T)^2 / 12, with T the time between samples.
+This is 8 % at a sixth of the sampling rate. If a recording is too slow for linear interpolation, a spline of degree
+five is used instead. The spline attenuates a frequency f by about (f T / (1 - f T))^6, less than 1e-4 at a sixth of the
+rate. Its spectral images lie above the band of interest, so the low-pass removes them.
 
 `decimated` reduces the rate by weighted means of neighbouring values. The weights are symmetric, and the means are
 accurate up to the fourth order of frequency. A plain mean would attenuate a frequency w by (w T)^2 / 24.
@@ -58,7 +59,7 @@ def _with_gaps_filled(time: FloatArray, period: float) -> FloatArray:
 
     Args:
         time: timestamps, (N,) [s].
-        period: period of the timestamps [s].
+        period: usual time between timestamps [s].
     """
     steps = np.diff(time)
     counts = np.where(steps > GAP_PERIODS * period, np.rint(steps / period), 1.0).astype(int)

@@ -1,4 +1,4 @@
-"""Choice between filtered and averaged rows for a recording, by its rate and the evenness of its timestamps.
+"""Choice between filtered and averaged rows for a recording, by its sampling rate and the spacing of its timestamps.
 
 A row is the torque equation of one joint at one sample. Filtered rows come from low-passed signals and their
 differences, averaged rows from averages under test functions.
@@ -23,7 +23,7 @@ class RowChoice(NamedTuple):
     Attributes:
         kind: "filtered" for low-passed signals, "averaged" for averages under test functions.
         interval_s: sampling interval [s].
-        reason: reason for averages, in words; "" for filtered rows.
+        reason: reason for averages, in words; "" if signals are filtered.
     """
 
     kind: Literal["filtered", "averaged"]
@@ -32,7 +32,7 @@ class RowChoice(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """Sentence that describes how the regression's rows are made, by a filter or as averages."""
+        """Sentence that describes whether the torque equations of the regression are filtered or averaged."""
         if self.kind == "filtered":
             return "Rows are filtered and decimated."
         support = 1e3 * HOPS * self.interval_s
@@ -42,10 +42,10 @@ class RowChoice(NamedTuple):
         )
 
     def settings(self, settings: IdentificationSettings) -> IdentificationSettings:
-        """Return the identification settings after applying this choice between filtered and averaged rows.
+        """Return the identification settings after applying this choice between filtered and averaged signals.
 
-        For averaged rows, the result is a copy with the sampling interval of this choice. For filtered rows, it is the
-        given settings.
+        For averaged signals, the result is a copy with the sampling interval of this choice. For filtered signals, the
+        given settings are returned.
         """
         if self.kind == "filtered":
             return settings
@@ -53,7 +53,7 @@ class RowChoice(NamedTuple):
 
 
 def row_choice(axis: TimeAxis, settings: IdentificationSettings, interval_s: float) -> RowChoice:
-    """Return the choice between filtered and averaged rows for a recording, with the sampling interval and the reason.
+    """Return the choice between filtered and averaged signals for a recording, with sampling interval and reason.
 
     Args:
         axis: time axis of the recording.
@@ -70,9 +70,9 @@ def row_choice(axis: TimeAxis, settings: IdentificationSettings, interval_s: flo
 
 
 def common_choice(recordings: Sequence[Span], settings: IdentificationSettings) -> RowChoice:
-    """Return one choice between filtered and averaged rows for several recordings.
+    """Return one choice between filtered and averaged signals for several recordings.
 
-    Rows are averaged if any recording needs averages. The interval is the longest one that a recording needs.
+    Signals are averaged if any recording needs averages. The interval is the longest one that a recording needs.
     """
     found = [row_choice(one.axis, settings, settings.sampling_interval_s) for one in recordings]
     averaged = [one for one in found if one.kind == "averaged"]

@@ -24,7 +24,7 @@ class SampleSettings(Strict):
     torque_source: motor current from which the torques come, "present" (measured) or "goal" (commanded).
     torque_delay_s: delay from the timestamp of a torque to the middle of the interval in which it acts [s].
     window_s: start and end of the motion [s].
-    trimmed_s: durations at the start and at the end of the motion from which there are no samples [s].
+    trimmed_s: durations of the parts at the start and at the end of the motion that give no samples [s].
     missed_cycles: number of missing control cycles.
     dropped_samples: number of samples dropped near gaps of the recording.
     samples: number of samples.
@@ -62,7 +62,7 @@ class Samples:
         quality: data quality of the raw signals, one entry per recording.
         fine: states on a finer time grid, one or more entries per recording, which `low_passed` uses; () if the states
             passed the same filter as the torques.
-        torque_limits: largest torque of each joint's drive, (n,) [N m]; None in tests that do not need it.
+        torque_limits: largest torque of each joint's drive, (n,) [N m]; None in tests that do not need limits.
         other_tau: torques from the current (present or goal) that `tau` does not come from, (N, n) [N m]; NaN outside
             the time for which this current was recorded; None if it was not recorded.
         prior: prior estimate of the base parameters, with a diagonal covariance; None if there is none.

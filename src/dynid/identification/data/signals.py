@@ -168,13 +168,13 @@ class Span:
 
 
 def _not_made_up(time: FloatArray, period: float, gaps: NDArray[np.int64], lost: NDArray[np.int64]) -> int:
-    """Return the number of cycles that are missing in gaps and do not arrive within MAKE_UP_S after the gap.
+    """Return the number of rows that are missing in gaps and do not arrive later, within `MAKE_UP_S` after the gap.
 
     Args:
         time: timestamps, (N,) [s].
-        period: cycle [s].
+        period: usual time between rows [s].
         gaps: index of the last row before each gap, (G,).
-        lost: number of cycles that are missing in each gap, (G,).
+        lost: number of rows that are missing in each gap, (G,).
     """
     behind = np.rint((time - time[0]) / period) - np.arange(len(time))
     missed = 0

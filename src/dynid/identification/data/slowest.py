@@ -1,4 +1,4 @@
-"""Slowest recorded velocities near the states of a fine grid, which show stops that the low-pass of positions hides.
+"""Slowest recorded velocity near each state, to detect short stops that low-pass filtered positions do not show.
 
 The encoder quantises a controller's feedback, so the controller's torque changes in steps. At some hundredths of a
 rad/s the joint then stops between encoder steps, several times within the averaging time of the low-pass. Filtered

@@ -61,7 +61,7 @@ class JointLevel:
     Attributes:
         name: name of the joint.
         joint: index of the joint.
-        first_order: first-order lag with dead time (arXiv:2605.15949, eq. 1).
+        first_order: first-order model with dead time (arXiv:2605.15949, eq. 1).
         arx: fourth-order model; if the data are not sufficient for a fit, the reason as text.
         source: paths of the recordings.
     """
@@ -73,7 +73,7 @@ class JointLevel:
     source: str
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the joint's identification result as plain values, with the frequency responses of both models."""
+        """Return the joint's identification result as a dict of plain values, including both frequency responses."""
         fit, hertz = self.first_order, np.array(RESPONSE_HZ)
         bounded = {
             "gain_rad_s_per_nm": fit.gain,

@@ -1,4 +1,4 @@
-"""Joint-level identification: a first-order lag with dead time per joint (arXiv:2605.15949, section III-B, eq. 1).
+"""Identification of a first-order model with dead time for each joint (arXiv:2605.15949, section III-B, eq. 1).
 
 G(s) = Kp / (1 + Tp1 s) exp(-Td s) from torque to velocity is fitted by prediction error: a Kalman filter predicts every
 encoder reading from the previous ones, and the parameters minimise the prediction errors. The filter's model includes

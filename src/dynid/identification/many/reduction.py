@@ -83,7 +83,7 @@ class Reduced:
 def reduced(task: Task) -> Reduced:
     """Read a task's recordings one after the other, and return the R factors of their regression rows.
 
-    An R factor is that of the rows' QR decomposition. Least squares needs only the R factors, not the rows.
+    R is the triangular factor of the rows' QR decomposition. Least squares needs only this factor, not the rows.
 
     Raises:
         DataError: a recording has changed since it was found.
@@ -107,7 +107,7 @@ def reduced(task: Task) -> Reduced:
 
 
 def _fitted_blocks(signals: Signals, task: Task) -> Iterator[Samples]:
-    """Yield the samples of a recording that are fitted, by block of time, without the held-out part at its end."""
+    """Yield samples of a recording for the fit, block by block, without the held-out part at the recording's end."""
     span, filters = Span.of(signals), task.settings.filter
     cut = span.end - task.held_out_share * (span.end - span.begin)
     for whole in all_blocks(signals, task.settings):
@@ -132,8 +132,8 @@ def from_all(
 ) -> tuple[Estimate, tuple[str, ...]]:
     """Return the parameter estimate from all recordings, and notes about the recordings on which it is based.
 
-    Worker processes compute R factors of the recordings' regression rows. The distribution of recordings over workers
-    changes the result only within rounding errors.
+    Worker processes reduce the recordings' regression rows to R factors of QR decompositions. The distribution of
+    recordings over workers changes the result only within rounding errors.
 
     Args:
         estimate: estimate from a subset of the recordings that fits into memory.

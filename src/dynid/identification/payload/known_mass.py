@@ -1,4 +1,4 @@
-"""Torque constants by a known mass: two runs of one arm, without and with the mass (after Gautier and Briot 2012).
+"""Check of torque constants by two runs of an arm, without and with a known mass (after Gautier and Briot 2012).
 
 Published torque constants of one servo differ by up to 30 %, and every identified parameter scales with them. A known
 body at the last link must add a known torque. The drive of joint j reports the fraction c_j of this torque:
@@ -67,7 +67,7 @@ class JointScale:
 
     @property
     def doubtful(self) -> bool:
-        """Whether the joint's torque constant is wrong with statistical significance."""
+        """Whether the joint's torque constant is significantly wrong, by more than `LEAST_DOUBTFUL_ERROR`."""
         return self.determined and abs(self.scale - 1.0) > max(SIGNIFICANT * self.deviation, LEAST_DOUBTFUL_ERROR)
 
     @property
@@ -122,7 +122,7 @@ def check_torque_constants(
 
 
 def refuse_unseen(found: tuple[JointScale, ...]) -> tuple[JointScale, ...]:
-    """Check that a known body's load is visible in the torque of some joint; return the given ratios unchanged.
+    """Return the given torque ratios unchanged if a known body's load is visible in the torque of some joint.
 
     Raises:
         DataError: the body does not load any joint enough, or no joint's reported torque contains the body's load.
@@ -167,7 +167,8 @@ def residuals_after_fit(columns: FloatArray, *values: FloatArray) -> tuple[int, 
 
     Args:
         columns: columns, (N, p), any unit.
-        values: arrays (N,) or (N, k), each column of which is fitted separately. The residuals have equal shapes.
+        values: arrays (N,) or (N, k); each column is fitted separately. The residuals have the same shapes as the
+            arrays.
     """
     own = columns[:, independent_columns(columns, range(columns.shape[1]))]
     basis = np.linalg.qr(own / np.linalg.norm(own, axis=0))[0]

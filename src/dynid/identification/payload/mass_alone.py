@@ -138,7 +138,7 @@ class _Rows:
         return np.asarray(np.linalg.lstsq(rows[:, :9], rows[:, 10] - mass * rows[:, 9], rcond=1e-9)[0][6:])
 
     def misfit(self, parameters: FloatArray) -> FloatArray:
-        """Return the torque residuals for a body's parameters (10,), divided by the noise's deviation, (11 n,).
+        """Return the torque residuals for a body's parameters (10,), normalised by each joint's noise, (11 n,).
 
         Each joint has 11 residuals, one for each row of its R factor `short`; together they represent all samples. The
         ratio of reported to true torque of each joint is the best-fitting one, see `scales`.
