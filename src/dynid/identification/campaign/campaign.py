@@ -178,9 +178,9 @@ def campaign_gears(robot: Robot, bags: Sequence[Path], settings: IdentificationS
 
     All runs use the friction terms of this fit and are linearised at its values. Friction is fitted only once, because
     the comparison of possible friction terms takes as long as dozens of runs. The duration grows with the size of the
-    bag. So the smallest bag is used that has at least a third of the largest bag's size. Added or broken bags seldom
-    change this choice. If this bag cannot be used, larger bags are tried, then smaller ones. The result is None if
-    friction is not estimated or no bag can be used.
+    bag. So the smallest bag is used that has at least a third of the largest bag's size. The choice seldom changes if
+    bags are added or cannot be used. If this bag cannot be used, larger bags are tried, then smaller ones. The result
+    is None if friction is not estimated or no bag can be used.
     """
     if settings.coulomb_friction.treatment != "estimated":
         return None

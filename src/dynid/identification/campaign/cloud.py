@@ -75,7 +75,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Spread:
-    """Scatter of the runs' parameter sets at one stage.
+    """Scatter of the parameter sets of a campaign's runs at one stage.
 
     Attributes:
         stage: stage of the identification, "OLS", "SDP" or "CLIE".
@@ -239,7 +239,7 @@ def _refuse_unusable(runs: tuple[Candidate, ...]) -> None:
 
 
 def _spreads(runs: tuple[Candidate, ...], scores: dict[Stage, FloatArray]) -> tuple[Spread, ...]:
-    """Return the scatter of each stage's parameter sets over all runs, then per sampling interval.
+    """Return the scatter of parameter sets for each stage, first over all runs, then for each sampling interval.
 
     The scatter is the trace of the covariance; it is NaN for an interval with only one run.
 
@@ -261,7 +261,7 @@ def _spreads(runs: tuple[Candidate, ...], scores: dict[Stage, FloatArray]) -> tu
 def with_scatter(base: BaseParameters, sets: FloatArray) -> BaseParameters:
     """Increase the standard deviations of parameters to at least the scatter of parameter sets from several motions.
 
-    Stiction changes an estimate differently for each motion, because joints stick at other times. The standard
+    Stiction changes an estimate differently for each motion, because joints stick at different times. The standard
     deviations of a single estimate do not show this effect, but the scatter of several estimates does. If there are
     fewer than `FEWEST_RUNS` sets, the parameters are returned unchanged.
 
@@ -280,7 +280,7 @@ def with_scatter(base: BaseParameters, sets: FloatArray) -> BaseParameters:
 
 
 def _contractions(spreads: tuple[Spread, ...]) -> list[Contraction]:
-    """Return the scatter of the parameter sets by stage (OLS, SDP, CLIE), one entry per sampling interval.
+    """Return the scatter of a campaign's parameter sets by stage (OLS, SDP, CLIE), one entry per sampling interval.
 
     The list is empty if every interval has only one run, because one set has no scatter.
     """

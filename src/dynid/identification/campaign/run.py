@@ -182,9 +182,10 @@ class Runner:
         )
 
     def run(self, recording: DriverRecording, interval_s: float, key: str) -> RunRecord:
-        """Execute one run and return its record.
+        """Execute one run (identification from one bag at one sampling interval) and return its record.
 
-        An error in the data or the optimisation is not raised; the record contains it as the reason of the refusal.
+        An error in the data or the optimisation is not raised; the record states it as the reason why the run is
+        refused.
 
         Args:
             recording: recording of the bag.
@@ -232,7 +233,7 @@ class _Progress:
         self.weights: FloatArray | None = None  # weights of the closed loop's samples
 
     def complete(self) -> None:
-        """Execute all stages of the run in sequence and collect their results."""
+        """Execute all stages of the run (least squares, refinement, acceptance) and collect their results."""
         runner, settings = self.runner, self.runner.settings
         samples = preprocess_recording(self.recording, runner.robot, settings, interval_s=self.interval_s)
         verdict = judge(DATA, samples.quality, settings)

@@ -12,10 +12,9 @@ from dynid.robot import FloatArray
 
 
 def with_shifted_torques(samples: Samples, delays_s: FloatArray) -> Samples:
-    """Return samples in which each torque is replaced by the torque recorded `delays_s` later.
+    """Return a copy of samples in which each torque is the one recorded `delays_s` after the sample.
 
-    Each recording is shifted separately, and at its end the last torque is repeated. The torques `other_tau` are
-    removed, because they are not shifted.
+    Each recording is shifted separately, and at its end the last torque is repeated. In the copy, `other_tau` is None.
 
     Args:
         samples: N samples of n axes.

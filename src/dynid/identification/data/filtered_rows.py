@@ -6,14 +6,14 @@ The steps, in order:
    target sampling interval and is at most about the recorded cycle. Interpolation is linear if the recording is fast,
    else by a spline (`resampling`). Missing cycles are counted. Samples near a long gap are dropped.
 2. Filter. A Butterworth low-pass with a cut-off below the Nyquist frequency of the target interval is run forwards and
-   backwards, without phase shift. It is applied to both sides of tau = W phi (arXiv:2605.15949, eq. 4). With the
-   setting `state_cutoff_ratio`, W is computed from states of higher bandwidth and then filtered, see `fine_states`.
-   Without this setting, as in that paper, positions are filtered before W is computed from them. This is equivalent
-   only if W is linear.
+   backwards, without phase shift. It is applied to both sides of tau = W phi, with torques tau, regressor W and
+   parameters phi (arXiv:2605.15949, eq. 4). With the setting `state_cutoff_ratio`, W is computed from states of higher
+   bandwidth and then filtered, see `fine_states`. Without this setting, as in that paper, positions are filtered before
+   W is computed from them. This is equivalent only if W is linear in the states.
 3. Derivatives. Velocity and acceleration are five-point central differences of the filtered positions on the grid. The
    encoder's step (1.5 mrad for 12 bits) is too coarse for differences of unfiltered positions. The error of the
    differences, (w T)^4 / 30, is below 2e-4 up to the cut-off frequency of the states. If necessary, the grid is finer
-   than the recording. A velocity register is not used for this, as its delay is unknown.
+   than the recording. Velocities that a servo reports are not used here, as their delay is unknown.
 4. Resampling. Only samples at the target interval are used, because samples between them contain hardly any additional
    information.
 5. Edges. The start-up of the filter affects a few periods of the cut-off frequency. If the recording continues outside
@@ -246,18 +246,18 @@ def _where_covered(tau: FloatArray, time: FloatArray, torques: Torques, margin: 
 
 
 def _ripple(fine: FloatArray, raw: FloatArray, written: Torques | None, low_pass: LowPass, skip: int) -> FloatArray:
-    """Return the part of the torques that the low-pass removes, at R instants around M instants, (M, R, n) [N m].
+    """Return the high-frequency part of the torques, which the low-pass removes, (M, R, n) [N m].
 
-    The M instants are every `skip`-th instant of the fine grid; `around` defines the R instants near each of them. The
-    torque of the goal (commanded) current is used if it was recorded. A measured current is an average over time and
-    lacks fast changes.
+    A coarse time grid consists of M instants, which are every `skip`-th instant of a fine grid. Values are returned for
+    the R fine instants around each coarse instant, see `around`. The torques come from the goal (commanded) current if
+    it was recorded, because a measured current is an average over time and lacks fast changes.
 
     Args:
         fine: instants of the fine grid, (K,) [s].
         raw: unfiltered torques at the instants of the fine grid, (K, n) [N m].
         written: torques of the goal current; None if it was not recorded.
         low_pass: filter on the fine grid.
-        skip: number of fine steps from one of the M instants to the next.
+        skip: number of fine steps per coarse step.
     """
     if written is not None:
         place = np.searchsorted(written.time + written.delay_s, fine, side="right") - 1
@@ -299,9 +299,10 @@ def settling_s(settings: FilterSettings, interval: float, ratio: float | None) -
 
 
 def _state_cutoff_ratio(settings: FilterSettings, interval: float, period: float) -> float | None:
-    """Return the cut-off frequency of the states divided by that of the torques; None if the settings do not set it.
+    """Return the cut-off frequency of the states' filter divided by that of the torques' filter, or None.
 
-    The ratio is reduced if recorded rows are too far apart for the states' cut-off frequency.
+    The ratio is that of the settings, but smaller if recorded rows are too far apart for it. It is None if the settings
+    contain no ratio.
 
     Args:
         settings: settings of the filter.

@@ -35,10 +35,10 @@ class FoundLog:
 
     Attributes:
         name: name of the file, with the topic or episode if the file contains several logs.
-        kind: "bag", "CSV" or "LeRobot"; "folder" if the folder cannot be opened.
+        kind: "bag", "CSV" or "LeRobot"; "folder" for a folder that cannot be opened.
         read: function that reads the log.
         path: path of the bag, file or data set that contains the log.
-        problem: why the log cannot be used; "" if it can.
+        problem: reason why the log cannot be used; "" if it can be used.
         facts: summary of the log's content; None if the log cannot be used or was not read yet.
     """
 

@@ -219,7 +219,10 @@ def _windows(begin: float, end: float, length: float, interval: float) -> list[t
 
 
 def _grid_and_reach(choice: RowChoice, settings: IdentificationSettings, axis: TimeAxis) -> tuple[float, float]:
-    """Return the step of the fine time grid, and the time around a block whose data affect its samples, both in s.
+    """Return two times [s]: the step of the grid of states, and the reach of data that affect samples.
+
+    The grid of states is finer than the sampling interval. The reach is the time before and after a block of the
+    recording in which raw data affect the samples of the block.
 
     Args:
         choice: choice between filtered and averaged signals, with the sampling interval.

@@ -316,7 +316,7 @@ def _readings(folder: Path, robot: Robot, mappings: Mappings) -> Iterator[Callab
 
 
 def _refuse(error: DataError) -> Recording:
-    """Raise the error that explains why a folder cannot be opened."""
+    """Raise the given error instead of reading a recording, because a folder cannot be opened."""
     raise error
 
 

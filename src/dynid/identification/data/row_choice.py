@@ -42,10 +42,10 @@ class RowChoice(NamedTuple):
         )
 
     def settings(self, settings: IdentificationSettings) -> IdentificationSettings:
-        """Return the identification settings after applying this choice between filtered and averaged signals.
+        """Return the identification settings after applying this choice between filtered signals and averages.
 
-        For averaged signals, the result is a copy with the sampling interval of this choice. For filtered signals, the
-        given settings are returned.
+        For averages, the result is a copy with the sampling interval of this choice. For filtered signals, the given
+        settings are returned.
         """
         if self.kind == "filtered":
             return settings
@@ -53,7 +53,7 @@ class RowChoice(NamedTuple):
 
 
 def row_choice(axis: TimeAxis, settings: IdentificationSettings, interval_s: float) -> RowChoice:
-    """Return the choice between filtered and averaged signals for a recording, with sampling interval and reason.
+    """Choose between low-pass filtered signals and averages under test functions for one recording.
 
     Args:
         axis: time axis of the recording.
@@ -70,9 +70,9 @@ def row_choice(axis: TimeAxis, settings: IdentificationSettings, interval_s: flo
 
 
 def common_choice(recordings: Sequence[Span], settings: IdentificationSettings) -> RowChoice:
-    """Return one choice between filtered and averaged signals for several recordings.
+    """Choose between low-pass filtered signals and averages under test functions for several recordings together.
 
-    Signals are averaged if any recording needs averages. The interval is the longest one that a recording needs.
+    Averages are chosen if any recording needs them. The sampling interval is the longest one that a recording needs.
     """
     found = [row_choice(one.axis, settings, settings.sampling_interval_s) for one in recordings]
     averaged = [one for one in found if one.kind == "averaged"]

@@ -159,7 +159,7 @@ class _Problem:
     def errors(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the prediction errors of all positions and their expected standard deviations, (N,) each [rad].
 
-        `x` (7,) contains the parameters of the joint, in the order given in the docstring of the class.
+        `x` = (ln M, ln D, delay, F, c, k, backlash) contains the parameters of the joint, (7,), see the class.
         """
         model = np.array(
             [np.exp(x[0]), np.exp(x[1]), x[2] * self.dt, x[3], x[4], x[5], self.centre, 0.5 * PLAY_UNIT_RAD * x[6]]
@@ -176,7 +176,7 @@ class _Problem:
     def residuals(self, x: FloatArray) -> FloatArray:
         """Return the prediction errors of all positions, divided by their expected standard deviations, (N,).
 
-        `x` (7,) contains the parameters of the joint, in the order given in the docstring of the class.
+        `x` = (ln M, ln D, delay, F, c, k, backlash) contains the parameters of the joint, (7,), see the class.
         """
         error, spread = self.errors(x)
         with np.errstate(all="ignore"):  # a filter that diverges gives large residuals

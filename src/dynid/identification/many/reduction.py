@@ -68,7 +68,7 @@ class Reduced:
     """Regression rows of several recordings, reduced to R factors of QR decompositions.
 
     Attributes:
-        triangles: R factors of each joint's rows, (n, k, k), by number of the group of recordings.
+        triangles: R factors of each joint's rows, (n, k, k), for each group of recordings, by number of the group.
         rows: number of rows of each joint with full weight, (n,); weights are lowered near standstill.
         seconds: total duration of the recordings that gave rows [s].
         left_out: one sentence for each recording that gave no rows, with the reason.
