@@ -233,13 +233,13 @@ def _on_grid(torques: Torques, fine: FloatArray, cutoff_hz: float) -> FloatArray
 
 
 def _where_covered(tau: FloatArray, time: FloatArray, torques: Torques, margin: float) -> FloatArray:
-    """Return torques (N, n) [N m] after replacing the values outside the recorded time by NaN.
+    """Return torques (N, n) [N m] with NaN instead of values that were extrapolated beyond the recording.
 
     Args:
-        tau: torques, (N, n) [N m].
+        tau: torques interpolated or extrapolated from a recording, (N, n) [N m].
         time: times of these torques, (N,) [s].
-        torques: recorded torques; their timestamps determine the recorded time.
-        margin: time at each end of the recorded time in which values are also replaced [s].
+        torques: the recording of these torques, whose first and last timestamp limit the valid time.
+        margin: time after the first and before the last timestamp in which values also become NaN [s].
     """
     begin, end = torques.time[0] + torques.delay_s + margin, torques.time[-1] + torques.delay_s - margin
     return np.where(((time >= begin) & (time <= end))[:, None], tau, np.nan)

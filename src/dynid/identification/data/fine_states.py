@@ -71,7 +71,7 @@ class FineStates:
             object.__setattr__(self, name, read_only(getattr(self, name)))
 
     def low_pass(self, values: FloatArray) -> FloatArray:
-        """Apply the torques' low-pass to values (M, ...) on the grid, and return the result at the samples, (N, ...).
+        """Apply the torques' low-pass to values (M, ...) on the grid; return the result at the samples only, (N, ...).
 
         The values may have any unit.
         """

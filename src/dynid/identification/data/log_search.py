@@ -1,4 +1,4 @@
-"""Search for recordings in a folder: bags of any arm, CSV files with a mapping, LeRobot data sets.
+"""Search for recordings in a folder: bags of any arm, CSV files with a description of their columns, LeRobot data.
 
 This module chooses the reader for each path. A log is the recorded motion of one arm. A bag may contain several arms,
 so every topic with positions of all the robot's joints is a separate log. If only several topics together contain all
@@ -195,7 +195,10 @@ def with_summary(found: FoundLog) -> FoundLog:
 
 
 def undescribed(path: Path, robot: Robot) -> ConfigurationError:
-    """Return the error for a CSV file without a mapping; its message names the command that drafts a mapping."""
+    """Return the error for a CSV file whose columns are not described.
+
+    The message names the command that drafts such a description (mapping).
+    """
     named = robot.name if robot.name in known_robots() else robot.folder
     return ConfigurationError(
         f"{path} is a CSV file; describe its columns with --mapping: 'dynid robot mapping {path} --robot {named} --out "
