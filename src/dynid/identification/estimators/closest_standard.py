@@ -1,14 +1,16 @@
 """Standard parameters closest to a-priori ones, by singular values (Gautier and Venture 2013, section IV).
 
-Among all standard parameters that fit the torques equally well, the estimate is the set closest to a known one:
+Many sets chi of standard parameters fit the torques Y = W chi equally well. The estimate is the one closest to a known
+set chi_ref:
 
-    chi = V1 S1^-1 U1' Y                                          the smallest set (their eq. 26);
+    chi = V1 S1^-1 U1' Y                                          smallest norm (their eq. 26);
     chi = chi_ref + V1 S1^-1 U1' (Y - W chi_ref)                  closest to chi_ref (eq. 30);
     chi = chi_ref + diag(chi_e) V1e S1e^-1 U1e' (Y - W chi_ref)   only essential parameters change (eq. 32),
 
-with U S V' the singular value decomposition of W, or of W diag(chi_e), truncated at the number of base or essential
-parameters. The result is not constrained. Physical consistency is checked afterwards, by the Cholesky factors of every
-link's inertia about its centre of mass with a tolerance (their Table III).
+with U S V' the singular value decomposition of W, truncated at the number of base parameters. In eq. 32 it is that of W
+diag(chi_e), truncated at the number of essential parameters; chi_e are their values. The result is not constrained.
+Physical consistency is checked afterwards, by the Cholesky factors of every link's inertia about its centre of mass
+with a tolerance (their Table III).
 """
 
 from dataclasses import dataclass
@@ -41,12 +43,12 @@ class ClosestStandard:
         standard: the standard parameters chi.
         base: base parameters K chi, with the regrouping matrix K.
         columns: which parameters were free to change, "standard", "base" or "essential"; see `closest_standard`.
-        rank: number of singular values that were kept.
+        rank: number of singular values that the solution uses.
         distance: || chi - chi_ref || / || chi_ref ||, in mixed SI units as in Table II of Gautier and Venture (2013);
             NaN without a reference.
         errors: torque errors on the samples.
-        definite_links: number of links with a positive mass and eigenvalues of the inertia about the centre of mass
-            above a tolerance; the keys are the tolerances [kg m^2].
+        definite_links: for each tolerance [kg m^2] (key), the number of links with a positive mass and an inertia about
+            the centre of mass whose eigenvalues all exceed the tolerance.
     """
 
     standard: StandardParameters
@@ -69,7 +71,7 @@ def inertia_about_com(link: FloatArray) -> FloatArray:
     The formula is eq. 36 of Gautier and Venture (2013).
 
     Raises:
-        DataError: the mass is zero, so there is no centre of mass.
+        DataError: if the mass is zero, so there is no centre of mass.
     """
     moment, mass = link[6:9], float(link[9])
     if mass == 0.0:
@@ -89,7 +91,7 @@ def is_definite(matrix: FloatArray, tolerance: float = 0.0) -> bool:
 def definite_links(standard: StandardParameters, tolerance: float = 0.0) -> int:
     """Return the number of links with a positive mass and a positive-definite inertia about the centre of mass.
 
-    It is the count of Table III in Gautier and Venture (2013).
+    Table III of Gautier and Venture (2013) gives this number.
 
     Args:
         standard: standard parameters of all links.
@@ -100,7 +102,9 @@ def definite_links(standard: StandardParameters, tolerance: float = 0.0) -> int:
 
 
 def with_identified_drives(model: ArmModel, prior: StandardParameters, base: BaseParameters) -> StandardParameters:
-    """Return a-priori standard parameters with identified friction and rotor inertias, which CAD files do not contain.
+    """Return a-priori standard parameters in which identified friction and rotor inertias replace the a-priori values.
+
+    CAD files contain neither friction nor rotor inertias.
 
     If a rotor inertia is grouped with link inertias, the a-priori part of the links is subtracted from the identified
     value of the group.
@@ -140,14 +144,14 @@ def closest_standard(
     Args:
         model: model of the arm.
         samples: filtered states and torques.
-        prior: a-priori parameters chi_ref; None is zero, which gives the parameters with the smallest norm.
+        prior: a-priori parameters chi_ref; None uses zero, which gives the parameters with the smallest norm.
         columns: which standard parameters may change. "standard" permits all that affect a torque (eq. 30, or eq. 26
-            without a prior). "base" permits one for each base parameter, the one after which it is named. "essential"
-            permits only those of essential base parameters (eq. 32).
+            without a prior). "base" permits one for each base parameter: the standard parameter with the name of the
+            base parameter. "essential" is like "base", but only for essential base parameters (eq. 32).
         essential: essential base parameters, required if `columns` is "essential".
 
     Raises:
-        DataError: the prior belongs to another model, essential parameters are missing, or the motion determines too
+        DataError: if the prior belongs to another model, essential parameters are missing, or the motion determines too
             few parameters.
     """
     names = model.regrouping.standard
@@ -178,8 +182,8 @@ def closest_standard(
 def _column_scale(model: ArmModel, columns: Columns, essential: EssentialParameters | None) -> tuple[FloatArray, int]:
     """Return scale factors of the regressor's columns, (s,), zero for parameters that must not change, and the rank.
 
-    There is a column per standard parameter. The rank is the number of base or essential parameters. The arguments are
-    those of `closest_standard`.
+    The regressor has one column per standard parameter. The rank is the number of base or essential parameters. The
+    arguments are those of `closest_standard`.
     """
     scale = np.zeros(len(model.regrouping.standard))
     places = np.array(model.regrouping.representatives)
@@ -199,7 +203,7 @@ def _smallest(rows: FloatArray, rank: int) -> FloatArray:
 
     Args:
         rows: matrix [W y] of the equations, (m, s + 1).
-        rank: number of singular values that are kept.
+        rank: number of singular values that the solution uses.
     """
     R = qr(rows, mode="r", check_finite=False)[0][: rows.shape[1]]
     U, singular, Vt = np.linalg.svd(R[:, :-1], full_matrices=False)

@@ -1,6 +1,6 @@
 """Estimators with physically consistent results: all joints at once, or one joint at a time from the last one inward.
 
-    consistent   the least-squares fit among consistent models, see `feasibility`
+    consistent   the least-squares fit of all joints among physically consistent models, see `feasibility`
     sequential   one small semidefinite program per joint, see `sequential`: for arms of many joints
 
 If the model's structure does not contain friction, "consistent" eliminates it from the regression, and "sequential"
@@ -38,7 +38,7 @@ class ConsistentLeastSquares:
 
         Raises:
             DataError: as for `Estimator.estimate`.
-            InfeasibleError: the bounds exclude every model.
+            InfeasibleError: if the bounds exclude every model.
         """
         bounds, regression = _bounds(model), Regression.of(model, samples, coulomb, known)
         fit = regression.solve()
@@ -63,7 +63,7 @@ class SequentialPrograms:
 
         Raises:
             DataError: as for `Estimator.estimate`.
-            InfeasibleError: the bounds exclude every model.
+            InfeasibleError: if the bounds exclude every model.
         """
         plain, friction, regression = without_friction(model, samples, coulomb, known)
         found = sequential_fit(model, plain.low_passed(model.standard_regressor), plain.tau, _bounds(model))
@@ -86,9 +86,9 @@ def _estimate(
     standard: StandardParameters,
     friction: FrictionLaw | None,
 ) -> Estimate:
-    """Return the `Estimate` that belongs to physically consistent standard parameters, without standard deviations.
+    """Return the `Estimate` for given physically consistent standard parameters, without standard deviations.
 
-    None are given, because those of an unconstrained fit would be wrong if physical bounds change the result.
+    Standard deviations of an unconstrained fit would be wrong if physical bounds change the result.
 
     Args:
         name: name of the estimator.
@@ -96,7 +96,7 @@ def _estimate(
         samples: filtered states and torques.
         regression: regression of the samples.
         standard: the consistent standard parameters.
-        friction: friction law in addition to the base parameters; None if there is none.
+        friction: law of the friction that the base parameters do not contain; None if there is none.
     """
     base = model.base_parameters(standard)
     kappa, weakest = regression.conditioning()

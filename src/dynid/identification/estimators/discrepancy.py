@@ -1,14 +1,14 @@
-"""Friction that the law does not describe: smooth functions of speed and load, sized by the residuals.
+"""Friction that the friction law lacks: smooth functions of speed and load, whose sizes follow from the residuals.
 
-A nearly correct law leaves small residuals, because its parameters absorb most of the missing friction, and this makes
-them wrong. So for every axis, friction may have an additional part
+If a friction law lacks a part of the friction, its fitted parameters absorb most of this part. Then the residuals are
+small, but the parameters are wrong. So the friction of every axis, with the torque tau, may have an additional part
 
-    sign(dq) sum_k u_k f_k,    f = exp(-|dq| / v)    and    |tau| exp(-|dq| / v),    v of `SPEEDS_RAD_S` (and infinite)
+    sign(dq) sum_k u_k f_k,    f = exp(-|dq| / v)    and    |tau| exp(-|dq| / v),
 
-with random effects u ~ N(0, s^2), one s for the functions of speed and one for those of load. The sizes s are the most
-likely ones given the residuals (empirical Bayes, by expectation maximisation), with the fitted parameters projected
-out. So the visible part of the misfit determines the sizes, and with them the covariance includes the absorbed part. A
-size that chance could produce is set to zero.
+with the speeds v of `SPEEDS_RAD_S` and `LOAD_SPEEDS_RAD_S`, and random factors u ~ N(0, s^2). One s applies to the
+functions of speed, another to the functions of load. The sizes s are the most likely ones given the residuals
+(empirical Bayes, by expectation maximisation), with the fitted parameters projected out. The covariance of the
+parameters is then widened by friction of these sizes. A size that chance could produce is set to zero.
 """
 
 import numpy as np
@@ -34,10 +34,10 @@ def friction_effects(
     known: FloatArray,
     transition_rad_s: float,
 ) -> FloatArray:
-    """Return torques of possible friction that the law lacks, scaled by their most likely sizes, (N, n, k) [N m].
+    """Return torques of friction that the friction law may lack, scaled to their most likely sizes, (N, n, k) [N m].
 
-    Each of the k effects is a smooth function of speed, or of load and speed, at one axis. Its random factor has the
-    standard deviation that is most likely given the residual.
+    Each of the k torques is a smooth function of speed, or of load and speed, at one axis, times a size. The size is
+    the most likely standard deviation of the function's random factor, given the residual.
 
     Args:
         dq: velocities, (N, n) [rad/s].

@@ -1,9 +1,9 @@
 """Weighted least squares with per-joint weights and essential parameters (Gautier and Venture 2013, section III).
 
-IDIM-WLS: the rows of joint j are divided by the residual standard deviation of their own ordinary least-squares fit.
-The relative standard deviation of a parameter (their eq. 12) shows how well the motion excites it. Parameters that it
-does not excite are dropped one at a time, the worst first, and the others are estimated again each time. The remaining
-parameters are essential.
+IDIM-WLS: the rows of joint j are divided by the residual standard deviation of an ordinary least-squares fit to joint j
+alone. The relative standard deviation of a parameter (their eq. 12) shows how well the motion excites it. Parameters
+with a large relative standard deviation are dropped one at a time, the largest first. The remaining parameters are
+estimated again each time. The last remaining ones are the essential parameters.
 """
 
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ class Cancelled:
     Attributes:
         name: name of the parameter.
         relative_deviation: its relative standard deviation when it was dropped.
-        left: number of remaining parameters.
+        left: number of parameters that remained after it was dropped.
     """
 
     name: str
@@ -78,7 +78,7 @@ def joint_sigma(W: FloatArray, tau: FloatArray) -> FloatArray:
         tau: torques, (N, n) [N m].
 
     Raises:
-        DataError: there are fewer samples than parameters of a joint.
+        DataError: if there are fewer samples than parameters of a joint.
     """
     deviations = []
     for j in range(tau.shape[1]):
@@ -124,15 +124,15 @@ class WeightedRows:
         return cls(np.asarray(R), len(flat))
 
     def solve(self, kept: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
-        """Return the least-squares values (k,) of some parameters and their covariance (k, k); all others are zero.
+        """Return least-squares values (k,) and covariance (k, k) of selected parameters; all other parameters are zero.
 
         The formulas are eqs. 8, 10 and 11 of Gautier and Venture (2013).
 
         Args:
-            kept: indices of these parameters, (k,).
+            kept: indices of the selected parameters, (k,).
 
         Raises:
-            DataError: there are fewer rows than parameters, or the parameters are not independent.
+            DataError: if there are fewer rows than parameters, or the parameters are not independent.
         """
         if self.rows <= len(kept):
             raise DataError(f"{self.rows} equations do not determine {len(kept)} parameters; record longer")
@@ -160,9 +160,9 @@ def relative_deviations(values: FloatArray, covariance: FloatArray) -> FloatArra
 
 
 def essential_parameters(model: ArmModel, samples: Samples, limit: float = DEVIATION_LIMIT) -> EssentialParameters:
-    """Return the essential base parameters, which are those that the motion determines with a small relative deviation.
+    """Return the essential base parameters, which the motion determines with a small relative standard deviation.
 
-    All others are dropped one at a time, that with the largest relative standard deviation first.
+    Other parameters are dropped one at a time; the one with the largest relative standard deviation is dropped first.
 
     Args:
         model: model of the arm.
@@ -170,7 +170,7 @@ def essential_parameters(model: ArmModel, samples: Samples, limit: float = DEVIA
         limit: largest relative standard deviation of an essential parameter; infinity keeps all (IDIM-WLS).
 
     Raises:
-        DataError: the samples do not determine the parameters, or no parameter is within the limit.
+        DataError: if the samples do not determine the parameters, or no parameter is within the limit.
     """
     W = samples.low_passed(model.regressor)
     silent = is_zero_column(W.reshape(-1, W.shape[-1]))
@@ -211,7 +211,7 @@ def _outcome(
         samples: filtered states and torques.
         W: regressor, (N, n, p).
         kept: indices of the essential parameters, (k,).
-        solution: their values (k,), covariance (k, k) and relative standard deviations (k,).
+        solution: values (k,), covariance (k, k) and relative standard deviations (k,) of the essential parameters.
         sigma: standard deviation of each joint's torques, (n,) [N m].
         cancelled: dropped parameters.
         limit: largest relative standard deviation of an essential parameter.
@@ -235,14 +235,14 @@ def without_friction(
 ) -> tuple[Samples, FrictionLaw | None, Regression]:
     """Subtract friction that the base parameters do not contain; return new samples, friction law, and regression.
 
-    This friction is estimated by weighted least squares and subtracted from the torques. If the base parameters already
-    contain Coulomb friction, or if friction is ignored, the torques are unchanged and the law is None.
+    The friction is estimated by weighted least squares. If the base parameters already contain Coulomb friction, or if
+    friction is ignored, the torques are unchanged and the friction law is None.
 
     Args:
         model: model of the arm.
         samples: filtered states and torques.
         coulomb: how friction is treated; None ignores it.
-        known: friction fitted to other samples; None fits it to these.
+        known: friction fitted to other samples; None fits friction to `samples`.
     """
     if coulomb is None or coulomb.treatment != "estimated" or model.structure.coulomb_friction:
         return samples, None, Regression.of(model, samples, coulomb, known)

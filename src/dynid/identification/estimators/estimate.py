@@ -25,18 +25,18 @@ class Estimate:
 
     Attributes:
         base: base parameters with covariance.
-        errors: torque errors on the data used.
+        errors: torque errors on the samples of the fit.
         residual_sigma: standard deviation of each axis's residual, (n,) [N m].
         condition_number: kappa of the stacked regressor, largest over smallest singular value, not scaled.
-        weakest: names of the parameters that dominate the combination that the motion excites least. This combination
-            determines kappa.
+        weakest: names of the parameters that dominate the least excited combination of parameters, which determines
+            kappa.
         rank: numerical rank of the stacked regressor with columns scaled to unit length.
         method: name of the estimator.
         settings: settings of the estimator.
         friction: friction law, estimated in addition to the base parameters; None if friction was ignored.
-        metric: R factor (p, p) of the regression rows. || R (phi - base) || is the weighted torque error that other
-            base parameters phi add to that of the fit. Projections minimise this distance. For the method "essential",
-            it is the R factor of ordinary least squares.
+        metric: R factor (p, p) of the regression rows. || R (phi - base) || is the weighted torque error that is added
+            if the base parameters are phi instead of `base`. Projections minimise this distance. For the method
+            "essential", it is the R factor of ordinary least squares.
         regression: the regression that was solved.
         standard: physically consistent standard parameters pi with `base` = K pi; None if the estimator does not
             compute them.
@@ -67,12 +67,12 @@ def estimate_from(
     inflation: float = 1.0,
     settings: Mapping[str, Any] | None = None,
 ) -> Estimate:
-    """Return the `Estimate` (parameters with covariance, friction, torque errors) that follows from a solution.
+    """Return the `Estimate` (parameters with covariance, friction, torque errors) for a least-squares solution.
 
     Args:
         regression: the regression that was solved.
         method: name of the estimator.
-        solution: least-squares solution of the regression with these weights.
+        solution: least-squares solution of the regression with `weights`.
         weights: row weights (N n,); None weighs all rows equally.
         inflation: factor by which the inverse normal matrix is multiplied in the covariance; 1 for least squares.
         settings: settings of the estimator.
@@ -106,11 +106,12 @@ def estimate_from(
 def _belief(regression: Regression, solution: Solution, spread: FloatArray) -> Belief:
     """Return the distribution of base parameters and of additional Coulomb friction, with their joint covariance.
 
-    Coulomb friction that several axes share is left out. Other friction parameters are marginalised.
+    A Coulomb friction parameter that several axes have in common is omitted. Other friction parameters are
+    marginalised.
 
     Args:
         regression: the regression that was solved.
-        solution: its least-squares solution.
+        solution: least-squares solution of the regression.
         spread: covariance (k, k) of base parameters and of friction parameters that are not at a bound.
     """
     count, size = regression.friction_size, len(regression.names)
@@ -143,9 +144,9 @@ class Estimator(Protocol):
             model: model of the arm, which defines the parameters.
             samples: filtered states and torques.
             coulomb: how friction is treated; None ignores it.
-            known: friction fitted to other samples, see `Regression.stack`.
+            known: friction fitted to other samples, see `Regression.stack`; None fits friction to `samples`.
 
         Raises:
-            DataError: the samples do not determine the parameters; the message names the undetermined ones.
+            DataError: if the samples do not determine the parameters; the message names the undetermined ones.
         """
         ...

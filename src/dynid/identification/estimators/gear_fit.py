@@ -1,9 +1,9 @@
 """Fit of base parameters and a friction law to torques: Gauss-Newton with bounds, for any friction structure.
 
 A friction structure is the set of terms that the friction law contains. Friction is nonlinear only in the Stribeck
-velocity and exponent, and because it depends on the motor torque. So a few steps suffice. Parameters that follow from
-the gear's geometry (shares of load, shape) are common to all joints with the same servo. Parameters that follow from
-its assembly (preload, grease) are separate for each joint.
+velocity and exponent, and because it depends on the motor torque. So a few Gauss-Newton steps suffice. Parameters that
+follow from the geometry of a gear (load dependence, Stribeck shape) are common to all joints with the same servo.
+Parameters that follow from the assembly of a gear (preload, grease) are separate for each joint.
 """
 
 from collections.abc import Sequence
@@ -25,21 +25,21 @@ SHAPE_START = {WS: 1.5, AS: 1.0}
 SHAPE_STEP = 0.5  # largest change of a shape parameter's logarithm per step
 MOST_LOAD = 0.95  # largest km + kms: a self-locking gear could not have been identified
 NO_ERROR = 1e-4  # smallest residual relative to the torque: noise-free data must not get unbounded weights
-FIRST_STANDING = 0.03  # weight of states near standstill before their standard deviation is known
+FIRST_STANDING = 0.03  # initial weight of states near standstill, until their standard deviation is estimated
 STEPS, SETTLED = 40, 5e-3  # most linearisations; largest last change of a prediction [standard deviations of torques]
 RESOLVED = 0.02  # as SETTLED, if no shorter step is better: sign changes of loads change the squared error by 5e-5
-ARMIJO = 0.25  # smallest accepted share of the descent that the slope predicts
+ARMIJO = 0.25  # smallest accepted descent, relative to the descent that the slope predicts
 SHORTER = (0.1, 0.5)  # limits of the factor by which a rejected step shrinks to the minimum of a parabola
-LEAST_STEP = 0.01  # smallest share of a Gauss-Newton step that is tried: the gain of a shorter one is rounding
+LEAST_STEP = 0.01  # smallest fraction of a Gauss-Newton step that is tried: shorter ones gain only rounding errors
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """Friction parameter that one or several axes share.
+    """Friction parameter of one axis, or common to several axes.
 
     Attributes:
         term: index of the friction term in `dynid.model.friction.TERMS`.
-        axes: indices of the axes that share the parameter, from 0.
+        axes: indices of the axes to which the parameter applies, from 0.
         name: name, such as FC1+2 for the Coulomb friction of the first two axes.
     """
 
@@ -49,26 +49,26 @@ class Parameter:
 
     @property
     def lower(self) -> float:
-        """Lower bound of the friction parameter in its SI unit: 0, or -inf if the parameter may be negative."""
+        """Lower bound of the friction parameter [SI unit]: 0, or -inf if the parameter may be negative."""
         return TERMS[self.term].lower
 
     @property
     def upper(self) -> float:
-        """Upper bound of the friction parameter in its SI unit: `MOST_LOAD` for km and kms, inf for all others.
+        """Upper bound of the friction parameter [SI unit]: `MOST_LOAD` for km and kms, inf for all others.
 
-        km and kms are the fractions of the motor torque that friction takes.
+        km and kms are load-dependent friction torques as fractions of the motor torque.
         """
         return MOST_LOAD if self.term in (KM, KMS) else np.inf
 
 
 @dataclass(frozen=True)
 class Structure:
-    """Terms of the friction that is fitted in addition to the base parameters.
+    """Friction structure: set of friction terms that are fitted in addition to the base parameters.
 
     Attributes:
         name: name of the structure.
         terms: symbols of the terms, such as "fb" for Coulomb friction.
-        drift: whether friction may change over time.
+        drift: whether friction may change over time; the rate is then another parameter.
         shared: symbols of the terms whose values are common to all joints with the same gear.
     """
 
@@ -121,13 +121,13 @@ class GearFit:
         structure: structure of friction.
         parameters: friction parameters, (m,).
         point: the fitted values.
-        rows: predicted torques and their derivatives at the fitted values.
-        columns: derivatives of the torques by phi, by the friction parameters and, if any, by drift, (N, n, p + m (+
-            1)).
-        theta: fitted values in the order of the columns.
-        target: torques minus the linearised prediction at theta = 0, (N, n) [N m]. The product of `columns` and `theta`
+        rows: predicted torques at the fitted values, and their derivatives by all parameters.
+        columns: derivatives of the torques by phi, by the friction parameters and, if `structure` has drift, by drift,
+            (N, n, p + m (+ 1)).
+        theta: fitted values of all parameters, in the order of the columns, (p + m (+ 1),).
+        target: measured torques minus the linearised prediction at theta = 0, (N, n) [N m]; `columns` @ `theta`
             approximates them.
-        settled: whether a further step would hardly change the prediction.
+        settled: whether the fit has converged, so that a further step would hardly change the prediction.
         change: root-mean-square change of the prediction by a further step, in standard deviations of the torques.
     """
 
@@ -148,7 +148,7 @@ class GearFit:
 
 
 def start_law(axes: int, transition_rad_s: float) -> FrictionLaw:
-    """Return a friction law with zero friction, whose Stribeck velocity and exponent have the initial values of a fit.
+    """Return a friction law without friction, whose Stribeck velocity and exponent are the initial values for a fit.
 
     Args:
         axes: number of axes.
@@ -173,11 +173,11 @@ def side_by_side(
 ) -> FloatArray:
     """Return the regressor columns of base parameters, friction parameters and drift in one array, (N, n, k).
 
-    The column of a friction parameter is the derivative by its term at the axes that share it, and 0 at other axes.
+    The column of a friction parameter is the derivative by its friction term at the axes of the parameter, else 0.
 
     Args:
         W: derivatives of the torques by the base parameters, (N, n, p).
-        friction: derivatives of each axis's torque by its own friction terms, (N, n, terms).
+        friction: derivatives of each axis's torque by the friction terms of this axis, (N, n, terms).
         parameters: the m friction parameters.
         drift: derivatives by the drift of friction, (N, n); None omits this column.
     """
@@ -193,10 +193,10 @@ def side_by_side(
 
 
 def with_parameters(law: FrictionLaw, parameters: Sequence[Parameter], values: FloatArray) -> FrictionLaw:
-    """Return the law with new values (m,) of these friction parameters, limited to their bounds.
+    """Return a copy of a friction law with new values (m,) of some parameters, limited to their bounds.
 
-    If km + kms, the fraction of the motor torque that friction takes, exceeds `MOST_LOAD`, both are reduced, so that
-    the gear is not self-locking.
+    km + kms is load-dependent friction as a fraction of the motor torque. If it exceeds `MOST_LOAD`, both are reduced,
+    so that the gear is not self-locking.
     """
     figures = np.array(law.values)
     for one, value in zip(parameters, values, strict=True):
@@ -208,10 +208,10 @@ def with_parameters(law: FrictionLaw, parameters: Sequence[Parameter], values: F
 
 
 def conforming(point: Point, parameters: Sequence[Parameter], drift: bool) -> Point:
-    """Return the linearisation point, changed such that its friction belongs to a structure with these parameters.
+    """Return a copy of a linearisation point that has only the given friction parameters, and drift only if `drift`.
 
-    A parameter of several axes becomes the mean of their values. Terms without a parameter become zero, except the
-    Stribeck velocity and exponent. The drift becomes zero if `drift` is false.
+    A parameter of several axes becomes the mean of the values at these axes. Friction terms without a parameter become
+    zero, except the Stribeck velocity and exponent.
     """
     law, means = point.law, [float(point.law.values[one.term, list(one.axes)].mean()) for one in parameters]
     figures = np.zeros_like(law.values)
@@ -223,29 +223,29 @@ def conforming(point: Point, parameters: Sequence[Parameter], drift: bool) -> Po
 def between(one: Point, other: Point, share: float) -> Point:
     """Return a linear interpolation between two linearisation points: `one` at share 0, `other` at share 1.
 
-    Base parameters, friction parameters and the drift of friction are interpolated. Both points must have the same
-    friction structure, that is, the same set of friction terms.
+    Base parameters, friction parameters and the drift of friction are interpolated. Both points must have the same set
+    of friction terms.
     """
     law = replace(one.law, values=one.law.values + share * (other.law.values - one.law.values))
     return Point(one.phi + share * (other.phi - one.phi), law, one.drift + share * (other.drift - one.drift))
 
 
 def values_of(point: Point, parameters: Sequence[Parameter], drift: bool) -> FloatArray:
-    """Return the values of base parameters, friction parameters and, if `drift`, drift at a point, (p + m (+ 1),)."""
+    """Return base parameters, friction parameters and, if `drift`, drift of a point as a vector, (p + m (+ 1),)."""
     own = [float(point.law.values[one.term, one.axes[0]]) for one in parameters]
     return np.concatenate([point.phi, own, [point.drift] if drift else []])
 
 
 @dataclass(frozen=True, eq=False)
 class _Weighed:
-    """Fit with row weights that follow from its residuals; these weights stay fixed during the next Gauss-Newton step.
+    """Fit with row weights computed from its residuals; the weights stay fixed during the next Gauss-Newton step.
 
     Attributes:
         fit: the fit.
-        residual: measured minus predicted torques of moving joints, (N, n) [N m].
-        weights: weights of these residuals, (N, n) [1/(N m)].
+        residual: measured minus predicted torques, with states near standstill masked, (N, n) [N m].
+        weights: weights of the residuals, (N, n) [1/(N m)].
         held: weight of each axis's torques near standstill, (n,) [1/(N m)].
-        squares: sum of the squared weighted errors, of moving joints and near standstill together.
+        squares: sum of the squared weighted errors of all torques, both of moving joints and near standstill.
     """
 
     fit: GearFit
@@ -278,8 +278,8 @@ class GearFitter:
     def _standing(self) -> tuple[FloatArray, FloatArray]:
         """R factors of each axis's regression rows near standstill, (n, p + 1, p + 1), and the number of rows, (n,).
 
-        They are from QR decompositions of rows [W tau]: torques W per unit of the base parameters, and the measured
-        torque. The rows do not contain friction.
+        The decomposed rows [W tau] contain the torques W per unit of the base parameters, and the measured torque tau.
+        They do not contain friction.
         """
         W, tau = self.rows.standing
         size = W.shape[2] + 1
@@ -305,7 +305,7 @@ class GearFitter:
         """Return weighted regression rows of states near standstill, (k, columns + 1), with the torque as last column.
 
         The columns of the base parameters come first. The columns of friction are zero, because torques near standstill
-        contain no information about it.
+        contain no information about friction.
 
         Args:
             weights: weight of each axis's rows, (n,).
@@ -319,7 +319,7 @@ class GearFitter:
     def begin(self, structure: Structure) -> Point:
         """Return an initial linearisation point for the fit of a friction structure.
 
-        Its values are those of a linear fit. In this fit, the measured torques replace the unknown motor torques on
+        The point is the result of a linear fit. For this, the measured torques replace the unknown motor torques on
         which load-dependent friction depends.
         """
         law = start_law(len(self.gears), self.transition_rad_s)
@@ -358,8 +358,8 @@ class GearFitter:
                 `begin`.
             steps: largest number of linearisations.
             enough: smallest relative reduction of the squared error by a step; the iteration ends after a smaller one.
-            rival: `misfit` of another fit. The iteration ends as soon as this value is out of reach, even if all
-                remaining steps gain as much as the last one.
+            rival: `misfit` of a competing fit. The iteration ends as soon as this value cannot be reached, even if all
+                remaining steps reduce the misfit as much as the last one.
         """
         if isinstance(start, GearFit):
             here = self._weighed(start)
@@ -384,7 +384,7 @@ class GearFitter:
         return here.fit
 
     def _weighed(self, fit: GearFit) -> "_Weighed":
-        """Return a fit with weights from its residuals; the weights stay fixed during the next Gauss-Newton step."""
+        """Return a fit with row weights from its residuals, which stay fixed during the next Gauss-Newton step."""
         residual = self.rows.target - fit.rows.tau
         sigma = self.sigma(residual)
         weights, held = self.trust / sigma, 1.0 / np.maximum(sigma, self.standing_sigma(fit.point.phi))
@@ -392,7 +392,7 @@ class GearFitter:
         return replace(own, squares=self._squares(own, fit.rows.tau, fit.point.phi))
 
     def _squares(self, here: "_Weighed", tau: FloatArray, phi: FloatArray) -> float:
-        """Return the weighted sum of squared errors of predicted torques, for moving joints and near standstill.
+        """Return the weighted sum of squared torque errors of moving joints and of states near standstill.
 
         Args:
             here: fit whose weights are used.
@@ -404,10 +404,10 @@ class GearFitter:
         return float(np.sum((residual * here.weights) ** 2) + standing)
 
     def _step(self, here: "_Weighed") -> tuple[Point, float, float]:
-        """Return the end of a Gauss-Newton step, the slope of the squared error, and the change of the prediction.
+        """Return the point after a full Gauss-Newton step, the slope of the squared error, and the prediction's change.
 
-        The slope is the derivative of the squared error by the fraction of the step, at its start. The change is the
-        root mean square over all rows for the whole step, in standard deviations of the torques.
+        The slope is the derivative of the squared error by the fraction of the step, at the start of the step. The
+        change of the predicted torques is the root mean square over all rows, in standard deviations of the torques.
         """
         fit, phi = here.fit, here.fit.point.phi
         p, count = len(phi), len(fit.parameters)
@@ -430,7 +430,7 @@ class GearFitter:
 
         Args:
             here: current fit.
-            there: end of the whole step.
+            there: point after a full step.
             slope: derivative of the squared error by the fraction of the step.
             share: fraction of the step that is tried first.
             tries: largest number of tries.
@@ -453,10 +453,10 @@ class GearFitter:
         return self._linearised(known.structure, conforming(known.point, parameters, drift), None)
 
     def _linearised(self, structure: Structure, point: Point, guess: tuple[FloatArray, ...] | None) -> GearFit:
-        """Return the torques of moving joints, linearised at given parameter values, as a `GearFit`; nothing is fitted.
+        """Return a `GearFit` with the torques of moving joints linearised at given parameter values; nothing is fitted.
 
         Args:
-            structure: friction structure, to which the friction of the point belongs.
+            structure: friction structure of the point.
             point: base parameters and friction law.
             guess: motor torques from which their iterative solution starts, for each recording, (M, n) [N m]; None
                 starts from the measured torques.
@@ -477,9 +477,9 @@ class GearFitter:
         """Return a `GearFit` from torques that were predicted at given parameter values, with their derivatives.
 
         Args:
-            structure: friction structure, to which the friction of the point belongs.
+            structure: friction structure of the point.
             point: base parameters and friction law.
-            predicted: torques of moving joints, predicted at this point.
+            predicted: torques of moving joints predicted at this point.
         """
         parameters, drift = structure.parameters(self.gears), structure.drift
         rows = self.rows.derived(predicted, sorted({one.term for one in parameters}))
@@ -488,7 +488,10 @@ class GearFitter:
         return GearFit(structure, parameters, point, rows, columns, theta, target)
 
     def with_all_states(self, fit: GearFit) -> GearFit:
-        """Return a fit with unchanged parameters, whose rows and derivatives also include states near standstill."""
+        """Return a copy of a fit whose rows and derivatives also include states near standstill.
+
+        The parameters are unchanged.
+        """
         point, terms = fit.point, sorted({one.term for one in fit.parameters})
         rows = self.rows.linearise(point.phi, point.law, point.drift, fit.rows.tm, terms)
         columns = stacked(rows, fit.parameters, fit.structure.drift)
@@ -507,9 +510,9 @@ class GearFitter:
         return np.asarray(np.maximum(np.maximum(sigma, least * size), np.finfo(float).tiny))
 
     def misfit(self, fit: GearFit) -> float:
-        """Return the mean over all axes of the logarithm of an axis's mean squared error.
+        """Return the misfit of a fit: the mean over all axes of the logarithm of an axis's mean squared torque error.
 
-        Unlike a weighted sum of squares, it compares fits that have different weights.
+        Unlike weighted sums of squares, misfits are comparable between fits with different weights.
         """
         return _misfit(self.sigma(self.rows.target - fit.rows.tau))
 
@@ -521,8 +524,8 @@ class GearFitter:
         Args:
             parameters: the m friction parameters.
             drift: whether drift is a parameter.
-            now: values of the friction parameters before the next Gauss-Newton step, (m,). The step may change the
-                logarithm of a shape parameter by at most `SHAPE_STEP`. None omits this limit.
+            now: values of the friction parameters before the next Gauss-Newton step, (m,). The bounds then also limit
+                the change of a shape parameter's logarithm to `SHAPE_STEP`. None omits this limit.
         """
         lower, upper = [], []
         for k, one in enumerate(parameters):

@@ -1,7 +1,8 @@
 """Compiled loops of the friction fit: friction of many states, averaged over the torque ripple within each state.
 
-Quantised encoders make a controller's torque jump many times within the period of the low-pass, and load-dependent
-friction responds to every jump. So the friction of a state is the mean over the torques around it: tm + ripple.
+Quantised encoders make a controller's torque jump many times within the period of the torques' low-pass filter.
+Load-dependent friction responds to every jump. So the friction of a state is the mean over the torques tm + ripple
+around this state: the motor torque tm plus the high frequencies that the low-pass removes.
 """
 
 import numba
@@ -29,7 +30,7 @@ CLOSE = 1e-8  # largest error of the solved motor torque [N m]
 
 @numba.njit(cache=True)
 def loaded_axes(p: FloatArray) -> NDArray[np.bool_]:
-    """Return a mask (n,) of the axes whose friction depends on the load, from friction parameters p (terms, n)."""
+    """Return a mask (n,) of the axes whose friction depends on the load, given friction parameters p (terms, n)."""
     return np.array([p[KM : KEQ + 1, i].any() for i in range(p.shape[1])])
 
 
@@ -49,7 +50,7 @@ def settled_torque(
 ) -> float:
     """Return the motor torque tm = wanted + mean friction(dq, tm + ripple, te) of axis i in one state [N m].
 
-    The mean is over the ripple. Friction depends on tm, so the equation is solved by Newton's method.
+    The mean is taken over the torque ripple. Newton's method solves the equation, because friction depends on tm.
 
     Args:
         p: parameters of friction, (terms, n).
@@ -132,19 +133,19 @@ def settle_links(
     te: FloatArray,
     tm: FloatArray,
 ) -> None:
-    """Compute the torques W phi and the loads te = -G phi of all states, and from them the motor torques tm.
+    """Compute the torques W phi, the loads te = -G phi and the motor torques tm of all states, in place.
 
-    tm solves tm = W phi + mean friction(dq, tm + ripple, te), with the mean over the ripple. In states of weight 0,
-    `links`, `rubbing` and `te` become 0, and `tm` is not changed.
+    tm solves tm = W phi + mean friction(dq, tm + ripple, te), where the mean is taken over the torque ripple. In states
+    of weight 0, `links`, `rubbing` and `te` become 0, and `tm` is not changed.
 
     Args:
         p: parameters of friction, (terms, n).
         W: nonzero columns of the regressor, (M, kept). A column contains the torque of one joint per unit of one base
             parameter.
-        G: the same columns without acceleration, for the load by gravity and Coriolis forces, (M, kept).
+        G: columns of the regressor at zero acceleration, which give the load by gravity and Coriolis forces, (M, kept).
         joints: joint of each column in ascending order, (kept,).
         phi: base parameter of each column, (kept,).
-        rubs: mask of the columns whose base parameter is friction, (kept,). This friction drifts like that of p.
+        rubs: mask of the columns whose base parameter is friction, (kept,). This friction drifts, too.
         x: smoothed signs of dq, (M, n).
         s: remaining fraction of the Stribeck friction, which decays with speed, (M, n).
         drift: relative change of friction per minute.
@@ -152,9 +153,9 @@ def settle_links(
         dq: velocities, (M, n) [rad/s].
         ripple: motor torques minus their low-passed values, at R instants around each state, (M, n, R) [N m].
         slides: weights of the states, (M, n); 0 masks a state near standstill.
-        links: result W phi, (M, n) [N m].
-        rubbing: result, torques of the friction columns of W alone, (M, n) [N m].
-        te: result -G phi, (M, n) [N m].
+        links: output, torques W phi, (M, n) [N m].
+        rubbing: output, torques of the friction columns of W alone, (M, n) [N m].
+        te: output, loads -G phi, (M, n) [N m].
         tm: motor torques, (M, n) [N m]; start values of Newton's method on entry, result on exit.
     """
     loaded = loaded_axes(p)
@@ -193,7 +194,7 @@ def state_gradient(
     by_loads: bool,
     gradient: FloatArray,
 ) -> tuple[float, float]:
-    """Return the derivatives of axis i's friction in one state by motor torque tm and by load te.
+    """Return the derivatives of the friction of axis i by motor torque tm and by load te, in one state.
 
     Friction is the mean over the torque ripple. Its derivatives by the friction parameters are written to `gradient`.
 
@@ -208,7 +209,7 @@ def state_gradient(
         ripple: deviations of the motor torque around the state, (R,) [N m].
         tm: motor torque [N m].
         by_loads: whether friction may depend on motor torque and load; else both returned derivatives are 0.
-        gradient: result, derivatives by the parameters of the axis, (terms,); zero on entry.
+        gradient: output, derivatives by the friction parameters of the axis, (terms,); must be zero on entry.
     """
     plain_gradient(x, s, dq, warmth, gradient)
     by_motor, by_load = 0.0, 0.0
@@ -243,7 +244,7 @@ def differentiate(
         te: loads, (M, n) [N m].
         ripple: deviations of the motor torque around each state, (M, n, R) [N m].
         tm: motor torques, (M, n) [N m].
-        gradient: result, (M, n, terms); zero on entry.
+        gradient: output, the derivatives, (M, n, terms); must be zero on entry.
     """
     for k in range(dq.shape[0]):
         for i in range(dq.shape[1]):
@@ -283,11 +284,11 @@ def derive(
         p: parameters of friction, (terms, n).
         W: nonzero columns of the regressor, (M, kept). A column contains the torque of one joint per unit of one base
             parameter.
-        G: the same columns without acceleration, for the load by gravity and Coriolis forces, (M, kept).
+        G: columns of the regressor at zero acceleration, which give the load by gravity and Coriolis forces, (M, kept).
         joints: joint of each column, (kept,).
-        changed: indices of the c columns of W whose base parameters also change the friction, (c,): because load and
-            motor torque change, or because the parameter itself is friction, which drifts.
-        rubs: mask of the columns whose base parameter is friction, (kept,). This friction drifts like that of p.
+        changed: indices of the c columns of W whose base parameters also change the friction outside W, (c,). They
+            change load and motor torque, or are themselves friction that drifts.
+        rubs: mask of the columns whose base parameter is friction, (kept,). This friction drifts, too.
         x: smoothed signs of dq, (M, n).
         s: remaining fraction of the Stribeck friction, which decays with speed, (M, n).
         drift: relative change of friction per minute.
@@ -300,9 +301,9 @@ def derive(
         tm: motor torques, (M, n) [N m].
         terms: indices of the wanted friction parameters, (t,).
         slides: weights of the states, (M, n); 0 masks a state near standstill.
-        out: result (M, (1 + t) n + c). The first n columns are derivatives by drift, then follow n columns for each
-            wanted term. The last c columns are derivatives of friction by the base parameters of the columns `changed`,
-            to be added to these columns of W.
+        out: output (M, (1 + t) n + c). The first n columns are derivatives by drift. Then follow n columns for each
+            wanted friction parameter. The last c columns are derivatives of friction by base parameters, which must be
+            added to the columns `changed` of W.
     """
     n, count = dq.shape[1], len(terms)
     loaded = loaded_axes(p)

@@ -1,10 +1,9 @@
-"""Choice of the friction structure that the data support, by comparing nested structures on held-out blocks of time.
+"""Choice of a friction structure (set of friction terms) by cross-validation of nested structures on blocks of time.
 
-A friction structure is the set of terms of the friction law. Every structure is fitted to all data. Six further fits,
-linearised at this one, each leave out another sixth of the seconds and predict their torques. The chosen structure is
-the smallest one whose squared error is close to that of the best one: the difference is at most its standard error over
-the seconds, or 2 % of the squared error. On the fitted data, the largest structure would always have the smallest
-error.
+Every structure is fitted to all data and linearised there. Then six linear fits each omit a different sixth of the time
+blocks, of one second each, and predict the torques in these blocks. The smallest structure is chosen whose squared
+prediction error is close to that of the best one. Close means that the difference is at most its standard error over
+the blocks, or 2 % of the squared error. On the fitted data, the largest structure would always have the smallest error.
 """
 
 from collections.abc import Sequence
@@ -21,14 +20,14 @@ from dynid.model.model_file import FrictionRung
 from dynid.robot import FloatArray
 
 BLOCK_S, FOLDS = 1.0, 6  # length of a block [s]; every sixth block is held out together
-OPEN = 0.01  # relative ridge: parameters that a fold excites less than this stay near the fit to all data
-# largest numbers of linearisations: for each start, for continuing the best start, and for the last second start
+OPEN = 0.01  # relative ridge: parameters that a fold of the data excites less than this keep their values
+# largest numbers of linearisations: for each start point, to continue the best one, and for a final second start
 RACE_STEPS, RUNG_STEPS, LAST_STEPS = 4, 12, 24
 ENOUGH = 2e-3  # smallest relative gain of a step in the squared error: a smaller one changes no comparison
-ROUNDS = 3  # rounds of `STEPS` linearisations, after which a fit is accepted that has not settled
+ROUNDS = 3  # largest number of rounds of `STEPS` linearisations; then a fit is accepted even if not converged
 VARIANT = 0.1  # largest excess of the misfit up to which a variant of the chosen structure is fitted further
 BETTER = 1e-3  # smallest gain of the misfit by which a second start counts as better
-NO_ERROR = 5e-3  # error relative to the torque that counts as zero: sensors and filters cause more
+NO_ERROR = 5e-3  # error relative to the torque below which differences are ignored: sensors and filters cause more
 RIVAL = 2.0  # largest excess error of a rival fit, in standard errors of the difference
 AS_GOOD = 0.02  # relative difference of squared errors that counts as equal
 _STRIBECK = ("fb", "fs", "ws", "a")
@@ -53,8 +52,9 @@ class Ladder:
     Attributes:
         rungs: errors of all structures on held-out blocks.
         fit: fit of the chosen structure.
-        left_out: names of the friction parameters at their bound of zero.
-        rivals: base parameters of fits of other structures that the data do not exclude, minus those of `fit`, (r, p).
+        left_out: names of the friction parameters that are zero, which is their lower bound.
+        rivals: differences (r, p) of base parameters between fits of r other structures, which are about as good, and
+            `fit`.
     """
 
     rungs: tuple[FrictionRung, ...]
@@ -65,19 +65,19 @@ class Ladder:
 
 @dataclass(frozen=True, eq=False)
 class KnownStart(KnownGears):
-    """Friction fit from which a new fit of the same friction structure starts.
+    """Friction fit that gives the structure and the start values of a new fit.
 
-    It was fitted to the same recordings with other corrections of the set-up, such as position zeros or delay.
+    Both fits use the same recordings, with different corrections of the set-up, such as position zeros or a delay.
 
     Attributes:
-        ladder: comparison by which the structure was chosen; None if it was given.
+        ladder: comparison of friction structures by which one was chosen; None if the structure was prescribed.
     """
 
     ladder: Ladder | None = None
 
 
 def time_blocks(samples: Samples) -> FloatArray:
-    """Return the number of the time block, from 0, to which each sample belongs, (N,).
+    """Return for each sample the number, from 0, of its block of time, (N,).
 
     A block lasts `BLOCK_S` and lies within one recording.
     """
@@ -90,11 +90,11 @@ def time_blocks(samples: Samples) -> FloatArray:
 
 
 class BlockJudge:
-    """Cross-validation of friction fits: errors on blocks of time that are held out one sixth at a time.
+    """Cross-validation of friction fits: errors on held-out blocks of time, one sixth of all blocks at a time.
 
     Args:
         fitter: fitter whose rows are used.
-        sigma: standard deviation of each axis, (n,) [N m], by which errors are divided.
+        sigma: standard deviation of each axis's torques, (n,) [N m], by which errors are divided.
     """
 
     def __init__(self, fitter: GearFitter, sigma: FloatArray) -> None:
@@ -112,7 +112,7 @@ class BlockJudge:
     def of_axes(self, fit: GearFit) -> FloatArray:
         """Return cross-validated sums of squared weighted torque errors of every block of time and axis, (blocks, n).
 
-        The parameters that predict a block are fitted without it, linearised at `fit`.
+        The parameters that predict a block are fitted to the other blocks, with torques linearised at `fit`.
         """
         size = fit.columns.shape[2]
         rows = np.concatenate([fit.columns, fit.target[..., None]], axis=2) * self._weights[..., None]
@@ -149,7 +149,7 @@ class BlockJudge:
 def excess_of(errors: FloatArray, best: FloatArray, least: float) -> tuple[float, float]:
     """Return the relative excess of a fit's squared error over that of the best fit, and the excess's standard error.
 
-    Both are divided by the squared error of the best fit, summed over all blocks, or by `least` if this is larger.
+    Both are divided by the squared error of the best fit, summed over all blocks, or by `least` if `least` is larger.
 
     Args:
         errors: squared error of each block of time, (blocks,).
@@ -161,7 +161,7 @@ def excess_of(errors: FloatArray, best: FloatArray, least: float) -> tuple[float
 
 
 def select_structure(fitter: GearFitter, ladder: Sequence[Structure] = LADDER) -> Ladder:
-    """Return the comparison of friction structures, with the fit of the structure that the data support.
+    """Compare friction structures by cross-validation, and return the comparison with the fit of the chosen structure.
 
     Args:
         fitter: fitter, whose rows are fitted and cross-validated.
@@ -204,16 +204,17 @@ def select_structure(fitter: GearFitter, ladder: Sequence[Structure] = LADDER) -
 
 
 def _raced(fitter: GearFitter, structure: Structure, starts: Sequence[Point | None], rival: float) -> GearFit:
-    """Return the fit from the best of several start points, continued until a step gains little.
+    """Return the fit from the best of several start points, iterated until a step reduces the error only slightly.
 
-    The best start point is the one with the lowest misfit after a few steps. Several starts are needed, because weights
-    follow from the residuals: a badly fitted axis gets a low weight and may stay badly fitted.
+    The best start point is the one with the lowest misfit after a few steps. Several start points are needed, because
+    weights are computed from the residuals: an axis with large residuals gets a low weight and may keep large
+    residuals.
 
     Args:
         fitter: fitter of the rows.
         structure: friction structure.
         starts: start points (parameter values); for None, a start point is computed from the measured torques.
-        rival: misfit of another fit; the iteration ends as soon as it can no longer reach this value.
+        rival: misfit of a competing fit; the iteration ends as soon as it cannot reach this value.
     """
     fits = [fitter.fit(structure, start, RACE_STEPS, ENOUGH) for start in starts]
     best = min(fits, key=fitter.misfit)
@@ -223,7 +224,7 @@ def _raced(fitter: GearFitter, structure: Structure, starts: Sequence[Point | No
 def _settled(fitter: GearFitter, fit: GearFit) -> GearFit:
     """Return the better of two converged fits: one continues `fit`, the other starts from the measured torques.
 
-    Better is the fit with the smaller misfit.
+    The better fit is the one with the smaller misfit.
     """
     first = fit_until_settled(fitter, fit)
     if not fit.structure.terms:
@@ -235,7 +236,7 @@ def _settled(fitter: GearFitter, fit: GearFit) -> GearFit:
 
 
 def fit_until_settled(fitter: GearFitter, fit: GearFit) -> GearFit:
-    """Return the fit, continued until it converges, for at most `ROUNDS` times its usual number of steps."""
+    """Continue a fit until it converges, for at most `ROUNDS` times the usual number of steps, and return it."""
     for _ in range(ROUNDS):
         if fit.settled:
             break
@@ -244,10 +245,10 @@ def fit_until_settled(fitter: GearFitter, fit: GearFit) -> GearFit:
 
 
 def _rivals(fit: GearFit, found: Sequence[tuple[GearFit, FloatArray]], best: FloatArray, least: float) -> FloatArray:
-    """Return base parameters of other fits that are as good as the best, minus those of the chosen fit, (r, p).
+    """Return the base parameters of r other, equally good fits, minus the base parameters of the chosen fit, (r, p).
 
-    A fit is as good as the best if its relative excess error, see `excess_of`, is small enough. It must not exceed
-    `RIVAL` of its standard errors, or `AS_GOOD` if this is larger.
+    A fit is as good as the best one if its relative excess error (`excess_of`) does not exceed a limit. The limit is
+    `RIVAL` standard errors of the excess, or `AS_GOOD` if `AS_GOOD` is larger.
 
     Args:
         fit: the chosen fit.
@@ -264,7 +265,7 @@ def _rivals(fit: GearFit, found: Sequence[tuple[GearFit, FloatArray]], best: Flo
 
 
 def _alike(structure: Structure) -> Structure:
-    """Return a copy of the friction structure in which joints with the same servo share all parameters."""
+    """Return a copy of the friction structure in which all parameters are common to the joints with the same servo."""
     return replace(structure, name=f"{structure.name}, alike", shared=SYMBOLS)
 
 
@@ -276,7 +277,8 @@ def _constant(structure: Structure) -> Structure:
 def _with_offset(structure: Structure) -> Structure:
     """Return a copy of the friction structure with a constant torque offset per joint in addition.
 
-    The offset also represents friction that differs by direction: while a joint moves, the two cannot be distinguished.
+    The offset also represents friction that differs between the two directions of motion: while a joint moves, both
+    effects are indistinguishable.
     """
     shared = tuple(symbol for symbol in structure.shared if symbol != "of")
     return replace(structure, name=f"{structure.name}, offset", terms=(*structure.terms, "of"), shared=shared)
@@ -285,8 +287,8 @@ def _with_offset(structure: Structure) -> Structure:
 def _smallest(found: Sequence[tuple[GearFit, FloatArray]], best: FloatArray, least: float) -> GearFit:
     """Return the fit with the fewest parameters among all fits that are about as good as the best one.
 
-    The relative excess error of these fits, see `excess_of`, is at most its standard error, or `AS_GOOD` if this is
-    larger.
+    A fit is about as good if its relative excess error (`excess_of`) is at most the standard error of the excess, or
+    `AS_GOOD` if `AS_GOOD` is larger.
 
     Args:
         found: all fits, each with its squared errors on held-out blocks, (blocks,).
@@ -304,6 +306,6 @@ def _smallest(found: Sequence[tuple[GearFit, FloatArray]], best: FloatArray, lea
 
 
 def _at_bounds(fit: GearFit) -> tuple[str, ...]:
-    """Return the names of a fit's friction parameters whose value is at their lower bound of zero."""
+    """Return the names of a fit's friction parameters that are at a lower bound of zero."""
     p = fit.columns.shape[2] - len(fit.parameters) - fit.structure.drift
     return tuple(one.name for k, one in enumerate(fit.parameters) if one.lower == 0.0 and fit.theta[p + k] <= 1e-9)

@@ -2,17 +2,17 @@
 
     tm = W phi + friction(dq, tm, te),    te = -(C + g) of the same phi
 
-is solved for the motor torque tm. W phi is the torque of the base parameters phi, dq the velocity, and te the load of
-the gear by Coriolis forces C and gravity g. A measured tm on the right-hand side would bias the fit by its errors. So
-the right-hand side contains only the ripple of the measured torque, whose frequencies are above the fitted band.
-Predictions and derivatives are computed on a time grid that is finer than the samples, and pass the torques' low-pass.
+The equation is solved for the motor torque tm. W phi is the torque of the base parameters phi, dq the velocity, and te
+the load of the gear by Coriolis forces C and gravity g. If the measured torque replaced tm on the right-hand side, its
+errors would bias the fit. So only its ripple, at frequencies above the fitted band, is added to tm there. Predictions
+and derivatives are computed on a time grid finer than the samples, and then low-passed like the measured torques.
 
 The torque of a sticking joint does not follow from its velocity, and the low-pass would spread this torque to
-neighbouring samples. So states near standstill are masked in torques and derivatives before the low-pass. Slow states
-near which the recorded velocity falls to nearly zero are masked, too (`data.slowest`). The masked states give separate
-rows without friction. Stiction makes these rows less accurate, so the fit weights them by their own standard deviation.
-The final validation of a prediction uses all states. The friction in masked states is then estimated from the motion
-before and after them, see `FrictionLaw.directions_in_time`.
+neighbouring samples. So states near standstill are masked (set to zero) in torques and derivatives before the low-pass.
+Slow states near which the recorded velocity falls to nearly zero are masked, too (`data.slowest`). The masked states
+give separate rows without friction. Stiction makes these rows less accurate, so the fit weights them by a standard
+deviation of their own. The final validation of a prediction uses all states. The friction in masked states is then
+estimated from the motion before and after them, see `FrictionLaw.directions_in_time`.
 """
 
 from collections.abc import Sequence
@@ -41,11 +41,11 @@ class Linearised:
     Attributes:
         tau: prediction, (N, n) [N m].
         W: derivatives by the base parameters phi, (N, n, p).
-        friction: derivatives by the parameters of the axis's own friction, (N, n, terms), zero for terms that were not
-            requested.
+        friction: derivatives of each axis's torque by the friction parameters of this axis, (N, n, terms); zero for
+            terms that were not requested.
         drift: derivative by the drift of friction, (N, n) [N m min]. The drift is a relative change per minute.
-        tm: motor torques before the low-pass, on the fine time grid of each recording, (M, n) each [N m]; initial guess
-            for the next linearisation.
+        tm: motor torques before the low-pass, on the fine time grid of each recording, (M, n) each [N m]. They are the
+            initial guess for the next linearisation.
     """
 
     tau: FloatArray
@@ -62,11 +62,11 @@ class _Settled(NamedTuple):
     tm, and on the load te of the gear. All values are given on a fine time grid of M instants.
 
     Attributes:
-        law: friction law for the friction that the base parameters do not contain.
+        law: law of the friction that the base parameters do not contain.
         drift: relative change of friction per minute.
         shape: smoothed signs of the velocities, and remaining fractions of the Stribeck friction, (M, n) each.
         links: torques W phi of the base parameters, (M, n) [N m].
-        rubbing: torques of those base parameters that are friction, (M, n) [N m].
+        rubbing: part of `links` that is due to friction among the base parameters, (M, n) [N m].
         te: loads of the gears by gravity and Coriolis forces, (M, n) [N m].
         tm: motor torques, (M, n) [N m].
     """
@@ -87,7 +87,7 @@ class Predicted:
     Attributes:
         tau: prediction after the low-pass, (N, n) [N m].
         sticking: whether states near standstill are included.
-        settled: motor torques of each recording on its fine time grid, from which `tau` follows by the low-pass.
+        settled: motor torques of each recording on its fine time grid, before the low-pass.
     """
 
     tau: FloatArray
@@ -100,7 +100,7 @@ class _Stretch:
 
     Args:
         states: states and torques of the recording.
-        motion: what follows from the states alone.
+        motion: regressors and weights, which depend on the states alone.
     """
 
     def __init__(self, states: FineStates, motion: StateRows) -> None:
@@ -112,10 +112,10 @@ class _Stretch:
         self._more = None if states.other_raw is None else states.other_raw - raw  # other current minus the chosen one
 
     def by_other_current(self) -> tuple[FloatArray, FloatArray]:
-        """Return the torques from the current that is not fitted, minus the fitted ones, (N, n) each [N m].
+        """Return the difference of torques between the unused and the used recorded current, (N, n) each [N m].
 
-        A recording may contain a measured and a commanded current; the fitted torques are computed from one of them.
-        The first array is for states in which the joint moves, the second for masked states near standstill.
+        A recording may contain a measured and a commanded current; the fit uses one of them. The first array is for
+        states in which the joint moves, the second for masked states near standstill.
         """
         if self._more is None:
             return np.zeros_like(self.target), np.zeros_like(self.target)
@@ -125,13 +125,13 @@ class _Stretch:
     def predict(
         self, phi: FloatArray, law: FrictionLaw, drift: float, guess: FloatArray, sticking: bool
     ) -> tuple[FloatArray, _Settled]:
-        """Return this recording's predicted torques at the samples, (N, n) [N m], and motor torques on its fine grid.
+        """Predict this recording's torques at the samples, (N, n) [N m], and motor torques on its fine time grid.
 
-        The predicted torques are these motor torques after the low-pass that the measured torques have passed.
+        The torques at the samples are the motor torques, low-passed like the measured torques.
 
         Args:
             phi: base parameters, (p,).
-            law: friction law for the friction that phi does not contain.
+            law: law of the friction that phi does not contain.
             drift: relative change of friction per minute.
             guess: motor torques on the fine time grid from which their iterative solution starts, (M, n) [N m].
             sticking: True uses all states; False masks states near standstill, in which the joint may stick.
@@ -162,7 +162,7 @@ class _Stretch:
         return tau, _Settled(law, drift, shape, links, rubbing, te, tm)
 
     def derived(self, at: _Settled, tau: FloatArray, terms: Sequence[int], sticking: bool) -> Linearised:
-        """Return the torques predicted for this recording with their derivatives.
+        """Return this recording's predicted torques with derivatives by all parameters.
 
         Args:
             at: motor torques on the fine time grid, from `predict`.
@@ -196,12 +196,12 @@ class _Stretch:
         return Linearised(tau, whole, friction, seen[:, :n], (at.tm,))
 
     def explicit(self, law: FrictionLaw, terms: Sequence[int]) -> FloatArray:
-        """Return derivatives of friction torques by friction terms, (N, n, all terms), for known motor torques.
+        """Return derivatives of friction torques by friction terms, (N, n, all terms), from measured torques.
 
         Friction depends on motor torque and load. Here the measured torque replaces the motor torque, and the negative
-        measured torque replaces the load: without friction and acceleration, the motor balances the load. So the motor
-        torque need not be solved from an implicit equation, as in `predict`. States near standstill are masked, and
-        terms that are not requested have zeros.
+        measured torque replaces the load: without friction and acceleration, the motor balances the load. So no
+        implicit equation need be solved, in contrast to `predict`. States near standstill are masked, and the
+        derivatives by terms that are not requested are zero.
 
         Args:
             law: friction law at which the derivatives are computed.
@@ -214,12 +214,12 @@ class _Stretch:
 
 
 def _by_terms(columns: FloatArray, terms: Sequence[int], axes: int) -> FloatArray:
-    """Return derivatives by some friction terms in an array with an entry for each of `TERMS`, (N, n, all terms).
+    """Return an array (N, n, all terms) with given derivatives by some friction terms, and zeros for all other terms.
 
     The entries of all other terms are zero.
 
     Args:
-        columns: derivatives, (N, t n), with n columns for the axes of the first term, then n for those of the next.
+        columns: derivatives, (N, t n): n columns, one per axis, for the first term, then n columns for the next term.
         terms: the t terms, as indices in `TERMS`.
         axes: number n of axes.
     """
@@ -238,11 +238,11 @@ class GearRows:
 
     Args:
         model: model of the arm.
-        samples: states and torques. Without states on a fine grid, the samples themselves are used, and every joint
-            counts as moving.
+        samples: states and torques. If they have no states on a fine time grid, the samples themselves are used, and
+            every joint counts as moving.
         slow_rad_s: velocity below which a joint may stick [rad/s].
-        like: rows of the same states with other torques, such as torques shifted in time; their regressors are used
-            again. None computes them.
+        like: rows of the same states with other torques, such as torques shifted in time, whose regressors are reused.
+            None computes the regressors.
     """
 
     def __init__(
@@ -280,7 +280,7 @@ class GearRows:
 
         Args:
             phi: base parameters, (p,).
-            law: friction law for the friction that phi does not contain.
+            law: law of the friction that phi does not contain.
             drift: relative change of friction per minute, counted from the middle of each recording.
             guess: motor torques from which their iterative solution starts, such as an earlier result: for each
                 recording on its fine time grid, (M, n) [N m]. None starts from the measured torques.
@@ -302,7 +302,7 @@ class GearRows:
 
         Args:
             phi: base parameters, (p,).
-            law: friction law for the friction that phi does not contain.
+            law: law of the friction that phi does not contain.
             drift: relative change of friction per minute, counted from the middle of each recording.
             guess: motor torques from which their iterative solution starts, such as an earlier result: for each
                 recording on its fine time grid, (M, n) [N m]. None starts from the measured torques.
@@ -325,12 +325,12 @@ class GearRows:
         return _whole([one.derived(settled, tau, list(terms), at.sticking) for one, settled, tau in parts])
 
     def explicit(self, law: FrictionLaw, terms: Sequence[int]) -> FloatArray:
-        """Return derivatives of friction torques by friction terms, (N, n, all terms), for known motor torques.
+        """Return derivatives of friction torques by friction terms, (N, n, all terms), from measured torques.
 
         Friction depends on motor torque and load. Here the measured torque replaces the motor torque, and the negative
-        measured torque replaces the load: without friction and acceleration, the motor balances the load. So the motor
-        torque need not be solved from an implicit equation, as in `predict`. States near standstill are masked, and
-        terms that are not requested have zeros.
+        measured torque replaces the load: without friction and acceleration, the motor balances the load. So no
+        implicit equation need be solved, in contrast to `predict`. States near standstill are masked, and the
+        derivatives by terms that are not requested are zero.
 
         Args:
             law: friction law at which the derivatives are computed.
@@ -350,11 +350,11 @@ class GearRows:
 
     @cached_property
     def by_other_current(self) -> tuple[FloatArray, FloatArray]:
-        """Torques from the current that is not fitted, minus the fitted torques, (N, n) each [N m].
+        """Difference of torques between the unused and the used recorded current, (N, n) each [N m].
 
-        A recording may contain a measured and a commanded current; the fitted torques are computed from one of them.
-        The first array is for states in which the joint moves, the second for masked states near standstill. Both are
-        zero if only one current was recorded.
+        A recording may contain a measured and a commanded current; the fit uses one of them. The first array is for
+        states in which the joint moves, the second for masked states near standstill. Both are zero if only one current
+        was recorded.
         """
         sliding, standing = zip(*(one.by_other_current() for one in self._stretches), strict=True)
         return np.concatenate(sliding), np.concatenate(standing)
@@ -366,9 +366,9 @@ class GearRows:
         return W, np.concatenate([one.left_out for one in self._stretches])
 
     def sliding(self, values: Sequence[FloatArray]) -> FloatArray:
-        """Return columns at the samples, (N, n, k), any unit, low-passed like the torques.
+        """Return low-passed columns at the samples, (N, n, k), any unit, from columns on the fine time grid.
 
-        States near standstill are set to zero before the low-pass.
+        The low-pass is that of the torques. States near standstill are set to zero before it.
 
         Args:
             values: columns on the fine time grid of each recording, (M, n, k) each.
@@ -378,9 +378,9 @@ class GearRows:
 
     @cached_property
     def sliding_share(self) -> FloatArray:
-        """Weighted fraction of moving states among the states that the low-pass combines in each sample, (N, n).
+        """Fraction of moving states among the states that the low-pass combines in each sample, (N, n).
 
-        It is 1 if none of these states is masked as near a standstill of the joint, and 0 if all are. The weights are
-        those of the low-pass.
+        The fraction is 1 if no state is masked as near a standstill of the joint, and 0 if all states are. The states
+        are weighted as in the low-pass.
         """
         return np.concatenate([one.motion.low_pass(one.motion.slides) for one in self._stretches])

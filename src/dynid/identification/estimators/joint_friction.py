@@ -1,4 +1,4 @@
-"""Friction outside the base parameters as part of a regression: linearised at a fit, with prior standard deviations."""
+"""Friction outside the base parameters as part of a regression, linearised at fitted values, with prior deviations."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,8 +27,8 @@ class LeftOut:
 
     Attributes:
         columns: torques per unit of each missing parameter, with states near standstill masked, (N, n, k).
-        judged: the same torques without the mask, that is, in all states, (N, n, k).
-        known: standard deviations of the missing parameters before any fit (prior), (k,).
+        judged: torques per unit of each missing parameter in all states, without the mask, (N, n, k).
+        known: prior standard deviations of the missing parameters, (k,).
     """
 
     columns: FloatArray
@@ -37,7 +37,7 @@ class LeftOut:
 
     @classmethod
     def of(cls, fitter: GearFitter, fit: GearFit) -> "LeftOut":
-        """Return the load-dependent friction terms that the structure of a fit lacks, linearised at this fit."""
+        """Return the load-dependent friction terms that the structure of `fit` lacks, linearised at its values."""
         terms = tuple(one for one in LOADS if one not in fit.structure.terms)
         parameters = replace(fit.structure, terms=terms).parameters(fitter.gears)
         wanted, point = sorted({one.term for one in parameters}), fit.point
@@ -51,20 +51,21 @@ class LeftOut:
 
 @dataclass(frozen=True, eq=False)
 class JointFriction:
-    """Friction in addition to the base parameters, linearised at a fit.
+    """Friction outside the base parameters, linearised at fitted parameter values.
 
     Attributes:
         fit: fit of friction and base parameters together, with states near standstill masked.
-        judged: this fit with the rows of all states, including those near standstill; its rows give the errors of
-            predicted torques.
-        ladder: comparison by which the structure was chosen; None if it was given.
+        judged: copy of `fit` with the rows of all states, including those near standstill, from which errors of
+            predicted torques are computed.
+        ladder: comparison of friction structures (sets of friction terms) by which one was chosen; None if the
+            structure was prescribed.
         play: backlash between joints and encoders; None if it was not estimated.
         delay: delay of torques behind positions; None if it was not estimated.
-        given: whether friction was fitted to other samples instead of these.
+        given: whether friction was fitted to other samples than those of the regression.
         left_out: load-dependent friction that the structure does not contain; None if there is none.
-        effects: torques (N, n, k) [N m] of effects that no parameter describes, each at its likely size. They are
-            backlash that remains after the correction of the states, delay, and friction that the law does not
-            describe. None if they were not estimated.
+        effects: torques (N, n, k) [N m] of effects that no parameter describes, each at its likely size. The effects
+            are backlash that remains after the correction of the states, delay, and friction that the friction law
+            lacks. None if they were not estimated.
     """
 
     fit: GearFit
@@ -94,7 +95,7 @@ class JointFriction:
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Friction parameters that a regression estimates again: all except those of shape.
+        """Friction parameters that the linear regression estimates again: all except shape parameters.
 
         Shape parameters (Stribeck velocity and exponent) keep their fitted values. Drift, the change of friction over
         time, is not among the parameters; if there is drift, arrays of parameter values have it as last entry.
@@ -103,9 +104,9 @@ class JointFriction:
 
     @cached_property
     def _shape(self) -> NDArray[np.bool_]:
-        """Mask (k,) of the shape parameters among all friction parameters of the fit.
+        """Mask (k,) of the shape parameters (Stribeck velocity and exponent) among all friction parameters of the fit.
 
-        If there is drift, it has an additional last entry, which is False.
+        If the friction drifts over time, the mask has an additional last entry for this drift, which is False.
         """
         drift = [False] * self.fit.structure.drift
         return np.array([TERMS[one.term].kind == "shape" for one in self.fit.parameters] + drift, dtype=bool)
@@ -119,7 +120,7 @@ class JointFriction:
         return self.fit.columns[..., self.fit.rows.W.shape[2] :][..., ~self._shape]
 
     def with_discrepancy(self, fitter: GearFitter) -> "JointFriction":
-        """Return a copy whose `effects` include friction that the law does not describe.
+        """Return a copy whose `effects` include friction that the friction law lacks.
 
         The size of this friction is estimated from the residuals of the fit.
 
@@ -142,11 +143,12 @@ class JointFriction:
 
     @cached_property
     def shape_columns(self) -> tuple[FloatArray, FloatArray]:
-        """Regressor columns of uncertain parameters that are not estimated, (N, n, k), and prior deviations, (k,).
+        """Columns (N, n, k) and prior standard deviations (k,) of uncertain parameters that are not estimated.
 
         The parameters are the shape of friction (Stribeck velocity and exponent), and the load-dependent friction terms
-        that the structure lacks. In slow motions, the data hardly distinguish these terms from masses. The columns
-        enter the covariance; without them, a small friction structure would give masses too small standard deviations.
+        that the friction structure lacks. In slow motions, the data hardly distinguish these terms from masses. The
+        columns, torques per unit of the parameters, enter the covariance of the estimate. Without them, the standard
+        deviations of masses would be too small if the friction structure has few terms.
         """
         known = np.array([PRIOR_SHAPE[one.term] for one in self.fit.parameters if one.term in PRIOR_SHAPE])
         columns = self.fit.columns[..., self.fit.rows.W.shape[2] :][..., self._shape]
@@ -155,7 +157,7 @@ class JointFriction:
         return np.concatenate([columns, self.left_out.columns], axis=2), np.append(known, self.left_out.known)
 
     def judged_columns(self) -> FloatArray:
-        """Return the torques of all states per unit of each parameter, (N, n, k), including states near standstill.
+        """Return the torques per unit of each parameter in all states, including those near standstill, (N, n, k).
 
         The order is that of `Regression.whole_spread`: friction parameters, base parameters, then the columns of
         `shape_columns`.
@@ -180,7 +182,7 @@ class JointFriction:
     def target(self) -> FloatArray:
         """Torques to which C f + W phi is fitted, (N, n) [N m].
 
-        f are friction parameters and phi base parameters; C and W are the torques per unit of them.
+        f are the friction parameters and phi the base parameters; C and W are the torques per unit of f and phi.
         """
         return self._less_shape(self.fit)
 
@@ -191,7 +193,7 @@ class JointFriction:
     def judged_rows(self) -> FloatArray:
         """Return the regression rows [C W tau] of all states, (N n, m + p + 1), including states near standstill.
 
-        The columns are those of the friction parameters, of the base parameters, and the torque.
+        C and W are the torques per unit of the m friction parameters and the p base parameters, and tau is the torque.
         """
         p, columns = self.judged.rows.W.shape[2], self.judged.columns
         own = [columns[..., p:][..., ~self._shape], columns[..., :p], self._less_shape(self.judged)[..., None]]

@@ -1,15 +1,15 @@
 """Estimation of backlash between joints and encoders, and of the delay of torques behind positions.
 
-Both have similar effects at reversals, as does friction that builds up over some milliradians after each reversal.
-So three kinds of unknowns are estimated together, by linear least squares at a fit of friction: half the backlash of
-every joint (`play`), a delay of every joint's torques, and friction that builds up. Priors limit backlash and such
-friction to the range of real gears. The standard deviations account for residuals that are correlated and differ in
-size (`uncertainty`).
+Backlash and delay have similar effects at reversals. Friction that builds up over some milliradians after each reversal
+has a similar effect, too. So three kinds of unknowns are estimated together, by linear least squares: half the backlash
+of every joint (`play`), a delay of every joint's torques, and friction that builds up. The torques are linearised at a
+fit of friction. Priors limit backlash and the friction that builds up to the range of real gears. The standard
+deviations account for residuals that are correlated and differ in size (`uncertainty`).
 
-Timestamps are late by the same time for all joints. Friction that the law does not describe looks like a delay that
-differs from joint to joint, and this effect grows with the share of friction in the joint's torque. So each joint's
-standard deviation is first widened by `UNSURE_S` times the ratio of friction to link torques. The delay is then the
-common part of the joints' delays, with the standard deviation of a random-effects model (DerSimonian and Laird 1986).
+A true delay is the same for all joints. Friction that the friction law lacks looks like a delay that differs from joint
+to joint, and grows with the ratio of the joint's friction to its link torque. So the standard deviation of each joint's
+delay is first widened by `UNSURE_S` times this ratio. The delay is then the common part of the joints' delays, with the
+standard deviation of a random-effects model (DerSimonian and Laird 1986).
 """
 
 from dataclasses import dataclass
@@ -54,10 +54,10 @@ class FoundDelay:
 
     @property
     def remaining(self) -> float:
-        """Likely size (rms) of the delay [s], which remains because the torques are not shifted by it.
+        """Likely size (root mean square) of the delay [s], for which the torques are not corrected.
 
-        It is the root mean square of the delay's distribution, given this estimate and a prior. The prior has a mean of
-        zero and the standard deviation `PRIOR_DELAY_S`.
+        The mean square is taken over the posterior distribution of the delay. The prior has mean zero and the standard
+        deviation `PRIOR_DELAY_S`.
         """
         share = PRIOR_DELAY_S**2 / (PRIOR_DELAY_S**2 + self.deviation**2)
         return float(np.sqrt(share * self.deviation**2 + (share * self.value) ** 2))
@@ -134,7 +134,7 @@ def in_common(values: FloatArray, deviations: FloatArray) -> tuple[float, float]
 def variance_between(values: FloatArray, deviations: FloatArray) -> float:
     """Return the variance between joints of the true values of a quantity, such as a delay.
 
-    It is the part of the estimates' scatter that their uncertainty does not explain.
+    This variance is the part of the estimates' scatter that exceeds their own uncertainty.
 
     Args:
         values: estimate of the quantity at each joint, (n,).
@@ -148,13 +148,14 @@ def variance_between(values: FloatArray, deviations: FloatArray) -> float:
 
 
 def pooled(values: FloatArray, deviations: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the joints' estimates (n,), shrunk towards their common mean, and standard deviations (n,).
+    """Return estimates of each joint's backlash (n,), shrunk towards their common mean, and standard deviations (n,).
 
-    Gears of one arm are similar. So a joint whose backlash is poorly determined gets the mean of all joints. Its
-    standard deviation is then the scatter between joints, which is assumed to be at least `UNLIKE` times the mean.
+    The gears of one arm are similar. So a joint with a poorly determined backlash gets a value near the mean of all
+    joints. The standard deviation of its backlash is then the scatter between joints, assumed to be at least `UNLIKE`
+    times the mean.
 
     Args:
-        values: estimate of each joint, (n,).
+        values: estimate of each joint's backlash, (n,).
         deviations: standard deviations of the estimates, (n,).
     """
     common, its = in_common(values, deviations)
@@ -167,10 +168,10 @@ def pooled(values: FloatArray, deviations: FloatArray) -> tuple[FloatArray, Floa
 def _late_columns(rows: GearRows, fit: GearFit) -> tuple[FloatArray, FloatArray]:
     """Return derivatives of the torques by each axis's delay, (N, n, n) [N m/s], and ratios of friction to link torque.
 
-    The ratio of each axis, (n,), is the standard deviation of measured minus link torque over that of link torque.
-    The derivatives are those of link torques alone, because friction may have a delay of its own. A low-pass removes
-    fast encoder errors from them. A controller turns such errors into motor torques, and the correlation of both would
-    look like a negative delay. States near standstill are masked.
+    The ratio of each axis, (n,), is the standard deviation of measured minus link torque over the standard deviation of
+    the link torque. The derivatives are those of link torques alone, because friction may have a delay of its own. A
+    low-pass removes the effect of fast encoder errors from the derivatives. A controller turns encoder errors into
+    motor torques, and this correlation would look like a negative delay. States near standstill are masked.
     """
     model, samples, point = rows.model, rows.samples, fit.point
     phi, found, links = BaseParameters(model.names, point.phi), [], []

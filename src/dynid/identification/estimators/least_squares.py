@@ -1,13 +1,14 @@
 """Least squares on the inverse-dynamics regressor (arXiv:2605.15949, eqs. 4 to 7): ordinary, weighted, robust.
 
-All three solve a row-weighted problem by QR; the normal equations of eq. 7 would square the condition number.
+All three estimators solve a row-weighted problem by QR; the normal equations of eq. 7 would square the condition
+number.
 
     ols     equal weights of all axes, as in the paper; if Coulomb friction is estimated, low weights near standstill;
     wls     rows of an axis are divided by that axis's residual standard deviation (IDIM-WLS), from a preceding OLS;
     huber   like wls, and rows beyond 1.345 robust standard deviations count linearly instead of squared (IRLS).
 
 Standard deviations account for residuals that differ in size and are correlated in time. They also include effects that
-residuals hardly show: backlash at the encoders, and friction that its law does not describe; see `uncertainty`.
+residuals hardly show: backlash at the encoders, and friction that the friction law lacks; see `uncertainty`.
 """
 
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ class OrdinaryLeastSquares:
 class WeightedLeastSquares:
     """Estimator by weighted least squares: the rows of each axis are divided by the axis's residual standard deviation.
 
-    Without these weights, joints with large torques would dominate the fit of the wrist joints.
+    With equal weights, joints with large torques would dominate the fit of the wrist joints.
     """
 
     name: str = "wls"
@@ -67,7 +68,7 @@ class WeightedLeastSquares:
 class HuberLeastSquares:
     """Estimator by weighted least squares that tolerates outliers: large residuals count linearly instead of squared.
 
-    It is solved by iteratively reweighted least squares.
+    The solution is found by iteratively reweighted least squares.
     """
 
     name: str = "huber"
@@ -81,7 +82,7 @@ class HuberLeastSquares:
         """Return the estimate by the Huber estimator, which tolerates outliers; arguments as in `Estimator.estimate`.
 
         Raises:
-            DataError: as for `Estimator.estimate`, or the iteration did not converge.
+            DataError: as for `Estimator.estimate`; or if the iteration did not converge.
         """
         regression = Regression.of(model, samples, coulomb, known)
         found = regression.solve()

@@ -1,16 +1,16 @@
 """Backlash between joint and encoder: estimation of position errors from torques, and correction of the states.
 
-Behind gears with a backlash of 2 b, the encoder measures q - b sign(dq). At every reversal,
-where accelerations are largest, positions lag, and the measured posture has another gravity torque. If neglected,
+Behind gears with a backlash of 2 b, the encoder measures q - b sign(dq). At every reversal, the measured position lags
+behind q, and the gravity torque of the measured posture is wrong. Accelerations are largest at reversals. If neglected,
 backlash biases inertias by some per cent, and friction at low speeds. To first order in b, torques change by
 
-    b D,    D = d tau(q + b s, dq + b ds/dt, ddq + b d2s/dt2) / d b,    s = tanh(dq / v) after the states' filter
+    b D,    D = d tau(q + b s, dq + b ds/dt, ddq + b d2s/dt2) / d b,    s = tanh(dq / v), low-passed,
 
-with one column per joint. `lags` estimates b together with all fitted parameters. If b is more than `SIGNIFICANT`
-standard deviations above zero, the states are corrected for it, and friction and base parameters are fitted once more.
-For the correction, s follows from the motion of the joint through a gap of this width. The correction of a joint is
-kept only if it reduces the joint's error on held-out blocks of time. The remaining uncertainty of b, `remaining`, is
-part of the estimate's covariance.
+where D has one column per joint, and s has passed the same low-pass filter as the states. `lags` estimates b together
+with all fitted parameters. If b is more than `SIGNIFICANT` standard deviations above zero, the states are corrected for
+it, and friction and base parameters are fitted once more. For the correction, s follows from the motion of the joint
+through a gap of width 2 b. The correction of a joint is kept only if it reduces the joint's error on held-out blocks of
+time. The uncertainty of b that remains is part of the estimate's covariance.
 """
 
 from dataclasses import dataclass, replace
@@ -42,8 +42,8 @@ class FoundPlay:
         deviations: standard deviations of half the backlash, (n,).
         columns: derivatives of the torques by half the backlash of each joint, (N, n, n) [N m/rad]; states near
             standstill are masked.
-        taken: half the backlash for which the states of each joint were corrected, (n,) [rad; m for prismatic
-            joints]; 0 without correction. None stands for the values of `significant`.
+        taken: half the backlash for which the states of each joint were corrected, (n,) [rad; m for prismatic joints];
+            0 without correction. None means that `significant` was used.
     """
 
     half: FloatArray
@@ -58,7 +58,7 @@ class FoundPlay:
 
     @property
     def effects(self) -> FloatArray:
-        """Torques of the backlash that remains after the correction of the states, at its likely size, (N, n, n) [N m].
+        """Torques of the likely backlash that remains after the correction of the states, (N, n, n) [N m].
 
         There is one column per joint.
         """
@@ -77,8 +77,8 @@ def _side(samples: Samples, states: FineStates, half: FloatArray | None = None) 
     Args:
         samples: samples, whose interval defines the step of the grid.
         states: states of one recording on a fine grid.
-        half: half the backlash, (n,) [rad]. The states are then corrected joint positions, and s follows from their
-            motion through the gap. None computes s from the sign of the velocity.
+        half: half the backlash, (n,) [rad]. If it is given, `states` must contain corrected joint positions, and s
+            follows from their motion through the gap. None computes s from the sign of the velocity.
     """
     step = grid_step_s(samples.settings.interval_s, states)
     s = np.tanh(states.dq / REVERSAL_RAD_S)
@@ -111,7 +111,7 @@ def _moved(states: FineStates, side: tuple[FloatArray, ...], half: FloatArray) -
 
 
 def without_play(samples: Samples, half: FloatArray) -> Samples:
-    """Return samples whose states on the fine grid are corrected for backlash; other arrays are unchanged.
+    """Return samples whose states on the fine time grid are corrected for backlash; other arrays are unchanged.
 
     Args:
         samples: the samples.

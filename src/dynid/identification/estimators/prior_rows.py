@@ -1,4 +1,4 @@
-"""Rows of a least-squares problem that hold base parameters near prior values."""
+"""Rows of a least-squares problem that keep base parameters near prior values."""
 
 import numpy as np
 
@@ -11,15 +11,15 @@ LIKELY_RESIDUAL = 0.05  # likely residual relative to the torques, before any fi
 def prior_unit(torques: FloatArray) -> float:
     """Return a likely standard deviation of the residuals before any fit [N m], for use as `unit` of `prior_rows`.
 
-    It is a fixed fraction of the root mean square of `torques` (N, n) [N m].
+    The result is a fixed fraction of the root mean square of `torques` (N, n) [N m].
     """
     return LIKELY_RESIDUAL * float(np.sqrt(np.mean(torques**2)))
 
 
 def prior_rows(prior: BaseParameters, unit: float, before: int, after: int = 0) -> FloatArray:
-    """Return least-squares rows (p, before + p + after + 1) that hold base parameters near prior values.
+    """Return least-squares rows (p, before + p + after + 1) that keep base parameters near prior values.
 
-    The last column is the right-hand side. The columns before and after those of the base parameters are zero.
+    The last column is the right-hand side. Columns of other parameters, before and after the base parameters, are zero.
 
     Args:
         prior: prior base parameters, with a diagonal covariance.

@@ -4,11 +4,11 @@ The state consists of R factors of QR decompositions, because a normal matrix wo
 
     R of the rows [C W tau] of moving joints,    R_j of axis j's rows [W tau] near standstill,
 
-with columns C of friction, columns W of base parameters and the torque tau, and the sums that determine the weights of
-the R_j. The estimate equals that of `Regression.stack` for all pieces with torques linearised at the same friction
-(`KnownGears`), up to rounding. A better linearisation point, the shape of friction and other nonlinear parameters
-cannot be computed from the state, but need the samples again. So does the covariance, which is computed from the
-residuals.
+with columns C of friction, columns W of base parameters and the torque tau. The state also contains sums that determine
+the weights of the R_j. Torques are linearised at known friction (`KnownGears`). The estimate equals that of
+`Regression.stack` for all pieces together with this linearisation, up to rounding. A better linearisation point, the
+shape of friction, other nonlinear parameters and the covariance cannot be computed from the state: they need the
+samples again.
 """
 
 from dataclasses import dataclass, replace
@@ -44,17 +44,17 @@ class RecursiveRegression:
         model: model of the arm.
         coulomb: how friction is treated.
         known: structure of friction, and the parameter values at which torques are linearised.
-        sliding: R factor of the rows of moving joints, (k + 1, k + 1); friction first, then base parameters, then
-            torques.
+        sliding: R factor of the rows of moving joints, (k + 1, k + 1). The columns are those of friction parameters,
+            base parameters, and the torque.
         standing: R factor of each axis's rows near standstill, (n, p + 1, p + 1).
-        sums: four sums over the samples for each axis, (4, n). The summands are squared row weights, squared weighted
-            residuals, squared weighted torques, and fractions of states near standstill.
+        sums: four sums over the samples for each axis, (4, n): of squared row weights, of squared weighted residuals,
+            of squared weighted torques, and of the fractions of states near standstill.
         samples: number of samples so far.
-        origin_s: time from which friction's drift counts, on the recording's time axis [s].
+        origin_s: time at which the drift of friction is zero, on the recording's time axis [s].
         weights: weights of each axis's rows, (n,).
         bounds: lower and upper bounds of all parameters, (k,) each.
-        with_standing: whether states near standstill are used. Only a long recording determines their weight, so a
-            short one should not use them.
+        with_standing: whether states near standstill are used. Only a long recording determines their weight, so they
+            should not be used with a short recording.
     """
 
     model: ArmModel
@@ -78,14 +78,14 @@ class RecursiveRegression:
         origin_s: float = 0.0,
         weights: FloatArray | None = None,
     ) -> "RecursiveRegression":
-        """Return a recursive regression without any samples yet, for a known friction structure.
+        """Return a recursive regression for a known friction structure, to which no samples have been added yet.
 
         Args:
             model: model of the arm.
             coulomb: how friction is treated.
             known: structure of friction, with at least one term, and the parameter values at which torques are
                 linearised.
-            origin_s: time from which friction's drift counts [s].
+            origin_s: time at which the drift of friction is zero [s].
             weights: weights of the axes' rows, (n,); None weighs all equally, as `Regression` does.
         """
         p, n = len(model.names), model.axes
@@ -99,11 +99,11 @@ class RecursiveRegression:
 
     @property
     def friction_size(self) -> int:
-        """Number m of friction parameters of the recursive regression, including drift."""
+        """Number m of friction parameters, including the drift of friction if it is a parameter."""
         return len(self.sliding) - 1 - len(self.model.names)
 
     def updated(self, piece: Samples) -> "RecursiveRegression":
-        """Return the recursive regression after the samples of another piece of the same recording have been added."""
+        """Return a copy of the recursive regression to which another piece of the same recording has been added."""
         rows = GearRows(self.model, counted_from(piece, self.origin_s), self.coulomb.slow_rad_s)
         slow = rows.sliding_share < self.coulomb.sliding_share
         trust = np.where(slow, self.coulomb.slow_weight, 1.0)
@@ -148,9 +148,9 @@ class RecursiveRegression:
 
     @cached_property
     def triangle(self) -> FloatArray:
-        """R factor (k + 1, k + 1) of all weighted rows [C W tau], including states near standstill if they are used.
+        """R factor (k + 1, k + 1) of all weighted rows [C W tau], including rows near standstill if they are used.
 
-        The columns are those of friction parameters, base parameters and the torque.
+        C and W are the torques per unit of friction and base parameters, and tau is the torque.
         """
         if not self.with_standing:
             return self.sliding
@@ -174,18 +174,18 @@ class RecursiveRegression:
     def solve(self) -> Solution:
         """Return the least-squares solution for all samples so far.
 
-        It is meaningless as long as these samples do not determine all parameters.
+        The solution is meaningless until the samples determine all parameters.
         """
         return solve_triangle(self.triangle, self.friction_size, *self.bounds)
 
     def law(self, solution: Solution) -> FrictionLaw:
-        """Return the friction law that a least-squares solution of this regression contains."""
+        """Return the friction law with the parameters of a least-squares solution of this regression."""
         assert solution.friction is not None
         return with_parameters(self.known.point.law, self.parameters, solution.friction[: len(self.parameters)])
 
 
 def _columns(fit: GearFit) -> FloatArray:
-    """Return torques per unit of friction and base parameters at a fit, (N, n, k).
+    """Return torques per unit of friction and base parameters, linearised at a fit, (N, n, k).
 
     The shape parameters of friction (Stribeck velocity and exponent) have no column.
     """
@@ -198,15 +198,15 @@ def _target(fit: GearFit) -> FloatArray:
 
 
 def _appended(R: FloatArray, rows: FloatArray) -> FloatArray:
-    """Return the R factor (k, k) of the rows that R (k, k) represents, together with further rows (N, k)."""
+    """Return the R factor (k, k) after rows (N, k) are added to the rows that have the R factor R (k, k)."""
     both = np.concatenate([R, rows])
     return np.asarray(qr(both, mode="r", check_finite=False, overwrite_a=True)[0][: len(R)])
 
 
 def counted_from(piece: Samples, origin_s: float) -> Samples:
-    """Return a copy of samples in which the drift of friction counts from the time `origin_s` [s].
+    """Return a copy of samples in which the drift of friction is zero at the time `origin_s` [s].
 
-    By default, drift counts from the middle of the recording.
+    By default, drift is zero in the middle of the recording.
     """
     later = 0.5 * float(piece.time[0] + piece.time[-1]) - origin_s
     return replace(piece, fine=tuple(replace(one, later_s=later) for one in piece.fine))

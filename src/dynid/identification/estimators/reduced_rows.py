@@ -1,10 +1,11 @@
 """Regression rows of many recordings, reduced to R factors of QR decompositions.
 
 A regression row [C W S tau] is one equation: it relates one joint's torque tau to friction parameters (columns C), base
-parameters (W) and the shape parameters of friction (S). A least-squares problem depends on the rows of a joint only by
-the R factor of their QR decomposition. So recordings are read one after the other, and memory does not grow with their
-number. There is one R factor per joint, because estimators weight joints. There is also one per group of recordings or
-blocks of time, because contradictions between groups reveal errors that residuals within a group do not show.
+parameters (W) and the shape parameters of friction (S). The R factor of the QR decomposition of a joint's rows
+determines the least-squares solution. So recordings are read one after the other, and memory does not grow with their
+number. Each joint has an R factor of its own, because estimators weight joints differently. Each group of recordings
+(or of blocks of time) has R factors of its own, too: differences between groups reveal errors that residuals within a
+group do not show.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from dynid.identification.estimators.triangles import triangle
 from dynid.robot import FloatArray
 
 GROUPS = 24
-FEWEST_GROUPS = 8  # smallest number of groups with rows from whose scatter deviations are estimated
+FEWEST_GROUPS = 8  # smallest number of groups from whose scatter standard deviations are estimated
 MOST_WIDER = 30.0  # largest factor by which contradictions between groups widen a deviation
 
 
@@ -30,11 +31,11 @@ class ReducedRows:
         R: R factors (groups, n, k, k) of rows [C W S tau], each multiplied by its weight. The columns are those of
             friction parameters (C), base parameters (W), and uncertain parameters that are not estimated, such as the
             shape of friction (S). The torque is last.
-        rows: number of rows of each joint whose weight was not lowered near standstill, (n,).
+        rows: number of rows of each joint, (n,), not counting rows with a lower weight near standstill.
         friction: number of columns C.
         base: number of columns W.
-        left_out: sentences about the recordings that gave no rows.
-        seconds: total duration of the recordings that gave rows [s].
+        left_out: messages about recordings that could not be used, one sentence each.
+        seconds: total duration of the recordings used [s].
     """
 
     R: FloatArray
@@ -62,7 +63,7 @@ class ReducedRows:
 
         Args:
             triangles: R factors (n, k, k) of each joint's rows, by group of recordings.
-            rows: number of these regression rows of each joint, (n,), without rows whose weight was lowered near
+            rows: number of added regression rows of each joint, (n,), not counting rows with a lower weight near
                 standstill.
         """
         for group, more in triangles.items():
@@ -73,7 +74,7 @@ class ReducedRows:
     def _shapeless(self) -> NDArray[np.int64]:
         """Indices of the columns of friction parameters, base parameters and torque.
 
-        Columns of uncertain parameters that are not estimated, such as the shape of friction, are left out.
+        Columns of uncertain parameters that are not estimated, such as the shape of friction, are not included.
         """
         return np.append(np.arange(self.friction + self.base), self.R.shape[-1] - 1)
 
@@ -81,7 +82,7 @@ class ReducedRows:
         """Return the R factor (m + p + 1, m + p + 1) of the weighted rows [C W tau] of all recordings and joints.
 
         The columns are those of m friction parameters, p base parameters and the torque. Columns of other uncertain
-        parameters are left out, so that the shape of friction (Stribeck velocity and exponent) keeps its fitted value.
+        parameters are not included. So the shape of friction (Stribeck velocity and exponent) keeps its fitted value.
 
         Args:
             weights: weights of the joints, (n,).
@@ -93,10 +94,10 @@ class ReducedRows:
     def wider(self, solution: Solution, weights: FloatArray, deviations: FloatArray) -> FloatArray:
         """Return factors (q,), at least 1, that widen the standard deviations of the parameters.
 
-        Groups of recordings may contradict each other more than the residuals within a recording indicate. So each
-        factor is the ratio of the deviation from the sandwich covariance A^-1 (sum_g s_g s_g') A^-1 to the given one. A
-        is the normal matrix, and s_g the sum over a group of recordings of regressor column times residual. The q
-        parameters are the friction parameters that are not at a bound, and the base parameters.
+        Groups of recordings may differ more than the residuals within a recording indicate. So each factor is a ratio
+        of two standard deviations: the one from the sandwich covariance A^-1 (sum_g s_g s_g') A^-1 over the given one.
+        A is the normal matrix, and s_g the sum of regressor column times residual over the group g. The q parameters
+        are the friction parameters that are not at a bound, and the base parameters.
 
         Args:
             solution: least-squares solution of all rows.
@@ -117,7 +118,7 @@ class ReducedRows:
 
 
 def merged(one: FloatArray, other: FloatArray) -> FloatArray:
-    """Return the R factor of each joint's rows from two sets together, (n, k, k).
+    """Return the R factor of each joint's rows in two sets of rows together, (n, k, k).
 
     Args:
         one: rows of each joint, or their R factors, (n, any number, k).

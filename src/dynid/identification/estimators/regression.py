@@ -1,8 +1,8 @@
 """Regression tau = W phi of all samples (arXiv:2605.15949, eqs. 4 and 5), with or without additional friction.
 
-Load-dependent friction makes the torques a nonlinear function of all parameters. It is fitted first, including its
-structure (`gear_ladder`). The regression is then that function, linearised at the fit. So every estimate of phi
-includes friction of that structure.
+Load-dependent friction makes the torques a nonlinear function of all parameters. Friction is fitted first, and its
+structure (set of friction terms) is chosen (`gear_ladder`). The regression contains the torques, linearised at this
+fit. So all estimators of phi use the same friction structure.
 """
 
 from dataclasses import dataclass, replace
@@ -51,9 +51,9 @@ SIGMA_FLOOR = 1e-9  # smallest deviation relative to the largest axis's: noise-f
 class Regression:
     """Stacked equations tau = W phi + C f of all samples and axes (arXiv:2605.15949, eq. 5), sample by sample.
 
-    phi are the base parameters, and f are the parameters of friction outside them. Each least-squares solution
-    estimates phi together with f. If the torques are not linear in f, W, C and tau are those of a linearisation. The
-    rows of moving joints then come first, and the rows of states near standstill follow.
+    phi are the base parameters, and f are the parameters of friction that phi does not contain. Each least-squares
+    solution estimates phi together with f. If the torques are nonlinear in f, they are linearised. The rows of moving
+    joints then come first, and the rows of states near standstill follow.
 
     Attributes:
         names: names of the base parameters, (p,).
@@ -63,19 +63,21 @@ class Regression:
         interval_s: time between samples [s].
         joint_friction: friction in addition to the base parameters; None if there is none.
         trust: weights of the rows, (N n,), below 1 near standstill, where joints may stick; None for equal weights.
-        moving: mask of the axes in motion, (N, n), at least as fast as both `slow_rad_s` and `transition_rad_s` of the
+        moving: mask (N, n) of axes in motion, whose speed is at least `slow_rad_s` and `transition_rad_s` of the
             settings.
-        measured: measured torques (N, n), if `tau` differs from them by linearisation or masks; else None.
+        measured: measured torques (N, n) [N m], if `tau` differs from them because of linearisation or masks; else
+            None.
         dq: velocities, (N, n) [rad/s].
-        other: torques (N n,) from the recorded current that `tau` does not use. This is the commanded current if `tau`
-            uses the measured one, or vice versa. NaN in rows without this current; None if it was not recorded at all.
-        whole: W of all states, (N, n, p), if states near standstill are masked in W and tau because base parameters
-            contain dry friction; else None.
-        share: weighted fraction of unmasked states among those that the low-pass combines in each row, (N, n).
-        row_weights: weights that an estimator gives the rows, (N n,), in addition to `trust`. Friction for given base
-            parameters is fitted with these weights, and `weighted_spread` is the covariance with them.
-        reduced: R factors of the rows of many recordings, including those in W and tau; None if W and tau contain all
-            rows. The R factors determine all parameters; W and tau determine size and correlation time of residuals.
+        other: torques (N n,) from the other recorded current: from the commanded current if `tau` uses the measured
+            one, or vice versa. NaN in rows without the other current; None if it was not recorded at all.
+        whole: regressor of all states, (N, n, p), if states near standstill are masked in W and tau because base
+            parameters contain dry friction; else None.
+        share: fraction of unmasked states among the states that the low-pass combines in each row, (N, n).
+        row_weights: row weights of the estimator, (N n,), in addition to `trust`; they affect `friction_given` and
+            `weighted_spread`. None for equal weights.
+        reduced: R factors of the rows of many recordings, including the rows in W and tau; None if W and tau contain
+            all rows. The parameters follow from the R factors; size and correlation time of residuals follow from W and
+            tau.
         prior: prior estimate of the base parameters; None if there is none.
     """
 
@@ -106,10 +108,10 @@ class Regression:
             model: model of the arm.
             samples: states and torques.
             coulomb: how friction is treated; None ignores it.
-            known: fit of friction to other samples; None fits it to these.
+            known: fit of friction to other samples; None fits friction to `samples`.
 
         Raises:
-            DataError: the samples do not determine all parameters; the message names the undetermined ones.
+            DataError: if the samples do not determine all parameters; the message names the undetermined ones.
         """
         regression = cls.stack(model, samples, coulomb, known)
         count = len(model.names) + regression.friction_size
@@ -140,11 +142,11 @@ class Regression:
             samples: states and torques.
             coulomb: how friction is treated; None ignores it. It is not needed if the model's structure contains
                 friction.
-            known: fit to other samples of the same arm, whose structure and linearisation point are used. A
-                `KnownStart` is fitted again from there. None fits friction to these samples.
-            like: rows of the same states with other torques, whose regressors are used again; None computes them.
+            known: friction fit to other samples of the same arm, whose structure and linearisation point are used. With
+                a `KnownStart`, friction is fitted again, starting from its values. None fits friction to `samples`.
+            like: rows of the same states with other torques, whose regressors are reused; None computes the regressors.
             backlash: whether to estimate backlash and delay, and to correct the states for backlash.
-            widened: whether to widen the covariance by friction outside the law.
+            widened: whether to widen the covariance, because the friction law may lack a part of the friction.
 
         `like`, `backlash` and `widened` have no effect unless friction is fitted in addition to the base parameters.
         """
@@ -166,7 +168,7 @@ class Regression:
     def _of_sliding_states(
         self, model: ArmModel, samples: Samples, coulomb: CoulombSettings, whole: FloatArray
     ) -> "Regression":
-        """Return a copy in which states near standstill are masked, because stiction can balance any torque there.
+        """Return a copy in which states near standstill are masked, because stiction makes their torques uncertain.
 
         Args:
             model: model of the arm, whose base parameters contain dry friction.
@@ -201,16 +203,16 @@ class Regression:
         backlash: bool,
         widened: bool,
     ) -> "Regression":
-        """Fit friction in addition to the base parameters, and return the regression, linearised at this fit.
+        """Fit friction in addition to the base parameters, and return the regression linearised at this fit.
 
         Args:
             model: model of the arm.
             samples: states and torques.
             coulomb: how friction is treated.
-            known: fit of friction to other samples; None fits it to these.
-            like: rows of the same states with other torques, whose regressors are used again; None computes them.
+            known: fit of friction to other samples; None fits friction to `samples`.
+            like: rows of the same states with other torques, whose regressors are reused; None computes the regressors.
             backlash: whether to estimate backlash and delay, and to correct the states for backlash.
-            widened: whether to widen the covariance by friction outside the law.
+            widened: whether to widen the covariance, because the friction law may lack a part of the friction.
         """
         given = known is not None and not isinstance(known, KnownStart)
         rows = GearRows(model, samples, coulomb.slow_rad_s, like)
@@ -276,7 +278,7 @@ class Regression:
 
     @property
     def freedom_of_deviations(self) -> float:
-        """Degrees of freedom of the standard deviations, from the number of independent time windows of residuals."""
+        """Degrees of freedom of the parameters' standard deviations, from the number of independent time windows."""
         return degrees_of_freedom(len(self.torques), self.interval_s)
 
     @property
@@ -290,16 +292,16 @@ class Regression:
         return np.ones(len(self.tau), dtype=bool) if self.trust is None else self.trust >= 1.0
 
     def columns(self) -> FloatArray:
-        """Return the columns [C W] of friction and base parameters, (N n, m + p); W alone if there is no friction C."""
+        """Return the columns [C W] of friction and base parameters, (N n, m + p); only W if there is no friction."""
         if self.joint_friction is None:
             return self.W
         return np.concatenate([self._friction_columns.reshape(len(self.tau), -1), self.W], axis=1)
 
     @cached_property
     def _friction_columns(self) -> FloatArray:
-        """Matrix C, torques per unit of the friction parameters, (rows, n, m), with zeros in the rows near standstill.
+        """Regressor C of the friction parameters, (rows, n, m), with zeros in the rows near standstill.
 
-        The rows near standstill follow those of moving joints.
+        The rows of moving joints come first, then the rows near standstill.
         """
         assert self.joint_friction is not None
         columns = self.joint_friction.columns
@@ -326,7 +328,7 @@ class Regression:
     def _triangle(self, weights: FloatArray | None) -> FloatArray:
         """Return the R factor of the weighted rows [C W tau] (friction, base parameters, torque), including prior rows.
 
-        `weights` (N n,) apply in addition to `trust`; None is 1.
+        The row weights `weights` (N n,) apply in addition to `trust`; None means 1.
         """
         if self.reduced is not None:
             return self.reduced.triangle(self._joint_weights(weights), self._prior_rows(weights))
@@ -337,13 +339,13 @@ class Regression:
         return triangle(rows.reshape(-1, self.axes, rows.shape[1]).swapaxes(0, 1), self._prior_rows(weights))
 
     def _prior_rows(self, weights: FloatArray | None) -> FloatArray | None:
-        """Return rows [C W tau] that hold base parameters near their prior values; None without a prior.
+        """Return rows [C W tau] that keep base parameters near their prior values; None without a prior.
 
         Prior rows have the unit of the other rows.
 
         Args:
-            weights: row weights of the other rows, (N n,): reciprocal standard deviations, which make all rows
-                dimensionless. None leaves all rows in N m; the prior rows are then multiplied by a likely standard
+            weights: weights of the other rows, (N n,), which are reciprocal standard deviations and make all rows
+                dimensionless. If None, all rows are in N m, and the prior rows are multiplied by a likely standard
                 deviation of the residuals.
         """
         if self.prior is None:
@@ -372,7 +374,7 @@ class Regression:
 
     @property
     def _coulomb_columns(self) -> NDArray[np.bool_]:
-        """Mask (m + p,) of the columns [C W] that are Coulomb friction, as base parameters or in addition to them."""
+        """Mask (m + p,) of the Coulomb friction parameters among the friction parameters and base parameters."""
         own = [name.rstrip("0123456789") == "FC" for name in self.names]
         moving = [False] * self.friction_size
         if self.joint_friction is not None:
@@ -383,7 +385,7 @@ class Regression:
     def bounds(self) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bounds of friction and base parameters, (m + p,) each.
 
-        Of the base parameters, only Coulomb friction is bounded: it is at least 0.
+        The only bounded base parameters are those of Coulomb friction, which are at least 0.
         """
         lower = np.where(self._coulomb_columns, 0.0, -np.inf)
         upper = np.full(len(lower), np.inf)
@@ -404,12 +406,12 @@ class Regression:
         return solve_triangle(whole, self.friction_size, *self.bounds)
 
     def check_rank(self) -> int:
-        """Check that the data determine all base parameters, and return their number, the rank of the regressor.
+        """Check that the data determine all p base parameters, and return the rank of the regressor, p.
 
         With a prior, all parameters are determined, so the data are not checked.
 
         Raises:
-            UndeterminedError: the rank is not full; the message names the undetermined parameters.
+            UndeterminedError: if the rank is not full; the message names the undetermined parameters.
         """
         if self.prior is not None:
             return len(self.names)
@@ -452,10 +454,11 @@ class Regression:
         return bool(self._coulomb_columns.any())
 
     def independence_from_coulomb(self) -> dict[str, float]:
-        """Return by name the fraction of each base parameter's column that Coulomb friction cannot reproduce, 0 to 1.
+        """Return for each base parameter the fraction of its column that Coulomb friction cannot reproduce, 0 to 1.
 
-        The column contains the torques per unit of the parameter. The fraction is a ratio of lengths: that of the part
-        orthogonal to Coulomb friction over that of the column.
+        The keys are parameter names; Coulomb friction itself is not included. The column contains the torques per unit
+        of the parameter. The fraction is the length of its part orthogonal to Coulomb friction over the length of the
+        column.
         """
         coulomb, count = self._coulomb_columns, self.friction_size
         own = np.flatnonzero(~coulomb[count:]) + count
@@ -468,8 +471,8 @@ class Regression:
     def conditioning(self) -> tuple[float, tuple[str, ...]]:
         """Return the condition number of W and the names of the parameters that limit it.
 
-        It is kappa(W) = sigma_max / sigma_min, as in Appendix A of arXiv:2605.15949. With a prior, W includes the prior
-        rows. The named parameters dominate the combination that the motion excites least.
+        The condition number is kappa(W) = sigma_max / sigma_min, as in Appendix A of arXiv:2605.15949. With a prior, W
+        includes the prior rows. The named parameters dominate the least excited combination of parameters.
         """
         rows = self.W
         if self.prior is not None:
@@ -482,14 +485,14 @@ class Regression:
         return float(singular[0] / singular[-1]), named
 
     def of_other_current(self) -> "Regression":
-        """Return the regression of these states with torques from the recorded current that it does not use so far.
+        """Return a copy of the regression with torques from the other recorded current.
 
-        A recording may contain a measured and a commanded current; the regression uses one of them. Rows for which the
-        other current was not recorded get no weight. Friction stays linearised at the fit to the current that
-        this regression uses.
+        A recording may contain a measured and a commanded current; this regression uses one of them. Rows for which the
+        other current was not recorded get zero weight. Friction stays linearised at the fit to this regression's
+        torques.
 
         Raises:
-            DataError: the other current was not recorded.
+            DataError: if the other current was not recorded.
         """
         if self.other is None:
             raise DataError("the samples hold the torques of one current only: record the other one, too")
@@ -504,7 +507,7 @@ class Regression:
     def friction_given(self, phi: FloatArray) -> FloatArray | None:
         """Return the friction parameters (m,) that fit best for given base parameters phi (p,), within their bounds.
 
-        None is returned if no friction outside the base parameters is estimated.
+        The result is None if no friction outside the base parameters is estimated.
         """
         count = self.friction_size
         if not count or self.joint_friction is None:
@@ -516,8 +519,8 @@ class Regression:
     def friction_model(self, phi: FloatArray) -> FrictionLaw | None:
         """Return the friction law that fits best for given base parameters phi (p,).
 
-        The law's standard deviations are those of the fit that estimates phi, too. None is returned if the regression
-        contains no friction outside the base parameters.
+        The standard deviations of the law are those of the fit that also estimates phi. The result is None if the
+        regression contains no friction outside the base parameters.
         """
         if self.joint_friction is None:
             return None
@@ -528,7 +531,7 @@ class Regression:
 
     @cached_property
     def weighted_spread(self) -> FloatArray:
-        """Covariance (k, k) from `whole_spread` for the solution with the estimator's row weights, `row_weights`."""
+        """Covariance (k, k) of all uncertain parameters for `weighted_solution`, from `whole_spread`."""
         return self.whole_spread(self.weighted_solution, self.row_weights)
 
     def friction_deviations(self, solution: Solution, spread: FloatArray) -> FloatArray:
@@ -547,11 +550,11 @@ class Regression:
 
         Args:
             solution: least-squares solution.
-            weights: row weights (N n,) of this solution, in addition to `trust`; None is 1.
+            weights: row weights (N n,) of the solution, in addition to `trust`; None means 1.
             inflation: factor by which the inverse normal matrix is multiplied; 1 for least squares.
 
         Raises:
-            DataError: too few equations have a weight that was not lowered near standstill.
+            DataError: if there are too few equations, not counting those with a lower weight near standstill.
         """
         count = self.friction_size
         kept = np.flatnonzero(np.concatenate([solution.sliding[:count], np.ones(len(self.names), dtype=bool)]))
@@ -562,16 +565,16 @@ class Regression:
     def whole_spread(self, solution: Solution, weights: FloatArray | None = None, inflation: float = 1.0) -> FloatArray:
         """Return the covariance (k, k) of friction parameters, base parameters and parameters that are not estimated.
 
-        The latter have only a prior, such as the shape of friction (Stribeck velocity and exponent). Friction
-        parameters at a bound are included.
+        Parameters that are not estimated have only a prior, such as the shape of friction (Stribeck velocity and
+        exponent). Friction parameters at a bound are included.
 
         Args:
             solution: least-squares solution.
-            weights: row weights (N n,) of this solution, in addition to `trust`; None is 1.
+            weights: row weights (N n,) of the solution, in addition to `trust`; None means 1.
             inflation: factor by which the inverse normal matrix is multiplied; 1 for least squares.
 
         Raises:
-            DataError: too few equations have a weight that was not lowered near standstill.
+            DataError: if there are too few equations, not counting those with a lower weight near standstill.
         """
         scale = np.ones(len(self.tau))
         for one in (weights, self.trust):
@@ -596,9 +599,10 @@ class Regression:
     def _of_all_recordings(
         self, reduced: ReducedRows, solution: Solution, whole: FloatArray, noise: FloatArray, weights: FloatArray
     ) -> FloatArray:
-        """Return the covariance (q, q) of parameters estimated from all recordings, from that of the rows in memory.
+        """Convert the covariance of the rows in memory to the covariance (q, q) for the rows of all recordings.
 
-        The part due to noise decreases with the number of recordings. The part due to unmodelled torques does not.
+        The part of the covariance due to noise decreases with the number of recordings. The part due to unmodelled
+        torques does not.
 
         Args:
             reduced: R factors of the rows of all recordings.
@@ -616,7 +620,7 @@ class Regression:
 
     @property
     def _all_columns(self) -> tuple[FloatArray, FloatArray]:
-        """Torques per unit of all uncertain parameters, (N n, k), and prior standard deviations of parameters, (k,).
+        """Torques (N n, k) per unit of all uncertain parameters, and prior standard deviations of the parameters, (k,).
 
         The parameters are friction parameters, base parameters, and parameters that are not estimated but uncertain,
         such as the shape of friction (Stribeck velocity and exponent).
@@ -641,15 +645,15 @@ class Regression:
         return self._padded(self.joint_friction.effects)
 
     def _padded(self, columns: FloatArray) -> FloatArray:
-        """Return columns (N, n, k), any unit, as a matrix with as many rows as W.
+        """Return columns (N, n, k), any unit, as a matrix with as many rows as W, filled up with zeros.
 
-        Its first N n rows are the columns. Rows of zeros follow for the additional equations of states near standstill.
+        The rows of zeros belong to the additional equations of states near standstill, which come last.
         """
         stacked = columns.reshape(columns.shape[0] * self.axes, columns.shape[2])
         return np.concatenate([stacked, np.zeros((len(self.tau) - len(stacked), columns.shape[2]))])
 
     def errors(self, phi: FloatArray) -> TorqueErrors:
-        """Return the torque errors of base parameters phi (p,) on all rows, with the friction that fits them best."""
+        """Return the torque errors on all samples for base parameters phi (p,), with the friction that fits best."""
         return torque_errors(self.torques, self.torques - self.misfit(phi, self.friction_given(phi)), self.dq)
 
     def misfit(self, phi: FloatArray, friction: FloatArray | None = None) -> FloatArray:
@@ -657,7 +661,7 @@ class Regression:
 
         Args:
             phi: base parameters, (p,).
-            friction: friction parameters, (m,); None is zero.
+            friction: friction parameters, (m,); None means zero.
         """
         if self.joint_friction is None:
             return np.asarray(self.torques - self.of_all_states @ phi)
@@ -668,16 +672,16 @@ class Regression:
 
         Args:
             phi: base parameters, (p,).
-            friction: friction parameters f, (m,); None is zero.
+            friction: friction parameters f, (m,); None means zero.
         """
         left = (self.tau - self.W @ phi).reshape(-1, self.axes)
         return left if friction is None or self.joint_friction is None else left - self._friction_columns @ friction
 
     @property
     def known_start(self) -> KnownStart | None:
-        """Friction fit from which a fit to the same recordings may start after another correction of the set-up.
+        """Friction fit from which a fit to the same recordings may start if the correction of the set-up changes.
 
-        Such corrections are those of position zeros or of a delay. The result is None if friction was not fitted.
+        The set-up correction concerns position zeros or a delay. The value is None if friction was not fitted.
         """
         found = self.joint_friction
         return None if found is None else KnownStart(found.fit.structure, found.fit.point, found.ladder)
@@ -685,11 +689,11 @@ class Regression:
     def axis_sigma(self, residual: FloatArray) -> FloatArray:
         """Return the standard deviation of every axis's residual, (n,) [N m].
 
-        Rows with a weight lowered near standstill are left out. The number of base parameters, spread evenly over the
-        axes, is subtracted from the number of rows.
+        Rows with a lower weight near standstill are not used. The degrees of freedom of an axis are the number of its
+        rows minus an equal part of the number of base parameters.
 
         Args:
-            residual: residual of the samples, (N, n) [N m]; the residual of additional rows near standstill may follow.
+            residual: residual of the samples, (N, n) [N m]; residuals of additional rows near standstill may follow.
         """
         trusted = self.trusted.reshape(-1, self.axes)[: len(residual)].copy()
         trusted[:, ~trusted.any(axis=0)] = True  # all rows of an axis that hardly moves and so has no trusted row
@@ -710,8 +714,9 @@ def _chosen_fit(
 
     Args:
         fitter: fitter of the rows.
-        coulomb: settings, which name the structure, or let the data decide.
-        known: fit to other samples. A `KnownStart` is fitted again from its values, any other is kept.
+        coulomb: settings, which name the friction structure or choose it automatically.
+        known: friction fit to other samples. With a `KnownStart`, friction is fitted again, starting from its values.
+            Any other known fit is used unchanged. None fits friction to the rows.
     """
     if isinstance(known, KnownStart):
         return fit_until_settled(fitter, fitter.fit(known.structure, known.point)), known.ladder
@@ -729,7 +734,7 @@ def _without_play(
 ) -> tuple[GearFitter, GearFit, FoundPlay]:
     """Return fitter, friction fit and backlash after a correction of the joints' states for backlash.
 
-    The returned backlash states which part was corrected. The correction of a joint is kept only if it reduces the
+    The returned backlash contains the applied corrections. The correction of a joint is kept only if it reduces the
     joint's error on held-out blocks of time.
 
     Args:
@@ -754,7 +759,7 @@ def _without_play(
 def _too_few(equations: int, parameters: int, samples: Samples, coulomb: CoulombSettings | None) -> DataError:
     """Return the error about too few equations for a number of parameters.
 
-    With `coulomb`, the message states that only states above the slow speed were counted; otherwise pass None.
+    If `coulomb` is given, the message states that only states above the slow speed were counted.
     """
     slow, advice = "", "record longer"
     if coulomb is not None:

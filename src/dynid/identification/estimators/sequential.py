@@ -1,31 +1,31 @@
-"""Physically feasible standard parameters one joint at a time, from the last one inward.
+"""Estimation of physically feasible standard parameters, one joint at a time from the last joint inward.
 
 The regressor of standard parameters is block upper triangular: the torque of joint i depends on links i..n only. So the
-last joint's torque determines the visible parameters of the last link. With these known, the next joint's torque
-determines those of the next link:
+torque of the last joint determines the identifiable parameters of the last link. Once these are known, the torque of
+the joint before it determines the parameters of its own link, and so on:
 
     min || tau_i - sum_{j > i} W_ij pi_j - W_ii x ||   over x = pi_i whose pseudo-inertia J(x) >= delta I,
 
-one small semidefinite program per joint instead of one for the whole arm.
+This is one small semidefinite program per joint instead of one for the whole arm.
 
 Mass on a joint's own axis does not affect its torque. Let J = [[A, B], [B', C]], ordered such that C contains the
 second moment along z, the first moment along z and the mass. The torque of a revolute joint depends on A and B and
-never on C. (That of a prismatic joint depends on mass and first moments; C then contains all second moments.) This
-invisible part can equally belong to the previous link. So its share in this link can be chosen, and the program of the
-previous link finds the rest. If the share in this link is too large, the previous link would need negative mass, and
-its program fails to fit. Among all C that make J positive definite, there is a smallest one,
+never on C. (That of a prismatic joint depends on mass and first moments; C then contains all second moments.) The
+torque does not determine how C is divided between this link and the previous link. So C of this link can be chosen, and
+the program of the previous link finds the rest. If the chosen C is too large, the previous link would need negative
+mass, and its program cannot fit the torques. Among all C that make J positive definite, there is a smallest one,
 
     C = B' (A - delta I)^-1 B + delta I,
 
-with which the remainder for the previous link is positive semidefinite. So no program takes mass that the next one
-needs, and without noise the sequential fit is as good as that of all joints at once. With noise, if A is close to the
-margin, C would exceed the limits of a link. So a second program per joint selects, among all parameters that fit
-equally well within the noise, those with the least mass and second moment. The resulting links are as light as the
-torques allow, and the mass handed on to the previous link need not lie within that link. The consistent projection that
-follows enforces masses, boxes and the least spread of robot.yaml, and redistributes this mass among the links.
+for which the remainder for the previous link is positive semidefinite. So without noise, the sequential fit is as good
+as a fit of all joints at once. With noise, A may be close to the margin delta, and C would exceed the limits of a link.
+So a second program per joint minimises mass and second moment among all parameters that fit equally well within the
+noise. The resulting links are as light as the torques allow, and the mass that is assigned to the previous link need
+not lie within that link. The consistent projection that follows enforces masses, boxes and the least spread of
+robot.yaml, and redistributes this mass among the links.
 
-The method requires products of inertia, because mass that is handed to the previous link generally has products in that
-link's frame. A structure without them raises an error.
+The method requires products of inertia, because mass that is assigned to the previous link generally has products of
+inertia in that link's frame. A structure without products of inertia raises an error.
 """
 
 import time
@@ -53,12 +53,12 @@ from dynid.model.standard import pseudo_inertia, ten_parameters
 from dynid.model.within_limits import LENGTH_UNIT_M, MASS_UNIT_KG
 from dynid.robot import FloatArray, PhysicalBounds
 
-PULL = 1e-5  # ridge of unexcited parameters, relative to the joint's largest column in the solver's units
-CONFIDENCE = 0.95  # probability that the set of fitting parameters contains the true ones
-EXACT = 1e-4  # residual relative to the torque below which data are noise-free, and errors are the solver's
+PULL = 1e-5  # ridge weight of unexcited parameters, relative to the joint's largest column in the solver's units
+CONFIDENCE = 0.95  # confidence level of the set of parameters that count as fitting equally well
+EXACT = 1e-4  # residual relative to the torque below which data count as noise-free, with only solver errors
 ROUND_OFF = 1e-7  # slack of the second program relative to the torque, for noise-free data
 BODY_M = 0.5  # largest extension of a link beyond the range of its centre of mass [m]
-TURNING, SLIDING = (0, 1), (3,)  # rows of J that affect a revolute and a prismatic joint's torque
+TURNING, SLIDING = (0, 1), (3,)  # rows of J that affect the torque of a revolute and of a prismatic joint
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class SequentialModel:
     Attributes:
         standard: standard parameters, physically consistent for every link.
         residual_rms: rms residual of every joint's torque, (n,) [N m].
-        margin: smallest eigenvalue of all pseudo-inertias, computed from the returned values.
+        margin: smallest eigenvalue of the pseudo-inertias of all links, computed from `standard`.
         solver_seconds: time in all semidefinite programs together [s].
     """
 
@@ -81,7 +81,7 @@ class SequentialModel:
 def owners(model: ArmModel) -> NDArray[np.int64]:
     """Return for each standard parameter the index of the joint whose semidefinite program estimates it, (s,).
 
-    It is the outermost joint whose torque depends on the parameter.
+    This joint is the outermost joint whose torque depends on the parameter.
     """
     found = []
     for k, name in enumerate(model.regrouping.standard):
@@ -98,8 +98,8 @@ def owners(model: ArmModel) -> NDArray[np.int64]:
 def largest(model: ArmModel, bounds: PhysicalBounds, joint: int) -> tuple[float, float]:
     """Return the largest possible mass [kg] and second moment [kg m^2] of all links that a joint moves, together.
 
-    The second moment is about the origin of the joint. The mass follows from the bounds. The second moment follows from
-    the assumption that no mass is farther away than the length of the stretched arm plus `BODY_M`.
+    The second moment is about the origin of the joint. The mass follows from the bounds. For the second moment, no mass
+    is assumed to be farther away than the length of the stretched arm plus `BODY_M`.
 
     Args:
         model: model of the arm.
@@ -116,11 +116,11 @@ def largest(model: ArmModel, bounds: PhysicalBounds, joint: int) -> tuple[float,
 
 
 def lightest(link: FloatArray, margin: float, slides: bool = False) -> FloatArray:
-    """Return a link's standard parameters (10,), with those parts minimised that do not affect its own joint's torque.
+    """Return a link's standard parameters (10,), after minimising parameters that do not affect its own joint's torque.
 
-    For a revolute joint, these are the mass, and the first and second moment along the axis z. For a prismatic joint,
-    they are the second moments. What is removed can be added to the previous link without a change of any torque. The
-    pseudo-inertia stays at least `margin` times the identity.
+    For a revolute joint, the mass and the first and second moment along the axis z are minimised. For a prismatic
+    joint, the second moments are minimised. The removed mass and moments can be added to the previous link without a
+    change of any torque. The pseudo-inertia stays at least `margin` times the identity.
 
     Args:
         link: ten standard parameters of the link. The part of its pseudo-inertia that affects the joint's torque (rows
@@ -138,7 +138,7 @@ def lightest(link: FloatArray, margin: float, slides: bool = False) -> FloatArra
 
 
 def sequential_fit(model: ArmModel, W: FloatArray, tau: FloatArray, bounds: PhysicalBounds) -> SequentialModel:
-    """Return physically consistent standard parameters, fitted joint by joint from the last one inward.
+    """Return physically consistent standard parameters, fitted one joint at a time from the last joint inward.
 
     Args:
         model: model of the arm.
@@ -147,9 +147,9 @@ def sequential_fit(model: ArmModel, W: FloatArray, tau: FloatArray, bounds: Phys
         bounds: margin of the pseudo-inertia, and limits of a link's mass and length; see `largest`.
 
     Raises:
-        ConfigurationError: the structure does not contain products of inertia.
-        DataError: shapes do not match, values are not finite, or there are fewer samples than parameters of a joint.
-        InfeasibleError: no link satisfies the bounds of mass and pseudo-inertia, or the result is not physically
+        ConfigurationError: if the structure does not contain products of inertia.
+        DataError: if shapes do not match, values are not finite, or there are fewer samples than parameters of a joint.
+        InfeasibleError: if no link satisfies the bounds of mass and pseudo-inertia, or the result is not physically
             consistent.
     """
     if not model.structure.products_of_inertia:
@@ -181,7 +181,7 @@ def sequential_fit(model: ArmModel, W: FloatArray, tau: FloatArray, bounds: Phys
 
 
 class _JointProgram:
-    """Semidefinite program that fits one joint's parameters: those of its link, if it has one, and of its drive."""
+    """Semidefinite program that fits the parameters of one joint's drive and, if it has a link, of this link."""
 
     def __init__(self, model: ArmModel, bounds: PhysicalBounds, axis: int, mine: NDArray[np.int64]) -> None:
         self.axis = axis
@@ -235,8 +235,8 @@ class _JointProgram:
     def solve(self, columns: FloatArray, rest: FloatArray) -> FloatArray:
         """Return the joint's parameters (k,) that fit its torques.
 
-        Many sets of parameters fit equally well within the noise. The returned set is the one with the smallest part
-        that does not affect the torques, such as mass on the joint's axis.
+        Many sets of parameters fit equally well within the noise. The returned set minimises quantities that do not
+        affect the torques, such as mass on the joint's axis.
 
         Args:
             columns: torques per unit of each parameter, (N, k).
@@ -256,7 +256,7 @@ class _JointProgram:
         x = self._minimum(top, norm_below(misfit, torque, top))
         if self.unfelt is None:
             return np.asarray(self.units * x)
-        # among fits that noise cannot distinguish from the best, take the one with the least invisible mass
+        # among fits as good as the best within the noise, take the one with the least mass that affects no torque
         errors = rest - scaled @ x
         exact = np.linalg.norm(errors) < EXACT * np.linalg.norm(rest)
         independent = len(rest) / (1.0 if exact else samples_alike(errors))
@@ -265,10 +265,11 @@ class _JointProgram:
         return np.asarray(self.units * self._minimum(self.unfelt, norm_below(misfit, torque, np.zeros(size), allowed)))
 
     def _minimum(self, c: FloatArray, fit: Cone) -> FloatArray:
-        """Return the variables x (k,) of this joint's program that minimise the linear cost c' x.
+        """Return the variables x (k,) of the joint's program that minimise the linear cost c' x.
 
         Args:
-            c: cost per unit of each variable, (k,); or (k + 1,) with that of an auxiliary variable of `fit`.
+            c: cost per unit of each variable, (k,); or (k + 1,) if `fit` has an auxiliary variable, whose cost comes
+                last.
             fit: constraint that limits the torque residual, in addition to the joint's other constraints.
         """
         begin = time.perf_counter()
@@ -286,9 +287,9 @@ class _JointProgram:
 def samples_alike(errors: FloatArray) -> float:
     """Return the number of consecutive errors (N,) that carry as much information as one independent error, at least 1.
 
-    Unmodelled friction causes errors that last for tenths of a second. If every sample counted as independent, the
-    fit of a link would seem far too certain. The number is twice the sum of the autocorrelations from lag 0 on, up to
-    the first that is not positive, minus one.
+    Unmodelled friction causes errors that last for tenths of a second. If every sample counted as independent, the fit
+    of a link would seem far too certain. The number is 2 s - 1, where s is the sum of the autocorrelations from lag 0
+    up to the last lag before the first value that is not positive.
     """
     count = len(errors)
     power = np.abs(np.fft.rfft(errors - errors.mean(), 2 * count)) ** 2
@@ -302,7 +303,7 @@ def samples_alike(errors: FloatArray) -> float:
 def _outcome(
     model: ArmModel, bounds: PhysicalBounds, pi: FloatArray, residual_rms: FloatArray, seconds: float
 ) -> SequentialModel:
-    """Return the result of the sequential fit, after a check of the pseudo-inertias independent of the solver.
+    """Return the result of the sequential fit, after a check of the pseudo-inertias that does not rely on the solver.
 
     Args:
         model: model of the arm.

@@ -1,6 +1,6 @@
 """States near standstill, in which joints may stick, and regression rows in which these states are masked.
 
-The filter of the states spreads a standstill over neighbouring states, all of which count as near it.
+The low-pass filter of the states spreads a standstill over neighbouring states, which all count as near standstill.
 """
 
 from typing import NamedTuple
@@ -12,15 +12,16 @@ from dynid.identification.data.preprocessing import Samples
 from dynid.model.dynamics import ArmModel
 from dynid.robot import FloatArray
 
-STICK_PERIODS = 0.5  # half width over which the states' filter smears a standstill, in periods of its cut-off
-# in multiples of slow_rad_s: largest mean speed of a joint that may stop in between; recorded speed that is a stop
+STICK_PERIODS = 0.5  # half width over which the states' filter spreads a standstill, in periods of its cut-off
+# multiples of slow_rad_s: largest filtered speed of a joint that may have stopped; recorded speed that is a stop
 STOPPING, STOPPED = 3.0, 0.5
 
 
 def sliding_states(dq: FloatArray, slow_rad_s: float, width: int, slowest: FloatArray | None = None) -> FloatArray:
     """Return a mask (M, n): 0.0 for states near a standstill of the joint, else 1.0.
 
-    Near means at most half of `width` states away. The states' filter spreads a standstill over all these states.
+    A state is near a standstill if it is at most half of `width` states away, because the states' filter spreads a
+    standstill over `width` states.
 
     Args:
         dq: velocities after the states' filter, (M, n) [rad/s].
@@ -41,8 +42,8 @@ def sliding_states(dq: FloatArray, slow_rad_s: float, width: int, slowest: Float
 def sliding_masks(samples: Samples, slow_rad_s: float) -> list[FloatArray]:
     """Return a mask (M, n) for each recording: 0.0 for states near a standstill of the joint, else 1.0.
 
-    The states are those on the fine time grid. The states' filter spreads a standstill over neighbouring states. All of
-    these count as near the standstill, see `sliding_states`.
+    The states are those on the fine time grid. The states' filter spreads a standstill over neighbouring states, which
+    count as near the standstill, see `sliding_states`.
 
     Args:
         samples: samples with states on a fine grid.
@@ -59,10 +60,9 @@ class SlidingRows(NamedTuple):
     Attributes:
         W: regressor, (N, n, p).
         tau: torques, (N, n) [N m].
-        share: weighted fraction of moving (not masked) states among those that the low-pass combines in each row,
-            (N, n).
-        by_other_current: torques from the current that `tau` does not use, minus `tau`, (N, n) [N m]. A recording may
-            contain a measured and a commanded current.
+        share: fraction of moving (not masked) states among the states that the low-pass combines in each row, (N, n).
+        by_other_current: torques from the other recorded current minus `tau`, (N, n) [N m]. A recording may contain a
+            measured and a commanded current, and `tau` uses one of them.
     """
 
     W: FloatArray

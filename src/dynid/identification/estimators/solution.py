@@ -1,4 +1,4 @@
-"""Bounded least squares from the R factor of all regression rows, and quantities for projections and covariances."""
+"""Bounded least squares from the R factor of all regression rows, and matrices for projections and covariances."""
 
 from dataclasses import dataclass
 
@@ -16,8 +16,8 @@ class Solution:
 
     Attributes:
         phi: base parameters, (p,).
-        inverse: inverse of the normal matrix, (f + p, f + p), for the f free friction parameters and then phi. Free
-            parameters are not at a bound. The rows and columns of base parameters at a bound are 0.
+        inverse: inverse of the normal matrix, (k + p, k + p), for the k free friction parameters, which are not at a
+            bound, and then phi. The rows and columns of base parameters at a bound are 0.
         triangle: R factor of a QR decomposition of the weighted rows [C W tau], with the columns C of the free friction
             parameters, the columns W of phi, and the torque tau.
         friction: friction parameters f, (m,); None if the problem has none.
@@ -32,9 +32,9 @@ class Solution:
 
     @property
     def metric(self) -> FloatArray:
-        """R factor (p, p) by which distances of base parameters are measured, after elimination of friction.
+        """R factor (p, p) of the regression of base parameters, after elimination of friction: metric of projections.
 
-        || R (phi - self.phi) || is the weighted torque error that other base parameters phi add to that of the fit.
+        || R (phi - self.phi) || is the weighted torque error that is added if the base parameters are phi.
         """
         count = int(self.sliding.sum())
         return self.triangle[count:-1, count:-1]

@@ -1,7 +1,7 @@
-"""Torques that parameters predict from motion, where friction may depend on the motor's torque.
+"""Prediction of torques from motion and parameters, with friction that may depend on the motor torque.
 
-With such friction, the motor torque tm solves tm = W phi + friction(dq, tm, te). See `gear_rows`, whose rows also have
-the derivatives by all parameters.
+The motor torque tm then solves tm = W phi + friction(dq, tm, te). The module `gear_rows` also computes derivatives by
+all parameters.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ from dynid.robot import FloatArray
 def predicted_torques(
     model: ArmModel, samples: Samples, phi: BaseParameters, friction: FrictionLaw | None = None
 ) -> FloatArray:
-    """Return the torques at the samples that parameters predict from the motion, (N, n) [N m].
+    """Predict the torques at the samples from the motion and the parameters, (N, n) [N m].
 
     Load-dependent friction is averaged over the ripple of the measured torque, which is the part of the torque that the
     low-pass of the samples removes.
@@ -52,12 +52,12 @@ def solved_torques(
     friction: FrictionLaw,
     step_s: float | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the torques of the base parameters, and those of the friction outside them, (M, n) [N m] each.
+    """Return the torques of the base parameters, and of friction outside the base parameters, (M, n) [N m] each.
 
     Args:
         model: model of the arm.
         states: the M states for which torques are computed, on a fine grid or at the samples.
-        guess: motor torques from which their iterative solution starts, (M, n) [N m].
+        guess: motor torques from which the iterative solution starts, (M, n) [N m].
         ripple: measured torque minus its low-passed value, at R instants around each state, (M, R, n) [N m].
         phi: base parameters.
         friction: law of the friction that the base parameters do not contain.
@@ -76,5 +76,5 @@ def solved_torques(
 
 
 def by_axes(ripple: FloatArray) -> FloatArray:
-    """Return ripple (M, R, n) as a contiguous array (M, n, R)."""
+    """Return torque ripple (M, R, n), any unit, as a contiguous array (M, n, R)."""
     return np.ascontiguousarray(ripple.swapaxes(1, 2))

@@ -1,7 +1,7 @@
-"""Rows of one recording that do not depend on its torques: regressors, weights of the states, low-pass.
+"""Parts of a recording's regression rows that do not depend on torques: regressors, state weights, low-pass.
 
-Several fits use the same states with other torques, such as torques shifted in time. The regressors, most of the work,
-are then computed once.
+Several fits use the same states with different torques, such as torques shifted in time. The regressors are then
+computed only once, which saves most of the computing time.
 """
 
 from collections.abc import Callable
@@ -27,20 +27,21 @@ class StateRows:
         states: the states.
         step_s: time between states on the fine grid [s].
         slides: weights of the states, (M, n): 0 near standstill, else 1.
-        space: memory that all recordings share.
-        is_series: whether the states are a time series on a fine grid. If not, they are the samples themselves, and the
-            low-pass has no effect.
+        space: working memory for the filter, common to all recordings.
+        is_series: whether the states are a time series on a fine time grid. If False, the states are the samples
+            themselves, and the low-pass has no effect.
 
     Attributes:
         dq: velocities, (M, n) [rad/s].
         slides: weights of the states, (M, n).
         minutes: time since the middle of the recording, (M,) [min].
-        joints: joint of each column of `W` and `G`, (k,).
-        parameters: base parameter of each of these columns, (k,).
-        rubs: mask (k,) of these columns: the parameter is friction.
-        W: torques per unit of the parameters, (M, k) [N m per SI unit]. Nearly half of the regressor is zero in all
-            states; only pairs of joint and parameter with other values are kept.
-        G: loads of the gears per unit of the parameters, (M, k): like `W`, without acceleration and drive.
+        joints: index of the joint of each column of `W` and `G`, (k,).
+        parameters: index of the base parameter of each column of `W` and `G`, (k,).
+        rubs: mask (k,) of the columns of `W` and `G` whose base parameter is friction.
+        W: torques per unit of the parameters, (M, k) [N m per SI unit]. A column belongs to a pair of joint and
+            parameter; pairs whose torque is zero in all states are omitted, which is nearly half of them.
+        G: loads of the gears per unit of the parameters, (M, k) [N m per SI unit]: like `W`, but without acceleration
+            and drive parameters.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class StateRows:
         self.rubs = rubs[self.parameters]
 
     def are_of(self, model: ArmModel, states: FineStates, step_s: float, slides: FloatArray) -> bool:
-        """Return whether these rows are those of the given model, states and weights, and need not be computed."""
+        """Return whether these rows belong to the given model, states and weights, so that they can be reused."""
         own = self._states
         if model is not self._model or states.later_s != own.later_s or step_s != self._step_s:
             return False
@@ -79,7 +80,7 @@ class StateRows:
         return self._known_directions[law.transition_rad_s]
 
     def low_pass(self, values: FloatArray) -> FloatArray:
-        """Return values at the samples, (N, ...), any unit: values on the fine time grid, (M, ...), after a low-pass.
+        """Low-pass values on the fine time grid, (M, ...), any unit, and return the values at the samples, (N, ...).
 
         The low-pass is the one that the measured torques have passed. If the states are not a time series on a fine
         grid, the values are returned unchanged.
@@ -87,11 +88,11 @@ class StateRows:
         return self._states.low_pass(values) if self._is_series else values
 
     def filtered(self, columns: int, fill: Callable[[FloatArray], None], sticking: bool) -> FloatArray:
-        """Return values at the samples, (N, columns), computed on the fine time grid and low-passed like the torques.
+        """Return values (N, columns) at the samples, computed on the fine time grid and low-passed like the torques.
 
         Before the low-pass, the measured torques have passed the filter of the states, which has a higher cut-off
-        frequency. This filter matters only for friction near standstill, which changes very fast. So the values pass it
-        only if `sticking` includes such states.
+        frequency. This filter matters only for friction near standstill, which changes very fast. So it is applied to
+        the values only if `sticking` is True.
 
         Args:
             columns: number of columns.
@@ -105,7 +106,7 @@ class StateRows:
         return self._states.low_pass_sharp(values) if self._is_series else values
 
     def weights(self, sticking: bool) -> FloatArray:
-        """Return the weights of all states, (M, n): 1, or 0 near standstill unless `sticking` includes these states."""
+        """Return the weights of all states, (M, n): all 1 if `sticking`, else 0 near standstill and 1 elsewhere."""
         return np.ones_like(self.slides) if sticking else self.slides
 
     @cached_property
@@ -120,7 +121,7 @@ class StateRows:
 
     @property
     def standing_W(self) -> FloatArray:
-        """Regressor W of only the masked states near standstill of this recording, after the low-pass, (N, n, p)."""
+        """Regressor W of the masked states near standstill of this recording alone, after the low-pass, (N, n, p)."""
         return self.whole_W - self.sliding_W
 
     def _unpacked(self, packed: FloatArray) -> FloatArray:

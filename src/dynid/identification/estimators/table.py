@@ -25,7 +25,7 @@ def estimator(name: str) -> Estimator:
     """Return the estimator with a name such as "ols".
 
     Raises:
-        UnknownNameError: the name is not in the table.
+        UnknownNameError: if the name is not in the table.
     """
     if name not in ESTIMATORS:
         raise UnknownNameError("estimator", name, tuple(sorted(ESTIMATORS)))

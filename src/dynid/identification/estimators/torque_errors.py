@@ -23,9 +23,10 @@ class TorqueErrors:
         mne_per_axis: mean |tau - tau_hat| / (max tau - min tau) of each axis.
         mne: mean normalised error, the mean of `mne_per_axis` (arXiv:2605.15949 uses the name without a definition).
         torque_rms_per_axis: root mean square of the measured torques [N m].
-        moving: relative error over samples in which joints are in motion, see `in_motion`.
-        moving_per_axis: relative error in motion of each axis; NaN if it is never in motion.
-        moving_torque_rms: root mean square of the torques of each axis in motion [N m]; NaN if it never is.
+        moving: relative error over all axes and samples in motion, see `in_motion`.
+        moving_per_axis: relative error of each axis while the axis is in motion; NaN if it is never in motion.
+        moving_torque_rms: root mean square of each axis's torques while the axis is in motion [N m]; NaN if it is never
+            in motion.
     """
 
     relative_per_axis: FloatArray
@@ -44,8 +45,8 @@ def in_motion(dq: FloatArray) -> NDArray[np.bool_]:
     """Return a mask (N, n) of joints in motion, from consecutive velocities dq (N, n) [rad/s].
 
     A joint is in motion if it is faster than `MOVING_RAD_S` and moves in the same direction in the neighbouring
-    samples. Between two samples of different direction, the joint stuck for an unknown time, and the torque of a
-    sticking joint does not follow from the motion.
+    samples. Between two samples of different direction, the joint stuck for an unknown time. The torque of a sticking
+    joint does not follow from the motion.
     """
     direction = np.sign(np.pad(dq, ((1, 1), (0, 0)), mode="edge"))
     one_way = (direction[:-2] == direction[1:-1]) & (direction[2:] == direction[1:-1])
@@ -58,11 +59,11 @@ def torque_errors(tau: FloatArray, tau_hat: FloatArray, dq: FloatArray | None = 
     Args:
         tau: measured torques, (N, n) [N m].
         tau_hat: predicted torques, (N, n) [N m].
-        dq: velocities of consecutive samples, (N, n) [rad/s], which determine the joints in motion; None counts all as
-            moving.
+        dq: velocities of consecutive samples, (N, n) [rad/s], which determine the joints in motion; None counts all
+            joints as moving.
 
     Raises:
-        DataError: shapes differ, there are no samples, or values are not finite.
+        DataError: if shapes differ, there are no samples, or values are not finite.
     """
     if tau.shape != tau_hat.shape or tau.ndim != 2 or not len(tau):
         raise DataError(f"torques have shapes {tau.shape} and {tau_hat.shape}, expected two equal (N, n)")

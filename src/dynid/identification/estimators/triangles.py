@@ -1,8 +1,8 @@
 """R factor of a QR decomposition of all joints' regression rows, and bounded least squares from this factor.
 
-The torque of a joint does not depend on links before it, so the rows of the last joints have few nonzero columns. Each
-joint's rows are reduced to an R factor first, over its own columns; then the R factors of all joints are reduced to
-one.
+The torque of a joint does not depend on links before it, so the rows of the last joints have few nonzero columns.
+First, each joint's rows are reduced to an R factor over the nonzero columns of this joint. Then the R factors of all
+joints are reduced to one.
 """
 
 from collections.abc import Iterable
@@ -36,13 +36,13 @@ def triangle(joints: Iterable[FloatArray], more: FloatArray | None = None) -> Fl
 
 
 def bounded(R: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Return the x (m,) within bounds that minimises || columns x - target ||, from the R factor of [columns, target].
+    """Return the x (m,) within bounds that minimises || A x - b ||, given the R factor of the matrix [A b].
 
     Args:
         R: R factor of a QR decomposition, (m + 1, m + 1).
         lower: lower bounds of x, (m,); -inf for unbounded entries.
-        upper: upper bounds of x, (m,); inf for unbounded entries. An entry whose column is zero becomes the value
-            nearest to 0 within its bounds.
+        upper: upper bounds of x, (m,); inf for unbounded entries. An entry of x whose column in A is zero becomes the
+            value nearest to 0 within its bounds.
     """
     scale = np.linalg.norm(R[:, :-1], axis=0)
     heard: NDArray[np.bool_] = scale > 1e-9 * scale.max()
@@ -50,7 +50,7 @@ def bounded(R: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
     limited = heard & (np.isfinite(lower) | np.isfinite(upper))
     free = heard & ~limited
     b = R[:, -1] - R[:, :-1][:, ~heard] @ out[~heard]
-    # columns without bounds go first: the rows below their R factor form the problem of the bounded ones alone
+    # columns without bounds go first: the rows below their R factor form the problem of the bounded entries alone
     count = int(free.sum())
     T = qr(
         np.column_stack([R[:, :-1][:, free], R[:, :-1][:, limited], b])

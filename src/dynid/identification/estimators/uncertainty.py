@@ -6,20 +6,22 @@ sandwich
 
     cov(phi) = A^-1 S A^-1,    A = sum_k X_k' X_k,    S = sum_kl b(k - l) s_k s_l',    s_k = X_k' e_k
 
-uses the actual residuals: axes of different size, correlated over `MEMORY_S` with Bartlett's weights b (Newey and West
-1987). It includes the correlation between axes. Bartlett's weights are those of sums over sliding windows.
+uses the actual residuals e_k of sample k and its regressor rows X_k. It accounts for residuals that differ in size
+between axes, that are correlated between axes, and that are correlated in time up to `MEMORY_S`, with Bartlett's
+weights b (Newey and West 1987). Sums over sliding windows are equivalent to Bartlett's weights.
 
-A fit adapts to its own data, so residuals are smaller than errors, most of all if few samples excite a parameter. So
-the residuals e_w of a window are first multiplied by (I - X_w A^-1 X_w')^-1/2, which makes S unbiased if errors are
-white (CR2, Bell and McCaffrey 2002): the window's scores become (I - X_w' X_w A^-1)^-1/2 s_w. If few windows excite a
-parameter, intervals follow Student's distribution. Its degrees of freedom are 3/2 of the number of windows (Priestley
-1981), counted as (sum q)^2 / sum q^2 of the variances q that the windows add. Standard deviations are widened so that
-intervals of 90 % are valid with the factors of the normal distribution.
+A fit adapts to its own data. So residuals are smaller than errors, above all if few samples excite a parameter.
+Therefore the residuals e_w of a window are first multiplied by (I - X_w A^-1 X_w')^-1/2, which makes S unbiased if
+errors are white (CR2, Bell and McCaffrey 2002): the window's scores become (I - X_w' X_w A^-1)^-1/2 s_w. If few windows
+excite a parameter, its confidence intervals follow Student's distribution. The degrees of freedom are 3/2 of the number
+of windows (Priestley 1981). The effective number of windows is (sum q)^2 / sum q^2, where q are the contributions of
+the windows to the variance. Standard deviations are widened such that 90 % intervals are correct with the factors of
+the normal distribution.
 
-Errors that repeat in every motion are not noise: the fit absorbs them, and residuals hardly show them. The torques of
-known nuisances, `effects`, are Z u with u ~ N(0, 1), and add A^-1 X' Z Z' X A^-1 to the covariance. This increases the
-standard deviations of the parameters with which a nuisance can be confused. The sizes of the nuisances are estimated
-from the data, see `play` and `discrepancy`.
+Errors that repeat in every motion, such as those from backlash, are not noise: the fitted parameters absorb them, and
+residuals hardly show them. The torques of such nuisances, `effects`, are modelled as Z u with u ~ N(0, 1). They add
+A^-1 X' Z Z' X A^-1 to the covariance. This increases the standard deviations of parameters that have similar torques as
+a nuisance. The sizes of the nuisances are estimated from the data, see `play` and `discrepancy`.
 """
 
 import numpy as np
@@ -33,7 +35,7 @@ HOPS = 4  # overlapping windows per length of one window
 SERIES = 16  # terms of (1 - h)^-1/2: exact to 1e-4 up to a leverage h of 0.5, beyond it they bound the correction
 LEVEL = 0.95  # one-sided probability at which the quantiles of Student's and the normal distribution are compared
 LEAST_FREEDOM = 3.0  # fewest degrees of freedom of Student's distribution: fewer windows do not determine a deviation
-FEWEST_WINDOWS = 8  # fewest windows for S: in short recordings the correlation time is taken to be shorter
+FEWEST_WINDOWS = 8  # fewest windows for S: in short recordings, windows are shorter than MEMORY_S
 
 
 def window_width(count: int, interval_s: float) -> int:
@@ -42,9 +44,9 @@ def window_width(count: int, interval_s: float) -> int:
 
 
 def degrees_of_freedom(count: int, interval_s: float) -> float:
-    """Return the degrees of freedom of a variance that is estimated from correlated samples.
+    """Return the degrees of freedom of a variance estimated from correlated samples.
 
-    They are 3/2 of the number of time windows (Priestley 1981).
+    The number is 3/2 of the number of time windows (Priestley 1981), but not less than `LEAST_FREEDOM`.
 
     Args:
         count: number of samples.
@@ -57,8 +59,8 @@ def score_covariance(scores: FloatArray, interval_s: float) -> FloatArray:
     """Return the covariance S (p, p) of the sum of all samples' scores.
 
     S is computed from sums of scores in a window that slides along the samples. This is equivalent to Bartlett's
-    weights, and makes S positive semidefinite. The scores of a fit add up to zero, which makes these sums too small. A
-    factor corrects S for this.
+    weights, and makes S positive semidefinite. The scores of a fit add up to zero, so the sums are too small; S is
+    multiplied by a correction factor.
 
     Args:
         scores: scores X_k' e_k (regressor columns times residual) of successive samples, (N, p).
@@ -77,8 +79,8 @@ def noise_covariance(columns: FloatArray, residual: FloatArray, inverse: FloatAr
     S is the covariance of the scores, estimated from windows of time.
 
     Args:
-        columns: weighted columns of samples `interval_s` apart, (N, n, p).
-        residual: weighted residual of their fit, (N, n).
+        columns: weighted regressor columns of samples `interval_s` apart, (N, n, p).
+        residual: weighted residual of the fit, (N, n).
         inverse: inverse A^-1 (p, p) of the normal matrix of the columns, including the prior.
         interval_s: time between samples [s].
     """
@@ -102,10 +104,10 @@ def noise_covariance(columns: FloatArray, residual: FloatArray, inverse: FloatAr
 
 
 def _less_leverage(share: FloatArray, score: FloatArray) -> FloatArray:
-    """Return (I - share)^-1/2 score, (p,), by its power series: the score of a window, corrected for leverage.
+    """Return (I - share)^-1/2 score, (p,), by a power series: the score of a window, corrected for leverage.
 
     Args:
-        share: X_w' X_w A^-1 (p, p), the contribution of the window to the normal matrix, relative to the whole.
+        share: X_w' X_w A^-1 (p, p), the contribution of the window to the normal matrix A, relative to A.
         score: score of the window, (p,).
     """
     term = total = score
@@ -135,9 +137,9 @@ def whole_covariance(
     inflation: float = 1.0,
     effects: FloatArray | None = None,
 ) -> FloatArray:
-    """Return the covariance (p, p) of least-squares parameters due to noise, prior, and effects without a parameter.
+    """Return the covariance (p, p) of least-squares parameters due to noise, prior, and unmodelled effects.
 
-    Effects without a parameter are unmodelled torques that repeat in every motion, such as those of backlash.
+    Unmodelled effects are torques without a parameter that repeat in every motion, such as those of backlash.
 
     Args:
         columns: weighted regressor columns of all uncertain parameters, (N, n, p).
@@ -145,8 +147,8 @@ def whole_covariance(
         known: prior standard deviations of the parameters, (p,); infinite without a prior.
         interval_s: time between samples [s].
         inflation: factor by which the inverse normal matrix is multiplied; 1 for least squares.
-        effects: weighted torques (N, n, k) of effects without a parameter, each times the standard deviation of its
-            factor.
+        effects: weighted torques (N, n, k) of k unmodelled effects at their likely sizes (standard deviations); None if
+            there are none.
     """
     stacked = columns.reshape(-1, columns.shape[2])
     # variance of residuals, increased because correlated neighbours carry less information than independent samples
@@ -165,10 +167,10 @@ def whole_covariance(
 
 
 def unit_scale(columns: FloatArray, variance: float, known: FloatArray) -> FloatArray:
-    """Return factors (p,) by which columns are divided, so that their normal matrix with prior has a unit diagonal.
+    """Return divisors (p,) of columns that give their normal matrix, including the prior, a unit diagonal.
 
-    For a column near zero, the prior dominates. If it were scaled by its length alone, its diagonal entry would be so
-    large that all others were below rounding, and a pseudo-inverse would drop them.
+    The divisors include the prior. If a column near zero were scaled by its length alone, its diagonal entry would be
+    so large that a pseudo-inverse would drop all other entries as rounding errors.
 
     Args:
         columns: the columns, (N, p).
