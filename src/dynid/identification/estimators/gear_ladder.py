@@ -142,7 +142,10 @@ class BlockJudge:
         return found
 
     def relative(self, errors: FloatArray) -> float:
-        """Return the weighted rms error relative to the weighted torques, from the blocks' squared errors (blocks,)."""
+        """Return the weighted rms error relative to the weighted rms torque, from the blocks' errors (blocks,).
+
+        The argument contains sums of squared weighted errors, as `errors` returns them.
+        """
         return float(np.sqrt(errors.sum() / self._torque))
 
 
