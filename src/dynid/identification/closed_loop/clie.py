@@ -2,11 +2,11 @@
 
     phi = argmin sum_k || w_k (tau_m(t_k) - tau_s(t_k; phi)) ||^2
 
-tau_m is the torque that was commanded at the time t_k, and tau_s is the torque that the simulated control loop
-commands. w_k is 1, or less near standstill if Coulomb friction is estimated. The optimiser is Levenberg-Marquardt with
-the Jacobian from the variational equations. The positive-definiteness cuts (linear conditions that keep the inertia
-matrix M positive definite) and the bounds are part of every step, so every trial can be simulated. A coarse Jacobian is
-used far from the solution, a fine one near it.
+tau_m is the recorded command torque at the time t_k, and tau_s the command torque of the simulated control loop. The
+weight w_k is 1, or less near standstill if Coulomb friction is estimated. The optimiser is Levenberg-Marquardt with the
+Jacobian from the variational equations. Every step satisfies the bounds and the positive-definiteness cuts (linear
+conditions that keep the inertia matrix M positive definite), so the result of every step can be simulated. A coarse
+Jacobian is used far from the solution, a fine one near it.
 """
 
 import time
@@ -34,25 +34,24 @@ Reason = Literal["converged", "no_progress", "iteration_limit"]
 PATH_STEP = 16  # number of control cycles between the checked poses of the path
 CUT_ROUNDS = 30
 ROUND_OFF = 1e-18  # cost over the sum of squared torques, below which the cost is rounding error
-SMALLEST_SIZE = 1e-4  # least size of an initial parameter [SI] that bound_factor multiplies
+SMALLEST_SIZE = 1e-4  # smaller initial parameters [SI] count as this size for the bounds
 FIRST_DAMPING, MOST_DAMPING = 1e-4, 1e6
 
 
 class ClieOptions(Strict):
     """Options of the closed-loop refinement.
 
-    maximum_iterations: largest number of steps that are tried.
-    tolerance: the refinement ends if the predicted decrease of the cost by a further step, relative to the cost, is
-        smaller.
-    deviation_share: the refinement also ends if a further step moves no parameter, and no linear combination of
-        parameters, by more than this fraction of its standard deviation. The standard deviation is that for independent
+    maximum_iterations: largest number of tried steps.
+    tolerance: predicted relative decrease of the cost by a further step, below which the refinement ends.
+    deviation_share: the refinement also ends if a further step changes every parameter, and every linear combination of
+        parameters, by less than this fraction of its standard deviation. The standard deviation assumes independent
         residuals; 0 disables this condition.
-    coarse_tolerance: predicted relative decrease of the cost, below which the fine Jacobian is used.
-    coarse_stride, fine_stride: control cycles per step of the Jacobian's integration, even.
-    bound_factor: limit of |parameter| divided by |value with which the refinement starts| (100 in arXiv:2605.15949).
+    coarse_tolerance: predicted relative decrease of the cost by a step, below which the fine Jacobian is used.
+    coarse_stride, fine_stride: control cycles per integration step of the coarse and of the fine Jacobian, even.
+    bound_factor: largest permitted |parameter| / |initial value| (100 in arXiv:2605.15949).
     eps: smallest permitted eigenvalue of the inertia matrix M on the path and, with an auditor, in the auditor's box of
         poses [kg m^2].
-    loop: options of the loop's simulation.
+    loop: options of the simulation of the control loop.
     """
 
     maximum_iterations: int = 40
@@ -68,10 +67,10 @@ class ClieOptions(Strict):
 
 @dataclass(frozen=True)
 class Iteration:
-    """One tried step of the refinement.
+    """Record of one tried step of the refinement.
 
-    After an audit has found poses at which M is not positive definite, a step that restores feasibility is accepted
-    even if its cost is higher.
+    A step that makes the inertia matrix M positive definite again, after an audit has found poses where it is not, is
+    accepted even if its cost is higher.
 
     Attributes:
         cost: sum of squared residuals before the step [N^2 m^2].
@@ -99,8 +98,7 @@ class ClieResult:
     """Outcome of a closed-loop refinement; arrays are read-only.
 
     Attributes:
-        base: refined parameters with their covariance, which includes the effect of the standard deviation of known
-            friction.
+        base: refined base parameters with covariance, which includes the uncertainty of known friction.
         start: parameters at the start, after a projection if they were not feasible.
         cost: sum of squared residuals at `base` [N^2 m^2].
         start_cost: sum of squared residuals at `start` [N^2 m^2].
@@ -127,7 +125,7 @@ class ClieResult:
 
     @property
     def converged(self) -> bool:
-        """Whether the refinement ended because a further step would reduce the cost by less than the tolerance."""
+        """Whether the refinement ended because a further step would hardly change the cost or the parameters."""
         return self.reason == "converged"
 
 
@@ -146,12 +144,13 @@ def refine(
         settings: settings of the control law of the experiment.
         data: reference and recorded torques of the commands.
         phi0: initial parameters, from ordinary least squares or their projection.
-        options: options of the refinement; None takes the defaults.
-        auditor: auditor of the box of poses in which M >= eps I is kept; None keeps this on the simulated path only.
+        options: options of the refinement; None uses the defaults.
+        auditor: auditor of the box of poses in which M >= eps I must hold; if None, it must hold on the simulated path
+            only.
 
     Raises:
-        InfeasibleError: the loop cannot be simulated with phi0, or no model satisfies bounds and cuts.
-        DataError, ConfigurationError: the arguments do not match each other.
+        InfeasibleError: if the loop cannot be simulated with phi0, or no model satisfies bounds and cuts.
+        DataError, ConfigurationError: if the arguments do not match each other.
     """
     chosen = options or ClieOptions()
     return refine_loop(ClosedLoop(model, settings, data, chosen.loop), phi0, chosen, auditor)
@@ -168,12 +167,13 @@ def refine_loop(
     Args:
         loop: the loop or loops.
         phi0: initial parameters, from ordinary least squares or their projection.
-        options: options of the refinement; None takes the defaults. `options.loop` is not used.
-        auditor: auditor of the box of poses in which M >= eps I is kept; None keeps this on the simulated path only.
+        options: options of the refinement, of which `loop` is not used; None uses the defaults.
+        auditor: auditor of the box of poses in which M >= eps I must hold; if None, it must hold on the simulated path
+            only.
 
     Raises:
-        InfeasibleError: a loop cannot be simulated with phi0, or no model satisfies bounds and cuts.
-        DataError: the data do not determine all parameters.
+        InfeasibleError: if a loop cannot be simulated with phi0, or no model satisfies bounds and cuts.
+        DataError: if the data do not determine all parameters.
     """
     begin = time.perf_counter()
     search = _Refinement(loop, phi0, options or ClieOptions(), auditor)
@@ -196,7 +196,7 @@ def refine_loop(
 
 
 class _Refinement:
-    """State of one closed-loop refinement: parameters phi so far, their simulation, and the linear model at phi."""
+    """State of one closed-loop refinement: present parameters phi, simulation with phi, and linear model about phi."""
 
     def __init__(
         self, loop: ClosedLoop | ManyLoops, phi0: BaseParameters, options: ClieOptions, auditor: Auditor | None
@@ -237,7 +237,7 @@ class _Refinement:
         """Compute the Jacobian of the simulated torques and the normal equations at the present phi.
 
         Raises:
-            DataError: the simulated torques do not depend on a parameter.
+            DataError: if the simulated torques do not depend on a parameter.
         """
         self.jacobian = self.loop.weighted(self.loop.jacobian(self.simulation, self.phi, self.stride))
         hessians, gradients = self.loop.normal_equations(self.jacobian, self.residual)
@@ -254,8 +254,8 @@ class _Refinement:
     def _bent(self) -> FloatArray:
         """Return the Hessian of half the cost for the next step, (p, p) [SI].
 
-        It is J'J for the Jacobian J. The estimated curvature of the residual is added if it improved the last
-        prediction of the cost and the sum is positive definite.
+        The Hessian is J'J for the Jacobian J. The estimated curvature of the residual is added if it improved the last
+        prediction of the cost, provided that the sum is positive definite.
         """
         plain = np.asarray(self.hessian)
         if not self.curvature.trusted:
@@ -267,8 +267,8 @@ class _Refinement:
     def _trial(self) -> tuple[FloatArray, float]:
         """Return the parameters (p,) [SI] after a damped Gauss-Newton step, and the cost predicted for them.
 
-        They minimise the damped linear model of the residuals under all cuts, the linear conditions that keep the
-        inertia matrix M positive definite.
+        The parameters minimise the damped linear model of the residuals under all cuts, the linear conditions that keep
+        the inertia matrix M positive definite.
         """
         p = len(self.phi)
         hessian = self._bent()
@@ -283,7 +283,7 @@ class _Refinement:
                 continue
             if not (self.cuts.count and self.stride == self.options.fine_stride):
                 break
-            # near convergence and at the boundary, an audit takes less time than a step that a later audit would reject
+            # near convergence with active cuts, an audit is cheaper than a step that a later audit would reject
             audit = self.cuts.audit(self.start.with_values(trial))
             if audit is None or audit.passed:
                 break
@@ -317,7 +317,7 @@ class _Refinement:
     def _settled(self) -> bool:
         """Return whether an audit of a box of poses finds no pose q with M(q; phi) < eps I, for the present phi.
 
-        If it finds such poses, linear conditions on phi (cuts) are added for the next steps. Without an auditor, the
+        For every pose found, linear conditions on phi (cuts) are added for the next steps. Without an auditor, the
         result is True.
         """
         self.expected = np.inf
@@ -326,9 +326,10 @@ class _Refinement:
         return not self.restoring
 
     def _try(self, trial: FloatArray, promised: float, promise: float) -> bool:
-        """Simulate the parameters of a trial step, and accept them if their cost is lower.
+        """Simulate the loop with the parameters of a trial step, and accept them if the cost decreases.
 
-        After an audit has found poses at which M is not positive definite, a higher cost is accepted, too.
+        If an audit of the present parameters has found poses at which M is not positive definite, a higher cost is
+        accepted, too.
 
         Args:
             trial: parameters after the step, (p,) [SI].
@@ -350,7 +351,7 @@ class _Refinement:
         )
         gain = 0.0 if self.restoring else (self.cost - found) / (self.cost - promised)
         if accepted:
-            # Gauss-Newton converges linearly: as long as promises decrease and are kept, the next one is predictable
+            # Gauss-Newton converges linearly: if predicted decreases shrink and are accurate, the next is predictable
             if self.linearised:
                 step = trial - self.phi
                 plain = self.cost - 2.0 * self.gradient @ step + step @ self.hessian @ step
@@ -371,11 +372,11 @@ class _Refinement:
     def covariance(self) -> FloatArray:
         """Return the covariance of phi, (p, p) [SI], from the last Jacobian.
 
-        It is the sandwich covariance from the scores (Jacobian times residual) of correlated samples, plus the effect
-        of the standard deviation of the external load, such as known friction.
+        The sandwich covariance is computed from the scores (Jacobian times residual) of correlated samples. The
+        uncertainty of the external load, such as known friction, is added.
 
         Raises:
-            DataError: the number of torque samples with weight 1 does not exceed the number of parameters.
+            DataError: if the number of torque samples with weight 1 does not exceed the number of parameters.
         """
         if not self.linearised:
             self._linearise()
@@ -398,8 +399,8 @@ class _Refinement:
 def _fixed_bounds(phi0: BaseParameters, options: ClieOptions) -> tuple[FloatArray, FloatArray]:
     """Return bounds on single parameters as linear conditions A phi >= b, with A (m, p) and b (m,) [SI].
 
-    The bounds are +-bound_factor times the initial values. They also exclude negative rotor inertias and negative
-    friction.
+    Each bound is plus or minus `bound_factor` times the initial value. The bounds also exclude negative rotor inertias
+    and negative friction.
 
     Args:
         phi0: initial parameters.
@@ -412,7 +413,7 @@ def _fixed_bounds(phi0: BaseParameters, options: ClieOptions) -> tuple[FloatArra
 
 
 def _feasible_start(phi0: BaseParameters, options: ClieOptions, auditor: Auditor | None) -> BaseParameters:
-    """Return the initial parameters, or the nearest ones with M >= eps I in the auditor's box of poses.
+    """Return the initial parameters, or the nearest parameters with M >= eps I in the auditor's box of poses.
 
     Without an auditor, only the physical lower bounds of single parameters are enforced.
 

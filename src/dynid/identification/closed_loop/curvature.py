@@ -1,16 +1,16 @@
-"""Second-order information of a least-squares problem from accepted steps: a structured secant method.
+"""Estimation of second derivatives of a least-squares problem from accepted steps: a structured secant method.
 
 The Hessian of half the cost is J'J + S with S = - sum_i r_i (second derivative of the simulated torque i), for the
 Jacobian J and the residuals r_i. Gauss-Newton ignores S and converges only linearly along curved valleys. S is
 estimated from the changes of J over accepted steps [Dennis, Gay and Welsch 1981] and scaled down as the residuals
-shrink. It is used only while it predicts the cost of steps better than Gauss-Newton does.
+shrink. S is used only while it predicts the cost of steps better than Gauss-Newton does.
 """
 
 import numpy as np
 
 from dynid.robot import FloatArray
 
-LEAST_CURVATURE = 1e-12  # over |step| |change of gradient|, below which the secant equation is ignored
+LEAST_CURVATURE = 1e-12  # smallest step' change / (|step| |change|), for which the secant equation is used
 
 
 class ResidualCurvature:
@@ -33,7 +33,7 @@ class ResidualCurvature:
         """Update S, the residual's contribution to the Hessian of half the cost, from a new linearisation.
 
         S follows from the change of the Jacobian since the last linearisation. If the stride has changed, S stays
-        unchanged, because the stride then changes the Jacobian more than the curvature does.
+        unchanged, because a new stride changes the Jacobian more than the curvature does.
 
         Args:
             phi: parameters of the linearisation, (p,) [SI].
@@ -48,15 +48,15 @@ class ResidualCurvature:
         self._phi, self._jacobian, self._gradient, self._stride = np.array(phi), rows, gradient, stride
 
     def _update(self, step: FloatArray, wanted: FloatArray, change: FloatArray) -> None:
-        """Update the symmetric matrix S (see the class) by a secant formula, so that S step = wanted.
+        """Update the symmetric matrix S (see the class docstring) by a secant formula, so that S step = wanted.
 
         S first shrinks if |step' S step| exceeds |step' wanted|. It then changes as little as possible, in a norm that
         depends on `change`. S stays unchanged if step' change is not clearly positive.
 
         Args:
             step: step of the parameters, (p,) [SI].
-            wanted: vector that the new S yields when it is multiplied by the step, (p,) [SI].
-            change: gradient of half the cost after the step minus that before it, (p,) [SI].
+            wanted: required product of the new S and the step, (p,) [SI].
+            change: gradient of half the cost after the step minus gradient before the step, (p,) [SI].
         """
         along = float(change @ step)
         if along <= LEAST_CURVATURE * float(np.linalg.norm(step) * np.linalg.norm(change)):
@@ -72,12 +72,12 @@ class ResidualCurvature:
     def compare(self, step: FloatArray, promised: float, found: float) -> None:
         """Decide from an accepted step whether the next step uses S, the residual's contribution to the Hessian.
 
-        The next step uses S only if S improves the predicted cost of this step.
+        The next step uses S only if S improves the prediction of the accepted step's cost.
 
         Args:
             step: accepted step of the parameters, (p,) [SI].
-            promised: cost after the step as Gauss-Newton predicts it, without S [N^2 m^2].
-            found: cost after the step as the simulation shows it [N^2 m^2].
+            promised: cost after the step that Gauss-Newton, without S, predicts [N^2 m^2].
+            found: simulated cost after the step [N^2 m^2].
         """
         added = float(step @ self.matrix @ step)
         self.trusted = added != 0.0 and abs(promised + added - found) < abs(promised - found)

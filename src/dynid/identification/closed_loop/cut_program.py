@@ -1,6 +1,7 @@
 """Positive-definiteness cuts: linear conditions on the base parameters phi that keep M(q; phi) positive definite.
 
-M is the inertia matrix. Each pose q and vector v gives the condition v' M(q; phi) v >= eps, which is linear in phi.
+M is the inertia matrix at a pose q. Each pose q and vector v gives the condition v' M(q; phi) v >= eps, which is linear
+in phi and is called a cut.
 """
 
 import clarabel
@@ -11,17 +12,17 @@ from dynid.errors import InfeasibleError
 from dynid.identification.feasibility.pose_kernels import InertiaFunctions
 from dynid.robot import FloatArray
 
-RESERVE = 2e-6  # margin of cuts [kg m^2], as they approach the boundary from outside
-STEP_FRACTIONS = (0.99, 0.95, 0.9)  # solver's steps over the distance to the boundary; shorter ones if it stalls
+RESERVE = 2e-6  # margin of cuts above eps [kg m^2]: without it, solutions stay just outside the feasible set
+STEP_FRACTIONS = (0.99, 0.95, 0.9)  # fraction of the distance to the boundary per solver step; shorter if it stalls
 
 
 class Cuts:
     """Growing set of linear conditions `rows @ phi >= bounds` that keep M(q; phi) >= eps I at the checked poses.
 
-    Such a condition is called a cut. phi are the base parameters.
+    A linear condition is called a cut. phi are the base parameters, and M is the inertia matrix.
 
     Args:
-        functions: functions that compute M(q; phi), and rows of such conditions, for poses q.
+        functions: functions that compute M(q; phi) and the rows of cuts for poses q.
         eps: smallest permitted eigenvalue of M [kg m^2].
         fixed: rows (m, p) and bounds (m,) that always apply, such as bounds on parameters [SI].
 
@@ -39,8 +40,8 @@ class Cuts:
     def add(self, q: FloatArray, phi: FloatArray) -> int:
         """Add linear conditions (cuts) that exclude phi, for poses q at which M(q; phi) has too small eigenvalues.
 
-        An eigenvalue is too small if it is below eps plus a small reserve. Each of them adds one condition, which is
-        computed from its eigenvector.
+        An eigenvalue is too small if it is below eps plus a small reserve. Each such eigenvalue adds one condition,
+        which is computed from its eigenvector.
 
         Args:
             q: poses to check, (k, n) [rad].
@@ -67,10 +68,10 @@ def nearest_under_cuts(
         phi0: parameters before the projection, (p,) [SI].
         cuts: rows of the conditions, (m, p).
         bounds: bounds of the conditions, (m,).
-        metric: matrix L of the norm || L (phi - phi0) ||, (k, p); None is the Euclidean norm.
+        metric: matrix L of the norm || L (phi - phi0) ||, (k, p); None means the Euclidean norm.
 
     Raises:
-        InfeasibleError: no phi satisfies all conditions.
+        InfeasibleError: if no phi satisfies all conditions.
     """
     shortfall = bounds - cuts @ phi0
     scale = float(shortfall.max())

@@ -1,4 +1,4 @@
-"""Positive-definiteness cuts inside an optimiser's step (arXiv:2605.15949, eq. 10, in every step, not only at the end).
+"""Positive-definiteness cuts in every step of an optimiser (eq. 10 of arXiv:2605.15949, which applies them at the end).
 
 A cut is a linear condition on the base parameters phi that keeps the inertia matrix M(q; phi) positive definite at one
 pose q. `CutSet` collects the cuts that a trial phi has violated: on the simulated path, on a sample of the audit
@@ -44,7 +44,7 @@ class CutSet(Cuts):
         self._tight = np.zeros(0, dtype=bool)  # mask of the cuts that were active in the last solution
 
     def follow(self, path: FloatArray) -> None:
-        """Set the path whose poses are checked from now on, usually that of the last simulated motion.
+        """Set the path whose poses are checked from now on, usually the path of the last simulated motion.
 
         Args:
             path: poses of the path, (k, n) [rad].
@@ -67,9 +67,9 @@ class CutSet(Cuts):
         return self.add(poses[worst[margin[worst] <= 0.0]], phi)
 
     def audit(self, base: BaseParameters) -> AuditResult | None:
-        """Search the auditor's box for poses at which M(q; phi) < eps I, and add linear conditions on phi for them.
+        """Search the auditor's box for poses q with M(q; phi) < eps I, and add linear conditions that exclude phi.
 
-        The conditions exclude the given base parameters phi.
+        M is the inertia matrix, and phi the given base parameters.
 
         Args:
             base: base parameters.
@@ -103,12 +103,12 @@ class CutSet(Cuts):
         """Return the phi (p,) [SI] that minimises || metric (phi - target) || under all conditions of this set.
 
         Args:
-            target: parameters that an unconstrained step reaches, (p,) [SI].
+            target: parameters after an unconstrained step, (p,) [SI].
             metric: matrix of the norm, (p, p).
             scale: unit in which the solver computes each parameter, (p,) [SI]; it improves the conditioning.
 
         Raises:
-            InfeasibleError: the conditions exclude every phi.
+            InfeasibleError: if the conditions exclude every phi.
         """
         rows, bounds = self.rows * scale, self.bounds
         length = np.linalg.norm(rows, axis=1)
@@ -119,7 +119,7 @@ class CutSet(Cuts):
         found = start
         working = np.zeros(len(rows), dtype=bool)
         working[: len(self._tight)] = self._tight
-        # most cuts are inactive: the program starts with few of them, and violated ones are added until there are none
+        # most cuts are inactive: the program starts with few of them, and adds violated cuts until none is violated
         while True:
             shortfall = np.where(working, 0.0, bounds - rows @ found)
             worst = np.argsort(-shortfall)[:ADDED]

@@ -1,8 +1,8 @@
-"""Friction along a measured motion, as a given load on the joints of the simulated control loop.
+"""Friction along a measured motion, which acts as a known load on the joints of the simulated control loop.
 
-The closed loop reacts to friction, so a simulation without friction would command other torques than those of the arm.
-Friction of the simulated motion would be difficult: the sign of a velocity has no derivative, and sticking is a
-separate state. So friction is computed from the measured motion and torques, independently of the parameters to be
+The control loop reacts to friction, so a simulation without friction would command other torques than the real loop. To
+compute friction from the simulated motion would be difficult: the sign of a velocity has no derivative, and sticking is
+a separate state. So friction is computed from the measured motion and torques, independently of the parameters to be
 refined:
 
     sliding   the friction law at the measured velocity, motor torque and load
@@ -10,11 +10,11 @@ refined:
               torque of the law
 
 So the variational equations need no derivative of friction, and the Jacobian of this problem is exact. One effect is
-ignored: other parameters would change the motor torque, and with it friction that grows with load. This does not move
-the minimum, because at the true parameters the residuals are zero in any case.
+ignored: a change of parameters changes the motor torque, and with it load-dependent friction. This does not move the
+minimum, because the residuals are zero at the true parameters in any case.
 
-Friction changes faster than the low-pass of the samples permits. So the motion from which friction is computed passes a
-low-pass of its own.
+Friction changes too fast for the low-pass of the samples. So the motion from which friction is computed passes a
+separate low-pass.
 """
 
 from dataclasses import dataclass
@@ -37,11 +37,11 @@ LINEAR = [term.kind != "shape" for term in TERMS]
 
 @dataclass(frozen=True, eq=False)
 class KnownFriction:
-    """Friction law with the base parameters it was estimated with; the friction of sticking joints depends on both.
+    """Friction law, and base parameters estimated together with it; the friction of sticking joints depends on both.
 
     Attributes:
         model: the arm.
-        phi: base parameters that were estimated together with the law.
+        phi: base parameters that were estimated together with the friction law.
         friction: the friction law.
     """
 
@@ -56,18 +56,20 @@ class KnownFriction:
 
         Args:
             q: measured positions every `step_s`, (K, n) [rad].
-            tau: torques of the measured currents, (K, n) [N m], even if the regression uses the commanded ones.
+            tau: torques of the measured currents, (K, n) [N m], even if the regression uses the commanded currents.
             step_s: time between positions [s].
             settings: speed below which joints may stick, and cut-off frequency of the low-pass for the motion.
             drive: torques of the commanded currents, (K, n) [N m], from which load-dependent friction is computed.
-                They contain fast changes that measured currents do not show. None uses the measured torques.
+                Commanded currents contain fast changes that measured currents do not show. None uses the measured
+                torques.
 
         Returns:
-            Friction and its standard deviation. The latter assumes independent errors of the friction parameters, and
+            Friction and its standard deviation. The standard deviation assumes independent errors of the parameters,
+            and
                 is zero if their standard deviations are unknown.
 
         Raises:
-            DataError: the motion is too short for the low-pass.
+            DataError: if the motion is too short for the low-pass.
         """
         low_pass = butterworth_sections(FILTER_ORDER, settings.motion_cutoff_hz, 1.0 / step_s)
         smooth, torque = (filtered_both_ways(low_pass, signal) for signal in (q, tau))

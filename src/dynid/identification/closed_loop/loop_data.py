@@ -15,22 +15,23 @@ class ClosedLoopData:
 
     Attributes:
         q_ref: reference positions at every control cycle, (K, n) [rad]. The reference should begin some time before the
-            first sample: before its first row the arm is assumed to rest at that row's posture.
+            first sample. Before the first row, the arm is assumed to be at rest at the posture of this row.
         dq_ref: reference velocities, (K, n) [rad/s].
         ddq_ref: reference accelerations, (K, n) [rad/s^2].
         sample_times: times of the samples, relative to the first reference row, (S,) [s], increasing.
-        tau: torques of the commanded (goal) currents at these times, (S, n) [N m]; the simulated loop predicts
-            commands.
-        initial_state: q and dq at the first reference row, (2, n) [rad, rad/s]; None is the model's equilibrium at that
-            row.
+        tau: torques of the commanded (goal) currents at the sample times, (S, n) [N m], which the simulated loop
+            predicts.
+        initial_state: q and dq at the first reference row, (2, n) [rad, rad/s]; None means the equilibrium of the
+            simulated arm at this row.
         response: impulse response of the filter that `tau` has passed, on the grid of the control cycles; the single
             value 1 means no filter.
         cycle_s: control cycle [s].
-        external: torque on the joints that the model does not contain, such as known friction, in every control cycle,
-            (K, n) [N m]; None is no torque. At rest before the first row it is zero.
-        weights: weights of the residuals, (S, n); None is 1.
-        load_deviation: effect of one standard deviation of `external` on `tau`, (S, n) [N m]; axes are independent.
-        delay_cycles: whole cycles from a measured state to the start of its torque.
+        external: external torque on the joints that the model does not contain, such as known friction, in every
+            control cycle, (K, n) [N m]; None means no torque. During the rest before the first row, the torque is zero.
+        weights: weights of the residuals, (S, n); None means 1.
+        load_deviation: change of `tau` by one standard deviation of `external`, (S, n) [N m]; independent between axes.
+        delay_cycles: delay from the measurement of a state to the start of the torque computed from it, in whole
+            cycles.
     """
 
     q_ref: FloatArray

@@ -1,10 +1,10 @@
-"""Inner loops of the closed-loop simulation, which divide a motion into LANES stretches and simulate them in parallel.
+"""Inner loops of the closed-loop simulation, which divide a motion into LANES segments and simulate them in parallel.
 
-`dynid.codegen.kernels` copies the source of these functions into a generated module, in which sizes are constants.
-These functions are not called directly. A lane is one of the LANES parallel simulations; arrays of shape (n, LANES)
-hold one simulation per column. `k` counts control cycles. `forward` is the address of the arm's program, which computes
-accelerations and the smallest pivot of M from q, dq, tau and phi. Explicit loops replace numpy's array expressions,
-which numba compiles much more slowly.
+The functions of this module are not called directly. `dynid.codegen.kernels` copies their source into a generated
+module, in which sizes are constants. A lane is one of the LANES parallel simulations; arrays of shape (n, LANES) have
+one simulation per column. `k` is the number of a control cycle. `forward` is the address of a compiled program of the
+arm, which computes accelerations and the smallest pivot of the inertia matrix M from q, dq, tau and phi. Explicit loops
+are used because numba compiles numpy's array expressions much more slowly.
 """
 
 from typing import Any
@@ -28,9 +28,9 @@ def accelerate(forward: int, q: Any, dq: Any, tau: Any, phi: Any, ddq: Any, pivo
         dq: velocities, (n, LANES) [rad/s].
         tau: joint torques, (n, LANES) [N m].
         phi: base parameters, (p,) [SI].
-        ddq: result, accelerations, (n, LANES) [rad/s^2].
-        pivot: result, smallest pivot of M, (1, LANES).
-        indefinite: number of evaluations with an indefinite M in each simulation, (LANES,); increased.
+        ddq: output, accelerations, (n, LANES) [rad/s^2].
+        pivot: output, smallest pivot of M, (1, LANES).
+        indefinite: number of evaluations with an indefinite M in each simulation, (LANES,); updated in place.
     """
     run_program(forward, (q, dq, tau, phi, ddq, pivot))
     for lane in range(LANES):
@@ -44,7 +44,7 @@ def moved(start: Any, step: float, slope: Any, end: Any) -> None:
         start: values at the start, (n, LANES), any unit.
         step: length of the step.
         slope: change per unit of the step, (n, LANES).
-        end: result, (n, LANES).
+        end: output, (n, LANES).
     """
     for i in range(AXES):
         for lane in range(LANES):
@@ -66,8 +66,8 @@ def runge_kutta(
         phi: base parameters, (p,) [SI].
         h: step [s].
         work: scratch memory, (6, n, LANES) [SI].
-        pivot: smallest pivot of M, (1, LANES).
-        indefinite: number of evaluations with an indefinite M in each simulation, (LANES,); increased.
+        pivot: output, smallest pivot of the inertia matrix M, (1, LANES).
+        indefinite: number of evaluations with an indefinite M in each simulation, (LANES,); updated in place.
     """
     qs, vs, a1, a2, a3, a4 = work[0], work[1], work[2], work[3], work[4], work[5]
     accelerate(forward, q, dq, tau, phi, a1, pivot, indefinite)
@@ -109,8 +109,8 @@ def trapezoid(
 def first_failure(q: Any, indefinite: Any) -> int:
     """Return the outcome of LANES parallel simulations: COMPLETED, or the cause of the first failure.
 
-    The causes are INDEFINITE (M was not positive definite) and OUT_OF_RANGE. The limit of |position| is RANGE for a
-    joint in the kinematic chain, and 1000 rad for another axis. A position that is not a number is also out of range.
+    The causes are INDEFINITE (the inertia matrix M was not positive definite) and OUT_OF_RANGE. The limit of |position|
+    is RANGE for joints of the kinematic chain, and 1000 rad for other axes. NaN is also out of range.
 
     Args:
         q: positions, (n, LANES) [rad].
@@ -126,9 +126,9 @@ def first_failure(q: Any, indefinite: Any) -> int:
 
 
 def start_lane(lane: int, start: Any, drive: Any, row: int, law: Any, step: float, state: Any, pending: Any) -> None:
-    """Set the state of one of LANES parallel simulations as if the arm had moved at constant velocity before.
+    """Initialise one of LANES parallel simulations, as if the arm had moved at constant velocity before.
 
-    The filtered velocity is then that velocity, and all pending commands are the command for this state.
+    The filtered velocity is set to the velocity dq, and all pending commands to the command for the given state.
 
     Args:
         lane: index of the simulation.
@@ -163,9 +163,9 @@ def enter_cycle(
     now: Any,
     load: Any,
 ) -> None:
-    """Copy reference-dependent commands and joint loads of LANES parallel simulations at their present control cycles.
+    """Look up the command part that depends on the reference, and the joint load, for LANES parallel simulations.
 
-    A simulation that starts at this cycle gets its initial state.
+    A simulation that starts at its present control cycle also gets its initial state.
 
     Args:
         s: number of cycles since the start of the warm-up.
@@ -181,8 +181,8 @@ def enter_cycle(
         state: q, dq, last q and filtered velocity of all simulations, (4, n, LANES).
         pending: commands of the last `late` + 1 cycles, (late + 1, n, LANES) [N m], where `late` is the delay of
             commands in cycles. The oldest command comes first and acts now.
-        now: result, rows of `drive`, (n, LANES) [N m].
-        load: result, rows of `external`, (n, LANES) [N m].
+        now: output, rows of `drive` at the present cycles, (n, LANES) [N m].
+        load: output, rows of `external` at the present cycles, (n, LANES) [N m].
     """
     last = len(drive) - 1
     for lane in range(LANES):
@@ -198,16 +198,16 @@ def enter_cycle(
 def keep_lanes(k: Any, own: bool, state: Any, command: Any, motion: Any, overlap: Any) -> None:
     """Store q, dq and command of LANES parallel simulations at their present control cycles.
 
-    Each simulation computes one stretch of the motion, and one more cycle, which belongs to the next stretch. Of this
-    cycle only the command is stored, in `overlap`, for a comparison of neighbouring stretches.
+    Each simulation computes one segment of the motion and an extra cycle, which belongs to the next segment. For the
+    extra cycle, only the command is stored, in `overlap`, to compare neighbouring segments.
 
     Args:
         k: present control cycle of each simulation, (LANES,).
-        own: whether these cycles belong to the simulations' own stretches.
+        own: True if the cycles belong to the segments of the simulations; False for the extra cycle.
         state: q, dq, last q and filtered velocity, (4, n, LANES).
         command: newest command, (n, LANES) [N m].
-        motion: result, q, dq and command at every cycle, (3, K, n) [SI].
-        overlap: result, command of each simulation at the first cycle of the next stretch, (LANES, n) [N m].
+        motion: output, q, dq and command at every cycle, (3, K, n) [SI].
+        overlap: output, command of each simulation at the first cycle of the next segment, (LANES, n) [N m].
     """
     for lane in range(LANES):
         row = k[lane]
@@ -223,8 +223,8 @@ def keep_lanes(k: Any, own: bool, state: Any, command: Any, motion: Any, overlap
 def command_lanes(state: Any, drive: Any, law: Any, decay: float, step: float, pending: Any) -> None:
     """Compute the newest command of LANES parallel simulations by the FF+PD law (arXiv:2605.15949, eq. 2).
 
-    The velocity is the pseudo-differentiated position. The command is appended to the pending ones, and the oldest of
-    these is removed.
+    The law uses the pseudo-differentiated position as velocity. The command is appended to `pending`, and the oldest
+    pending command is removed.
 
     Args:
         state: q, dq, last q and filtered velocity, (4, n, LANES); the last two are updated.
@@ -266,9 +266,9 @@ def simulate_lanes(
     motion: Any,
     overlap: Any,
 ) -> tuple[int, int]:
-    """Simulate a motion of K control cycles, divided in time into LANES stretches that are simulated in parallel.
+    """Simulate a motion of K control cycles, divided in time into LANES segments that are simulated in parallel.
 
-    The simulation of each stretch begins with a warm-up before the stretch.
+    The simulation of each segment begins with a warm-up before the segment.
 
     Args:
         forward: function pointer (address) of the compiled forward dynamics of the arm.
@@ -283,12 +283,12 @@ def simulate_lanes(
         late: cycles from a measured state to the cycle in which the command computed from it acts.
         phi: base parameters, (p,) [SI].
         initial: q and dq at cycle 0, (2, n) [rad, rad/s], or (0, n) for an arm that has settled at the first reference.
-        warm_up: number of cycles that are simulated before each stretch, so that the state at which the simulation
-            starts has no effect on the stretch.
+        warm_up: number of cycles that are simulated before each segment, so that the unknown state at the start has no
+            effect on the segment.
         substeps: integration steps per cycle.
-        fourth_order: use Runge-Kutta, else the trapezoidal rule.
-        motion: result, q, dq and command at every cycle, (3, K, n) [SI].
-        overlap: result, command of each simulation at the first cycle of the next stretch, (LANES, n) [N m].
+        fourth_order: True uses the Runge-Kutta method, False the trapezoidal rule.
+        motion: output, q, dq and command at every cycle, (3, K, n) [SI].
+        overlap: output, command of each simulation at the first cycle of the next segment, (LANES, n) [N m].
 
     Returns:
         The outcome (COMPLETED, INDEFINITE or OUT_OF_RANGE), and the number of cycles completed by each simulation,
@@ -324,9 +324,9 @@ def weigh_samples(signal: Any, first: Any, which: Any, weights: Any, samples: An
     Args:
         signal: signal at every control cycle, (K, n), any unit.
         first: first cycle of each sample, (S,).
-        which: row of `weights` of each sample, (S,).
+        which: row of `weights` that each sample uses, (S,).
         weights: weights of successive cycles, (rows, taps).
-        samples: result, (S, n).
+        samples: output, (S, n).
     """
     taps = weights.shape[1]
     for s in range(len(first)):

@@ -1,7 +1,7 @@
-"""Joint closed-loop input error of several experiments (arXiv:2605.15949, eq. 9, with its sum over all runs).
+"""Closed-loop input error of several experiments together (arXiv:2605.15949, eq. 9, summed over all runs).
 
-All loops have the same base parameters phi, so one bag may determine parameters that another does not separate. Noise
-is averaged within one nonlinear fit, instead of afterwards over the results of several fits.
+All loops have the same base parameters phi, so one recording may determine parameters that another cannot separate.
+Noise is averaged within one nonlinear fit, instead of over the results of several fits.
 """
 
 import math
@@ -19,13 +19,13 @@ from dynid.robot import FloatArray, read_only
 
 @dataclass(frozen=True, eq=False)
 class JoinedData:
-    """Samples of several closed-loop experiments in sequence; the fields have the meaning of those of `ClosedLoopData`.
+    """Samples of several closed-loop experiments in sequence, with the same fields as `ClosedLoopData`.
 
     Attributes:
-        sample_times: times of the samples, (S,) [s]; each loop is shifted in time so that they increase.
+        sample_times: times of the samples, (S,) [s]; each experiment is shifted in time, so that the times increase.
         tau: torques of the commanded currents, (S, n) [N m].
-        weights: weights of the residuals, (S, n); None is 1.
-        load_deviation: effect of one standard deviation of the external load on `tau`, (S, n) [N m]; None is 0.
+        weights: weights of the residuals, (S, n); None means 1.
+        load_deviation: change of `tau` by one standard deviation of the external load, (S, n) [N m]; None means 0.
     """
 
     sample_times: FloatArray
@@ -45,12 +45,12 @@ class ManyLoops:
     """Several closed loops of one arm, with the interface of a single loop for `clie.refine_loop`.
 
     Args:
-        loops: closed loop of each recording.
+        loops: the closed loops, one per recording.
         sigma: standard deviation of each axis's residuals, (n,) [N m], by which they are divided; None weights all axes
             equally, as arXiv:2605.15949 does.
 
     Raises:
-        DataError: there are no loops, or they are of different arms.
+        DataError: if there are no loops, or the loops belong to different arms.
     """
 
     def __init__(self, loops: Sequence[ClosedLoop], sigma: FloatArray | None = None) -> None:
@@ -68,7 +68,7 @@ class ManyLoops:
     def simulate(self, phi: FloatArray | BaseParameters) -> LoopSimulation:
         """Return the simulated motions of all loops with base parameters phi (p,) [SI].
 
-        If the simulation of a loop fails, the result is only that of the first loop that fails.
+        If the simulation of a loop fails, the result is the failed simulation of this loop alone.
         """
         found = []
         for loop in self.loops:
@@ -91,10 +91,10 @@ class ManyLoops:
         Args:
             simulation: a completed simulation of all loops at phi.
             phi: base parameters, (p,) [SI].
-            stride: control cycles per step, even; a larger stride is faster and less exact.
+            stride: control cycles per integration step, even; a larger stride is faster and less exact.
 
         Raises:
-            DataError: the simulation did not complete.
+            DataError: if the simulation did not complete.
         """
         if not isinstance(simulation, JoinedSimulation):
             raise DataError(f"a simulation that did not complete has no derivative: {simulation.sentence()}")

@@ -10,10 +10,10 @@ from dynid.model.symbolic import Factors, SymbolicArm
 
 
 def forward_program(model: ArmModel) -> Program:
-    """Return the generated program of the forward dynamics, which computes joint accelerations from torques.
+    """Generate the program of the forward dynamics, which computes joint accelerations from torques.
 
-    Its inputs are q, dq and tau (n each) and the base parameters phi. Its outputs are the accelerations `ddq` (n) and
-    `pivot`, the smallest pivot of the LDL decomposition of the inertia matrix M.
+    The inputs of the program are q, dq and tau (n each) and the base parameters phi. The outputs are the accelerations
+    `ddq` (n) and `pivot`, the smallest pivot of the LDL decomposition of the inertia matrix M.
     """
     arm = SymbolicArm(model)
     factors = Factors.of(arm.inertia_matrix())
@@ -39,13 +39,13 @@ def inverse_dynamics_sparsity(model: ArmModel, variable: Literal["q", "dq"]) -> 
 
 
 def linearised_program(model: ArmModel) -> tuple[Program, dict[str, object]]:
-    """Return the generated program of the inertia matrix M and of the derivatives of the inverse dynamics.
+    """Generate the program that computes the inertia matrix M and the derivatives of the inverse dynamics.
 
     The derivatives of the torques are C with respect to dq, K with respect to q, and Y with respect to the base
-    parameters phi. C and K are dense and stored in column order; of Y only the nonzeros are stored.
+    parameters phi. C and K are dense and in column order. Y contains only the nonzeros.
 
     Returns:
-        The program, and as constants the number of nonzeros of Y, their rows and their columns.
+        The program, and a dictionary of constants: number, rows and columns of the nonzeros of Y.
     """
     arm = SymbolicArm(model)
     n = model.axes

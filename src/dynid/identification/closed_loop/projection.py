@@ -2,12 +2,13 @@
 
     min || L (phi - phi0) ||   subject to   M(q; phi) >= eps I   for all q in the audit domain.
 
-M is linear in phi, so every pose q and vector v gives the linear condition v' M(q; phi) v >= eps, a cut. Of the
-infinitely many cuts only those are added that the current phi violates. An audit searches for poses that violate the
-condition. Their eigenvectors give cuts, and a quadratic program finds the nearest phi that satisfies all cuts so far.
-This is repeated until the audit, with its adversarial search, finds no violation. Every cut is valid, so the result is
-the nearest feasible phi up to `RESERVE`. This additional margin is necessary, because the solutions approach the
-boundary of the feasible set from outside without reaching it.
+The inertia matrix M is linear in phi, so every pose q and vector v gives a linear condition v' M(q; phi) v >= eps,
+which is called a cut. There are infinitely many cuts, but only cuts that the current phi violates are added. An audit
+searches for poses at which M has an eigenvalue below eps, and the eigenvectors give cuts. Then a quadratic program
+finds the nearest phi that satisfies all cuts so far. Both steps are repeated until the audit, with its adversarial
+search, finds no violation. Every cut is valid, so the result is the nearest feasible phi up to the margin `RESERVE`.
+This margin is necessary, because the solutions approach the boundary of the feasible set from outside without reaching
+it.
 """
 
 from dataclasses import dataclass
@@ -34,8 +35,8 @@ class ProjectionResult:
         eps: requested margin, the smallest permitted eigenvalue of M [kg m^2].
         distance: || phi - phi0 ||, in the mixed SI units of the parameters.
         cuts: number of linear conditions at the end, including bounds on single parameters.
-        rounds: number of quadratic programs; 0 if phi0 was already feasible.
-        audit: audit of the result with limit eps, which has passed.
+        rounds: number of solved quadratic programs; 0 if phi0 was already feasible.
+        audit: passed audit of the projected parameters with the limit eps.
     """
 
     base: BaseParameters
@@ -63,17 +64,20 @@ def project(
     Args:
         auditor: auditor of the arm's inertia matrix in a box of poses, the audit domain.
         phi0: base parameters to project.
-        eps: margin [kg m^2]; 0 stops at the boundary, as the rescue of arXiv:2605.15949 (eq. 12) does.
-        metric: matrix L of the norm, (k, p), such as the R factor of a regressor; None is the Euclidean norm.
-        lower: lower bounds of the parameters, (p,) [SI], -inf for no bound; None for no bounds at all.
+        eps: smallest permitted eigenvalue of the inertia matrix [kg m^2]; 0 in the final projection of arXiv:2605.15949
+            (eq. 12).
+        metric: matrix L of the norm || L (phi - phi0) ||, (k, p), such as the R factor of a regressor; None means the
+            Euclidean norm.
+        lower: lower bounds of the parameters, (p,) [SI]; -inf for unbounded parameters; None if no parameter is
+            bounded.
         poses: number of poses of each audit.
         searches: number of adversarial searches of each audit.
         seed: seed of the audits.
-        maximum_rounds: number of quadratic programs before giving up.
+        maximum_rounds: largest number of quadratic programs.
 
     Raises:
-        InfeasibleError: no feasible model was found within the rounds, or none exists within the bounds.
-        DataError: eps is negative or not finite.
+        InfeasibleError: if no feasible model was found within `maximum_rounds`, or none exists within the bounds.
+        DataError: if eps is negative or not finite.
     """
     if not np.isfinite(eps) or eps < 0:
         raise DataError(f"the margin eps is {eps} kg m^2; expected a number of at least 0")

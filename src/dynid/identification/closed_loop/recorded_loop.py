@@ -1,4 +1,4 @@
-"""Closed-loop data of a recording: the control law's settings, the reference, the commands, and the delay."""
+"""Extraction of closed-loop data from a recording: control gains, reference, commanded torques, and delay."""
 
 import math
 from pathlib import Path
@@ -19,7 +19,7 @@ from dynid.recording.driver_recording import DriverRecording
 from dynid.recording.topics import EXPERIMENT
 from dynid.robot import FloatArray, Robot
 
-LEAD_S = 2.0  # duration of the reference before the first sample [s], longer than the loop's memory
+LEAD_S = 2.0  # duration of the reference before the first sample [s], longer than transients of the loop
 CONTROLLER = "ff_pd"
 MOST_COMMANDS = 6  # largest number of commands that a written torque is compared with
 LARGEST_MISFIT = 0.1  # largest mean difference of written and commanded torques, over the variation of the commands
@@ -97,12 +97,12 @@ def closed_loop_data(
         recording: recording with the topics reference, joint_commands and applied_commands.
         robot: the robot of the recording.
         settings: filter and target interval.
-        interval_s: target sampling interval [s]; None is that of the settings.
-        friction: known friction, which loads the joints of the simulated arm as it loaded the measured ones. Near a
-            standstill friction is not known, so samples there get a lower weight. None simulates without friction.
+        interval_s: target sampling interval [s]; None uses the interval of the settings.
+        friction: known friction, which acts as a load on the simulated joints. Friction near a standstill is uncertain,
+            so samples there get a lower weight. None simulates without friction.
 
     Raises:
-        DataError: as for `refuse_open_loop`, or reference and commands do not cover the trajectory.
+        DataError: as for `refuse_open_loop`; or if reference and commands do not cover the trajectory.
     """
     refuse_open_loop(recording)
     assert recording.reference is not None and recording.commands is not None, "else it was refused"
@@ -178,11 +178,11 @@ def _states(recording: DriverRecording) -> tuple[FloatArray, FloatArray]:
 
 
 def delay_cycles(recording: DriverRecording, robot: Robot, goal_delay_s: float) -> int:
-    """Return the delay from a measured state to the torque that answers it, in whole control cycles.
+    """Return the delay from a measured state to the torque computed from it, in whole control cycles.
 
-    The delay ends when the torque begins to act. It follows from recorded timestamps of states, commands and torques.
-    The command that belongs to a written torque is found by its value. Torque and command are equal except for limits
-    and the resolution of the current.
+    The delay ends when the torque begins to act. It is computed from recorded timestamps of states, commands and
+    torques. The command that belongs to a written torque is identified by its value: torque and command are equal
+    except for limits and the resolution of the current.
 
     Args:
         recording: recording with states, commands and applied torques.
@@ -190,7 +190,7 @@ def delay_cycles(recording: DriverRecording, robot: Robot, goal_delay_s: float) 
         goal_delay_s: time from the timestamp of a written torque to the middle of the cycle for which it acts [s].
 
     Raises:
-        DataError: as for `refuse_open_loop`, or the written torques are not the commands.
+        DataError: as for `refuse_open_loop`; or if the written torques are not the commands.
     """
     commands, applied = recording.commands, recording.applied
     refuse_open_loop(recording)

@@ -1,4 +1,4 @@
-"""Weights of torque residuals: near standstill a joint sticks, and its friction does not follow its velocity."""
+"""Weights of torque residuals, low near standstill, where friction of sticking joints does not follow from velocity."""
 
 import numpy as np
 import scipy  # `scipy.ndimage` is loaded at first use: a regression does not need it
@@ -8,7 +8,7 @@ from dynid.robot import FloatArray
 
 
 def row_weights(dq: FloatArray, settings: CoulombSettings) -> FloatArray:
-    """Return the weights of torque equations, (N, n): 1, and less near standstill.
+    """Return the weights of torque equations, (N, n): `settings.slow_weight` near standstill, else 1.
 
     Args:
         dq: velocities, (N, n) [rad/s].
@@ -18,15 +18,15 @@ def row_weights(dq: FloatArray, settings: CoulombSettings) -> FloatArray:
 
 
 def loop_weights(dq: FloatArray, settings: CoulombSettings, step_s: float) -> FloatArray:
-    """Return the weights of a closed loop's torque residuals, (K, n): 1, and less around every standstill.
+    """Return the weights of a closed loop's torque residuals, (K, n): low around every standstill, else 1.
 
-    Sticking changes the position, which affects the commands for as long as the memory of the loop, and the zero-phase
-    filter spreads this effect to both sides. So the low weight begins `settings.loop_memory_s` before every standstill
-    and ends `settings.loop_memory_s` after it.
+    Sticking changes the position. This affects the commands for `settings.loop_memory_s`, the time until transients of
+    the control loop have decayed. The zero-phase filter spreads the effect to both sides. So the low weight begins
+    `settings.loop_memory_s` before every standstill and ends `settings.loop_memory_s` after it.
 
     Args:
         dq: velocities, (K, n) [rad/s].
-        settings: settings with the speed below which joints may stick, the lower weight and the memory of the loop.
+        settings: settings with the speed below which joints may stick, the low weight and the loop memory.
         step_s: time between velocities [s].
     """
     slow = np.abs(dq) < settings.slow_rad_s

@@ -1,4 +1,4 @@
-"""Samples of signals on a fine grid: interpolation, and the filter that the measured torques have passed.
+"""Sampling of signals that are given on a fine time grid, with interpolation and the filter of the measured torques.
 
 A sample is a weighted sum of grid values. The weights are those of linear interpolation, convolved with the impulse
 response of the anti-alias filter. Simulated torques and their Jacobian are thus band-limited like the measured torques,
@@ -14,21 +14,21 @@ from numpy.typing import NDArray
 from dynid.errors import DataError
 from dynid.robot import FloatArray, read_only
 
-PHASE_DECIMALS = 6  # decimals of a sample's place between nodes; equal places share their weights
+PHASE_DECIMALS = 6  # decimals of a sample's position between nodes; samples at equal positions use equal weights
 
 
 def impulse_response(filtered: Callable[[FloatArray], FloatArray], longest: int, tolerance: float = 1e-7) -> FloatArray:
     """Return the impulse response of a zero-phase filter on its grid, (2 h + 1,), with a sum of 1.
 
-    Its ends are cut off where all weights are below `tolerance` times the largest one.
+    The ends of the response, where all weights are below `tolerance` times the largest weight, are cut off.
 
     Args:
         filtered: function that filters a signal (N, 1), any unit.
         longest: largest permitted half length h.
-        tolerance: relative size of the weights that are cut.
+        tolerance: largest weight that is cut off, relative to the largest weight of all.
 
     Raises:
-        DataError: the response is not symmetric, so the filter is not zero-phase.
+        DataError: if the response is not symmetric, so the filter is not zero-phase.
     """
     impulse = np.zeros((4 * longest + 1, 1))
     impulse[2 * longest] = 1.0
@@ -53,13 +53,13 @@ def shortened(response: FloatArray, tolerance: float) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Sampling:
-    """Samples as weighted sums of a signal on a grid, whose instants are called nodes.
+    """Weights that give samples as weighted sums of a signal on a time grid, whose instants are called nodes.
 
     Sample s is the sum over j of weights[which[s], j] node[first[s] + j].
 
     Attributes:
-        first: index of the first node of each sample, (S,).
-        which: row of `weights` of each sample, (S,); samples at the same place between nodes share a row.
+        first: index of the first node that each sample uses, (S,).
+        which: row of `weights` that each sample uses, (S,); samples at equal positions between nodes use the same row.
         weights: weights of the nodes, (rows, taps).
         nodes: number of nodes.
     """
@@ -80,7 +80,7 @@ class Sampling:
             times: times of the samples, (S,) [s].
             nodes: number of nodes.
             spacing: time between nodes [s].
-            response: impulse response of the filter on the grid of `cycle`, (taps,); (1,) for no filter.
+            response: impulse response of the filter at intervals of `cycle`, (taps,); (1,) for no filter.
             cycle: time between values of the response [s].
         """
         half = len(response) // 2
@@ -89,7 +89,7 @@ class Sampling:
         whole = np.floor(position + 10.0**-PHASE_DECIMALS)
         phase = np.round(position - whole, PHASE_DECIMALS)
         inside = (position - reach >= 0) & (position + reach <= nodes - 2)
-        # a sample near an end has clipped weights of its own; all others share those of their phase
+        # a sample near an end has clipped weights of its own; other samples with the same phase use the same weights
         keys = np.where(inside, phase, 2.0 + np.arange(len(position)))
         _, chosen, which = np.unique(keys, return_index=True, return_inverse=True)
         offsets = np.arange(-half, half + 1) * (cycle / spacing)

@@ -1,15 +1,15 @@
-"""Inner loops of the Jacobian: variational equations of the closed loop, for all parameters at once.
+"""Inner loops that compute the Jacobian of the closed loop, by its variational equations for all parameters at once.
 
 For one base parameter the variation (dq, dv) of a simulated motion satisfies M a + C dv + K dq + Y = d tau, with the
 acceleration a of the variation. M is the inertia matrix. C, K and Y are the derivatives of the inverse dynamics with
-respect to velocities, positions and phi. d tau is the change of the command that the control law causes. The
-pseudo-differentiation and the delay (a first-order Pade lag) are additional states. The implicit midpoint rule is
-stable for any step, and one factorisation per step serves all parameters.
+respect to velocities, positions and phi. d tau is the change of the command by the control law. The
+pseudo-differentiation and the delay (a first-order Pade approximation) are additional states. The implicit midpoint
+rule is stable for any step, and needs one factorisation per step for all parameters.
 
-`dynid.codegen.kernels` copies the source of these functions into a generated module; they are not called directly. The
-arm's programs are given as addresses: `linearised` computes M, C, K by columns and the nonzeros of Y; `variation`
-computes one implicit midpoint step of the variations. A program is evaluated for LANES columns at once, such as
-successive time steps; a lane is one of these columns.
+The functions of this module are not called directly: `dynid.codegen.kernels` copies their source into a generated
+module. Compiled programs of the arm are passed as addresses. `linearised` computes M, C and K in column order and the
+nonzeros of Y; `variation` computes one implicit midpoint step of the variations. A program is evaluated for LANES
+columns at once, such as successive time steps; a lane is one of these columns.
 """
 
 from typing import Any
@@ -25,16 +25,16 @@ COLUMNS = 0  # PARAMETERS, rounded up to whole vectors
 def midpoints(motion: Any, first: int, stride: int, step: float, q: Any, dq: Any, ddq: Any) -> None:
     """Compute the states in the middle of LANES consecutive steps of a simulated motion.
 
-    If fewer steps remain, the last one is repeated.
+    If fewer than LANES steps remain, the last step is repeated.
 
     Args:
         motion: q, dq and command at every control cycle, (3, K, n) [SI].
         first: index of the first step.
         stride: cycles per step, even.
         step: cycle time [s].
-        q: result, positions, (n, LANES) [rad].
-        dq: result, velocities, (n, LANES) [rad/s].
-        ddq: result, accelerations, (n, LANES) [rad/s^2].
+        q: output, positions, (n, LANES) [rad].
+        dq: output, velocities, (n, LANES) [rad/s].
+        ddq: output, accelerations, (n, LANES) [rad/s^2].
     """
     last = (motion.shape[1] - 1) // stride - 1
     for lane in range(LANES):
@@ -63,7 +63,7 @@ def factorise(E: Any) -> None:
 
 
 def eliminate(factor: float, other: Any, row: Any) -> None:
-    """Subtract a multiple of one row from another one: row -= factor * other, (COLUMNS,) each, any unit."""
+    """Subtract a multiple of one row from another row: row -= factor * other, (COLUMNS,) each, any unit."""
     for c in range(COLUMNS):
         row[c] -= factor * other[c]
 
@@ -73,7 +73,7 @@ def solve(E: Any, right: Any) -> None:
 
     Args:
         E: factors from `factorise`, (n n, LANES), any unit; column 0 is used.
-        right: right-hand side, (n, COLUMNS), any unit; the solution on return.
+        right: right-hand side on entry, solution on return, (n, COLUMNS), any unit.
     """
     for i in range(AXES):
         for j in range(i):
@@ -108,8 +108,8 @@ def settled(K: Any, E: Any, law: Any, y: Any, x: Any) -> None:
         E: scratch memory, (n n, LANES).
         law: stiffness and damping gains of the PD law, (2, n) [SI].
         y: derivatives Y of the inverse dynamics with respect to the parameters, (n, COLUMNS) [SI].
-        x: result, sensitivities of the four states per axis, (4 n, COLUMNS) [SI]. The first n rows are positions, the
-            last n rows the state of the delay; the rows of velocity and filtered velocity between them stay 0.
+        x: output, sensitivities of the four states per axis, (4 n, COLUMNS) [SI]. The first n rows are positions, the
+            last n rows the state of the delay. The rows in between, of velocity and filtered velocity, stay 0.
     """
     for i in range(AXES):
         for j in range(AXES):
@@ -132,7 +132,7 @@ def pack(varied: Any, packed: Any) -> None:
 
     Args:
         varied: padded values, (n, COLUMNS), any unit.
-        packed: result, (n p,).
+        packed: output, (n p,).
     """
     for i in range(AXES):
         for c in range(PARAMETERS):
@@ -145,9 +145,9 @@ def add_node(packed: Any, node: int, cursor: int, first: Any, which: Any, weight
     Args:
         packed: values at the node, (n p,), any unit.
         node: index of the node.
-        cursor: index of the first sample that may use this node or later ones.
-        first: first node of each sample, (S,).
-        which: row of `weights` of each sample, (S,).
+        cursor: index of the first sample that may use this node or later nodes.
+        first: first node that each sample uses, (S,).
+        which: row of `weights` that each sample uses, (S,).
         weights: weights of the nodes from `first` on, (rows, taps).
         J: samples, (S, n p), to which the weighted values are added.
 
@@ -170,7 +170,8 @@ def add_node(packed: Any, node: int, cursor: int, first: Any, which: Any, weight
 def coefficients(h: float, time_constant: float, half_delay: float) -> Any:
     """Return the coefficients (5,) of one implicit midpoint step of the velocity filter and of the delay.
 
-    The filter is the pseudo-differentiation of the positions; a first-order Pade lag approximates the delay.
+    The filter is the pseudo-differentiation of the positions. The delay is a first-order Pade approximation, whose
+    state is called the lag.
 
     Args:
         h: step of the integration [s].
@@ -178,8 +179,8 @@ def coefficients(h: float, time_constant: float, half_delay: float) -> Any:
         half_delay: half of the delay from a state to its command [s].
 
     Returns:
-        The step h, then two factors [a, b] of the filter and two factors [a, b] of the lag. The mean state of each
-        during the step is a * (its state before the step) + b * (its input).
+        The step h, then two factors a, b of the filter, and two factors a, b of the lag. The mean state of the filter
+        or of the lag during the step is a * (state before the step) + b * (input).
     """
     gains = np.empty(5)
     gains[0] = h
@@ -199,7 +200,7 @@ def step_matrices(M: Any, C: Any, K: Any, law: Any, gains: Any, E: Any) -> None:
         K: derivatives of the inverse dynamics with respect to positions, (n n, LANES) [SI].
         law: stiffness and damping gains of the PD law, (2, n) [SI].
         gains: result of `coefficients`, (5,).
-        E: result, the factors, (n n, LANES).
+        E: output, the LU factors, (n n, LANES).
     """
     h = gains[0]
     for k in range(AXES * AXES):
@@ -233,7 +234,7 @@ def vary_lanes(
     """Compute the Jacobian of the sampled commands of a simulated loop with respect to the base parameters phi.
 
     The variational equations of the loop are integrated in steps of `stride` control cycles. The ends of these steps
-    are called nodes, and a sample of the commands is a weighted sum of their values at nodes.
+    are called nodes. A sample of the commands is a weighted sum of the commands at nodes.
 
     Args:
         linearised: function pointer (address) of the compiled program that computes the inertia matrix M and the
@@ -248,13 +249,13 @@ def vary_lanes(
         time_constant: time constant of the pseudo-differentiation [s].
         delay: mean time from a measured state to the effect of its command, including half of the cycle for which the
             command acts [s].
-        at_rest: whether the arm had settled at the first state; if not, that state does not depend on phi.
+        at_rest: whether the motion starts from an equilibrium, which depends on phi; if not, the first state is fixed.
         rows: rows of the nonzeros of Y, (Y_SIZE,).
         columns: columns of the nonzeros of Y, (Y_SIZE,).
-        first: first node of each sample, (S,).
-        which: row of `weights` of each sample, (S,).
+        first: first node that each sample uses, (S,).
+        which: row of `weights` that each sample uses, (S,).
         weights: weights of the nodes from `first` on, (rows, taps).
-        J: result, (S, n p) [SI], zero on entry.
+        J: output, the Jacobian, (S, n p) [SI]; must be zero on entry.
     """
     matrices, states, Y = np.empty((4, AXES * AXES, LANES)), np.empty((3, AXES, LANES)), np.empty((Y_SIZE, LANES))
     M, C, K, E = matrices[0], matrices[1], matrices[2], matrices[3]
@@ -288,13 +289,13 @@ def vary_lanes(
 
 
 def normal_equations(J: Any, residual: Any, hessian: Any, gradient: Any) -> None:
-    """Add J_i' J_i and J_i' r_i of every axis i, with its Jacobian J_i and residuals r_i, to `hessian` and `gradient`.
+    """Add J_i' J_i to `hessian` and J_i' r_i to `gradient`, for the Jacobian J_i and the residuals r_i of every axis i.
 
     Args:
         J: Jacobian of the samples, (S, n p) [SI].
         residual: residuals r, (S, n) [N m].
-        hessian: sums of J_i' J_i, (n, p, p) [SI].
-        gradient: sums of J_i' r_i, (n, p) [SI].
+        hessian: sums of J_i' J_i, (n, p, p) [SI]; updated in place.
+        gradient: sums of J_i' r_i, (n, p) [SI]; updated in place.
     """
     block = np.zeros((4, PARAMETERS))  # four samples at a time: fewer loads and stores of the sums
     for s in range(0, len(J), 4):

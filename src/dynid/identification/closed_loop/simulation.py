@@ -1,10 +1,10 @@
-"""Simulation of a model in the experiment's control loop, and the Jacobian of its torques (arXiv:2605.15949, fig. 3).
+"""Simulation of an arm in its control loop, and Jacobian of the commanded torques (arXiv:2605.15949, fig. 3).
 
-In every control cycle the FF+PD law (eq. 2 there) computes a torque from the measured positions. The torque acts in a
-later cycle, and for the whole of this cycle. In that paper, a cycle takes 1 ms, which makes a mean delay of 1 ms + 0.5
-ms. The motion is divided into LANES stretches, which are simulated in parallel. The effect of the initial state decays,
-so each stretch begins with a warm-up instead of the unknown state. The disagreement of neighbouring stretches where
-they meet shows whether the warm-up was long enough.
+In every control cycle, the FF+PD law (eq. 2 of the paper) computes a torque from the measured positions. The torque is
+constant during a later cycle. In the paper, a cycle takes 1 ms, so the mean delay is 1 ms + 0.5 ms. The motion is
+divided into LANES segments, which are simulated in parallel. The initial state of a segment is unknown, but its effect
+decays. So each simulation begins with a warm-up before its segment. The difference between neighbouring segments at
+their boundary shows whether the warm-up was long enough.
 """
 
 import math
@@ -70,14 +70,14 @@ _VARIATION: Loops = [
 class LoopOptions(Strict):
     """Options of the simulation of a control loop.
 
-    The motion is divided into stretches that are simulated in parallel, each after a warm-up.
+    The motion is divided into segments that are simulated in parallel, each after a warm-up.
 
     integrator: "runge_kutta" once per cycle, or "trapezoid" four times per cycle as in arXiv:2605.15949 (0.25 ms).
-    delay_cycles: whole cycles from a measured state to the start of its torque; None takes the value of the recorded
-        data.
-    warm_up_s: first duration of the warm-up of every stretch [s]; it is doubled until neighbouring stretches agree
+    delay_cycles: delay from the measurement of a state to the start of the torque computed from it, in whole cycles;
+        None uses the delay of the recorded data.
+    warm_up_s: initial duration of the warm-up of every segment [s]; it is doubled until neighbouring segments agree
         within gap_nm.
-    gap_nm: largest permitted difference of the commands of neighbouring stretches where they meet [N m].
+    gap_nm: largest permitted difference of the commands of neighbouring segments at their boundary [N m].
     """
 
     integrator: Integrator = "runge_kutta"
@@ -90,15 +90,16 @@ class LoopOptions(Strict):
 class LoopSimulation:
     """One simulated motion; arrays are read-only.
 
-    The motion is divided into stretches that are simulated in parallel, each after a warm-up.
+    The motion is divided into segments that are simulated in parallel, each after a warm-up.
 
     Attributes:
-        outcome: "completed", or why it ended: "indefinite" (M not positive definite on the path) or "out_of_range".
-        failed_after_s: time from the start of the warm-up to the first failure in any stretch [s]; NaN if completed.
+        outcome: "completed", or the reason of a failure: "indefinite" (inertia matrix not positive definite on the
+            path) or "out_of_range".
+        failed_after_s: time from the start of the warm-up to the first failure in any segment [s]; NaN if completed.
         motion: q, dq and command at every cycle, (3, K, n) [rad, rad/s, N m]; empty unless completed.
-        tau: commands at the sample times, filtered like the measured ones, (S, n) [N m]; empty unless completed.
-        gap_nm: largest disagreement of neighbouring stretches' commands where they meet [N m].
-        warm_up_s: warm-up of every stretch [s].
+        tau: commands at the sample times, filtered like the measured torques, (S, n) [N m]; empty unless completed.
+        gap_nm: largest difference of the commands of neighbouring segments at their boundary [N m].
+        warm_up_s: duration of the warm-up of every segment [s].
     """
 
     outcome: Outcome
@@ -132,13 +133,13 @@ class ClosedLoop:
 
     Args:
         model: the arm; its structure must have no Coulomb friction, whose sign has no derivative.
-        settings: settings of the experiment's control law.
-        data: reference and samples.
-        options: options of the simulation; None takes the defaults.
+        settings: settings of the control law.
+        data: reference, sample times and recorded commands.
+        options: options of the simulation; None uses the defaults.
 
     Raises:
-        ConfigurationError: the structure has Coulomb friction, or the settings are for another number of joints.
-        DataError: the data are of another number of joints.
+        ConfigurationError: if the structure has Coulomb friction, or the settings are for another number of joints.
+        DataError: if the data are of another number of joints.
     """
 
     def __init__(
@@ -199,7 +200,7 @@ class ClosedLoop:
         return len(self.data.q_ref)
 
     def _sampling(self, stride: int) -> Sampling:
-        """Return the weights with which samples are computed from the values at every stride-th control cycle.
+        """Return the weights for computing samples from the values at every `stride`-th control cycle.
 
         Args:
             stride: number of control cycles from one value to the next.
@@ -212,9 +213,9 @@ class ClosedLoop:
         return self._samplings[stride]
 
     def _starts(self, warm_up: int) -> FloatArray:
-        """Return q and dq of the reference at which each stretch's warm-up starts, (LANES, 2, n) [rad, rad/s].
+        """Return the reference q and dq at the start of each segment's warm-up, (LANES, 2, n) [rad, rad/s].
 
-        LANES stretches of the motion are simulated in parallel.
+        The motion is divided into LANES segments that are simulated in parallel.
 
         Args:
             warm_up: duration of the warm-up, in control cycles.
@@ -259,16 +260,16 @@ class ClosedLoop:
     def jacobian(self, simulation: LoopSimulation, phi: FloatArray | BaseParameters, stride: int = 2) -> FloatArray:
         """Return the derivative of the simulated commands `simulation.tau` with respect to phi, (S, n, p) [SI].
 
-        It comes from the variational equations of the closed loop.
+        The derivative is computed by the variational equations of the closed loop.
 
         Args:
             simulation: a completed simulation at phi.
             phi: base parameters, (p,) [SI].
-            stride: control cycles per step, even; a larger stride is faster and less exact.
+            stride: control cycles per integration step, even; a larger stride is faster and less exact.
 
         Raises:
-            DataError: the simulation did not complete.
-            ConfigurationError: the stride is odd, less than 2 or too large.
+            DataError: if the simulation did not complete.
+            ConfigurationError: if the stride is odd, less than 2 or too large.
         """
         sampling = self._check(simulation, stride)
         J = np.zeros((len(sampling.first), self.model.axes, len(self.model.names)))
@@ -301,7 +302,7 @@ class ClosedLoop:
     def normal_equations(self, jacobian: FloatArray, residual: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return J_i' J_i (n, p, p) and J_i' r_i (n, p) [SI] of every axis i.
 
-        A kernel computes them instead of BLAS, whose threads slow down runs that already use every core.
+        A compiled loop replaces BLAS, whose threads would slow down runs that already use every core.
 
         Args:
             jacobian: weighted Jacobian J of the simulated torques, (S, n, p) [SI].

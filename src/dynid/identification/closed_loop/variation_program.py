@@ -1,14 +1,16 @@
-"""One step of the variational equations as a straight-line program for all base parameters, one per column.
+"""Program of one step of the variational equations, without branches, for all base parameters, one per column.
 
-Symbols per axis are the variations q, v of the motion, f of the pseudo-differentiated velocity and z of the delay's
-lag; a trailing minus sign denotes a mean over the step. With acceleration a, the implicit midpoint rule over h is
+Symbols per axis are the variations of position q, velocity v, pseudo-differentiated velocity f, command u, and state z
+of the delay. A trailing minus sign denotes a mean over the step. With acceleration a, the implicit midpoint rule over h
+is
 
     v- = v + h/2 a,   q- = q + h/2 v + h^2/4 a,   f- = keep_f f + add_f v-,   u- = -(stiffness q- + damping f-),
     z- = keep_z z + add_z u-,   M a + C v- + K q- + Y = 2 z- - u-,
 
 M is the inertia matrix; C, K and Y are the derivatives of the inverse dynamics with respect to velocities, positions
-and the parameter. The last right-hand side is the Pade lag (1 - s d/2) / (1 + s d/2) of u. Its terms in a are moved to
-the left, so that one matrix E, factorised before the step, serves all parameters.
+and the parameter. The right-hand side 2 z- - u- is the delayed command: the delay d is approximated by (1 - s d/2) / (1
++ s d/2). The terms that contain a are moved to the left-hand side. So one matrix E, factorised before the step, is used
+for all parameters.
 """
 
 import casadi as ca
@@ -19,7 +21,7 @@ from dynid.model.dynamics import ArmModel
 
 
 def _masked(name: str, sparsity: ca.Sparsity) -> tuple[ca.SX, ca.SX]:
-    """Return a symbol for all entries of a matrix, (n n, 1) in column order, and the sparse matrix (n, n) of it.
+    """Return a symbol for all entries of a matrix, (n n, 1) in column order, and the sparse matrix itself, (n, n).
 
     Args:
         name: name of the symbol.
@@ -54,15 +56,15 @@ def _solve(factors: ca.SX, right: ca.SX, n: int) -> ca.SX:
 
 
 def variation_program(model: ArmModel, columns: int) -> Program:
-    """Return the generated program of one step of the variational equations, with one column per base parameter.
+    """Generate the program of one step of the variational equations, with one column per base parameter.
 
-    Its outputs are the new states x (4 n), and the variation `varied` (n) of the command. x are the variations of
-    position, velocity, filtered velocity and the delay's lag.
+    The outputs of the program are the new states x (4 n), and the variation `varied` (n) of the command. x contains the
+    variations of position, velocity, filtered velocity and state of the delay.
 
-    Its inputs are x, the derivative y (n) of the inverse dynamics with respect to the parameter, and values that all
-    parameters share. These are `law` (2 n, stiffness and damping), `gains` (5, result of
-    `sensitivity_kernels.coefficients`), and three matrices in column order, (n n) each. C and K are the derivatives of
-    the inverse dynamics with respect to velocities and positions. E are the factors from
+    The inputs are x, the derivative y (n) of the inverse dynamics with respect to the parameter, and values that are
+    common to all parameters. These are `law` (2 n, stiffness and damping), `gains` (5, result of
+    `sensitivity_kernels.coefficients`), and three matrices in column order, (n n) each: the derivatives C and K of the
+    inverse dynamics with respect to velocities and positions, and the factors E from
     `sensitivity_kernels.step_matrices`.
 
     Args:
