@@ -1,4 +1,4 @@
-"""Classification of parameters of elastic joints by a motion: unidentifiable, independent or dependent, with groups."""
+"""Classification of the parameters of an arm with elastic joints: unidentifiable, independent or dependent."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -17,16 +17,16 @@ PASSED_ON = ("YY", "MZ", "M")
 
 @dataclass(frozen=True, eq=False)
 class Classification:
-    """Kinds of the parameters pi (s,), and their identifiable groups p = K pi, (b,).
+    """Kinds of the parameters pi (s,), and identifiable groups p = K pi, (b,).
 
-    A group is a linear combination of parameters that the torques depend on.
+    A group is a linear combination of parameters on which the torques depend.
 
     Attributes:
-        kinds: "unidentifiable", "independent" or "dependent", by parameter name.
+        kinds: "unidentifiable", "independent" or "dependent" for each parameter name.
         names: names of the groups. A group has the name of the parameter that represents it, with the suffix R if the
             group contains other parameters.
         kept: indices of the regressor columns that represent the groups, (b,).
-        K: matrix (b, s).
+        K: grouping matrix, (b, s), with one row per group.
     """
 
     kinds: dict[str, Kind]
@@ -35,7 +35,7 @@ class Classification:
     K: FloatArray
 
     def group(self, name: str) -> dict[str, float]:
-        """Return the parameters of the group of this name, with their factors."""
+        """Return the parameters in the group with the given name, each with its factor."""
         row = self.K[self.names.index(name)]
         return {one: float(row[k]) for k, one in enumerate(self.kinds) if row[k]}
 
@@ -43,17 +43,17 @@ class Classification:
 def classify(W: FloatArray, names: tuple[str, ...]) -> Classification:
     """Return the classification of parameters by Gauss-Jordan elimination of a regressor.
 
-    A parameter is unidentifiable if its column is zero. It is independent if its column neither depends on other
-    columns nor is needed to express one that does. Otherwise it is dependent. As with the base parameters of a rigid
-    arm, dependent parameters are grouped with those of bodies nearer the base: masses M, first moments MZ and moments
-    of inertia YY represent a group only if no other parameter can.
+    A parameter is unidentifiable if its column is zero. A parameter is independent if its column is linearly
+    independent of all other columns. Otherwise it is dependent. As with the base parameters of a rigid arm, dependent
+    parameters are grouped with parameters of bodies nearer the base: masses M, first moments MZ and moments of inertia
+    YY represent a group only if no other parameter can.
 
     Args:
         W: regressor, (m, s), with m > s.
         names: names of the parameters, (s,).
 
     Raises:
-        DataError: there are too few rows, or the number of names is wrong.
+        DataError: if there are too few rows, or the number of names is wrong.
     """
     if W.ndim != 2 or W.shape[0] <= W.shape[1] or W.shape[1] != len(names):
         raise DataError(f"{len(names)} parameters need one column each and more rows; got {W.shape}")
@@ -74,17 +74,18 @@ def classify(W: FloatArray, names: tuple[str, ...]) -> Classification:
 def _order(names: tuple[str, ...]) -> list[int]:
     """Return the order in which columns are examined, as indices (s,).
 
-    Parameters that are grouped with those of other bodies come last.
+    Parameters that can be grouped with parameters of other bodies (masses, first moments MZ, inertias YY) come last, so
+    that other columns are preferred as representatives.
     """
     late = [name.rstrip("0123456789") in PASSED_ON for name in names]
     return sorted(range(len(names)), key=lambda k: (late[k], -k))
 
 
 def classify_structure(model: ElasticModel, seed: int = 0) -> Classification:
-    """Return the classification of the parameters from random states without noise.
+    """Return the classification of a model's parameters by the regressor of random states.
 
     Positions are uniform in (-pi, pi). Spring deflections, velocities and accelerations are independent of each other.
-    No motion of the arm can therefore determine more parameters than these states.
+    So no motion of the arm can determine more parameters than these states.
 
     Raises:
         DataError: as for `classify`.

@@ -37,7 +37,7 @@ class Reference:
 
     Attributes:
         series: basis functions of time.
-        coefficients: their coefficients for each joint, (k, n) [rad].
+        coefficients: coefficients of the k basis functions for each joint, (k, n) [rad].
     """
 
     series: Series
@@ -50,10 +50,9 @@ class Reference:
 
 
 def drawn_reference(model: ElasticModel) -> Reference:
-    """Return the random spline motion whose rigid-body regressor has the smallest condition number.
+    """Draw random spline motions, and return the one whose rigid-body regressor has the smallest condition number.
 
-    The candidates are drawn with the settings of elastic.yaml. A candidate that exceeds a velocity limit is scaled
-    down.
+    Number and size of the motions are settings of elastic.yaml. A motion that exceeds a velocity limit is scaled down.
     """
     spline = model.file.spline
     series = Series.of("spline", spline.duration_s, spline.control_points)
@@ -82,7 +81,7 @@ def friction(rate: FloatArray, coulomb: FloatArray, viscous: FloatArray, shape: 
     """Return the Stribeck friction of motors on the joint side of their gears, (n,) [N m].
 
     Args:
-        rate: motor speeds divided by the gear ratios, (n,) [rad/s].
+        rate: motor velocities divided by the gear ratios, (n,) [rad/s].
         coulomb: Coulomb friction, (n,) [N m].
         viscous: viscous friction, (n,) [N m s/rad].
         shape: Stribeck curve, which is the same for all motors.
@@ -92,17 +91,17 @@ def friction(rate: FloatArray, coulomb: FloatArray, viscous: FloatArray, shape: 
 
 
 def run(model: ElasticModel, reference: Reference, parameters: FloatArray | None = None) -> ElasticRecording:
-    """Return the recording of a simulated run along a reference.
+    """Simulate a run along a reference, and return its recording.
 
     The controller is PD on the motors with gravity compensation at the reference: tau = Kp (theta_d - theta) + Kd (dq_d
     - dtheta) + g(q_d). q_d is the reference, g the gravity torque, and theta_d = q_d + g(q_d) / K the motor position
-    whose spring deflection holds g. Torques and friction are constant for `STEP_S`. Errors are those of
+    whose spring deflection balances g. Torques and friction are constant for `STEP_S`. Exceptions are those of
     `MujocoElasticArm`.
 
     Args:
         model: arm with elastic joints.
         reference: motion to follow.
-        parameters: true parameters of the simulated arm, (14 n,); None takes the nominal ones.
+        parameters: true parameters of the simulated arm, (14 n,); None uses the nominal parameters.
     """
     true = model.nominal if parameters is None else parameters
     file, n = model.file, model.size
@@ -151,7 +150,7 @@ def _reference_tables(
 
 
 def measured(recording: ElasticRecording, file: ElasticFile) -> ElasticRecording:
-    """Return a recording with positions as encoders measure them, rounded to whole counts.
+    """Return a copy of a recording whose positions are rounded to whole encoder counts.
 
     Args:
         recording: recording with exact positions.

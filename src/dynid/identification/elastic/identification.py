@@ -12,18 +12,18 @@ from dynid.identification.elastic.model import ElasticModel, ElasticStates
 from dynid.identification.elastic.settings import Measurement
 from dynid.robot import FloatArray, read_only
 
-ROUNDS = 3  # iterations of weighting every row by the residual of its kind
-SMALL = 1e-9  # true value of a group, relative to its parameters' sizes, below which it counts as zero
+ROUNDS = 3  # iterations of weighting every equation by its rms residual
+SMALL = 1e-9  # a group counts as zero if its true value, relative to the sizes of its parameters, is smaller
 
 
 @dataclass(frozen=True, eq=False)
 class ElasticEstimate:
-    """Estimated groups (linear combinations) of parameters; the standard deviations assume white residuals.
+    """Estimated groups (identifiable linear combinations) of parameters of an arm with elastic joints.
 
     Attributes:
         names: names of the groups, (b,).
         values: estimated values, (b,).
-        deviations: standard deviations, (b,).
+        deviations: standard deviations of the values, assuming white residuals, (b,).
         residual_rms: rms residual of each of the 2 n equations (links, then motors) over all samples, (2 n,) [N m].
         condition: condition number of the weighted regressor with columns of unit length.
     """
@@ -36,7 +36,7 @@ class ElasticEstimate:
 
 
 def filtered(recording: ElasticRecording, how: Measurement) -> tuple[ElasticStates, FloatArray]:
-    """Return states and torques (N, n) [N m] from a recording, low-passed and differentiated.
+    """Low-pass a recording and differentiate its positions; return states and torques (N, n) [N m].
 
     The filter is a zero-phase Butterworth low-pass. Samples at both ends are dropped.
 
@@ -45,7 +45,7 @@ def filtered(recording: ElasticRecording, how: Measurement) -> tuple[ElasticStat
         how: settings of the filter and of the dropped margins.
 
     Raises:
-        DataError: the recording is shorter than its margins.
+        DataError: if the recording is shorter than its margins.
     """
     sections = butterworth_sections(how.order, how.cutoff_hz, recording.rate_hz)
     margin, step = int(how.margin_s * recording.rate_hz), 1.0 / recording.rate_hz
@@ -76,17 +76,17 @@ def identify(
 ) -> ElasticEstimate:
     """Return the estimated groups of parameters of an arm with elastic joints, by weighted least squares.
 
-    The equations of links contain neither motor torque nor friction, those of motors contain both, so their residuals
-    differ in size. So the equation of each link and of each motor is divided by its rms residual.
+    Only the equations of the motors contain motor torque and friction, so residuals of links and motors differ in size.
+    Therefore the equation of each link and of each motor is divided by its rms residual.
 
     Args:
         model: arm with elastic joints.
         states: states of links and motors, N samples.
         tau: motor torques, (N, n) [N m].
-        found: groups of the parameters; None computes them from the structure.
+        found: classification of the parameters into groups; None computes it from the structure of the model.
 
     Raises:
-        DataError: the motion determines too few groups.
+        DataError: if the motion determines too few groups.
     """
     chosen = found or classify_structure(model)
     n, slow = model.size, model.file.measurement.slowest_rad_s
@@ -118,10 +118,10 @@ def identify(
 def relative_errors(found: Classification, estimate: ElasticEstimate, parameters: FloatArray) -> dict[str, float]:
     """Return the relative error |p_hat - p| / |p| of each estimated group p, by name.
 
-    Groups whose true value is zero are left out.
+    Groups whose true value is zero are omitted.
 
     Args:
-        found: groups of the parameters.
+        found: classification of the parameters into groups.
         estimate: estimated values p_hat of the groups.
         parameters: true parameters, (14 n,).
     """

@@ -1,14 +1,15 @@
 """Dynamics of an arm with elastic joints, linear in 14 parameters per joint.
 
-The link positions are q. The motor positions theta are the rotor angles divided by the gear ratios N. Body i has ten
-parameters (link i and the stator that it carries). Rotor i has the inertia J_i about its axis (on the joint side of the
-gear: N_i^2 times the rotor's own), and spring i the stiffness K_i. The kinetic and potential energies are
+The link positions are q. The motor positions theta are the rotor angles divided by the gear ratios N. Body i is link i
+with the stator mounted on it, and has ten parameters. Rotor i has the inertia J_i about its axis, on the joint side of
+the gear (N_i^2 times the inertia on the motor side). Spring i has the stiffness K_i. The kinetic and potential energies
+are
 
     T = T_links(q, dq) + sum_i 1/2 J_i (dtheta_i + z_i . w_{i-1} / N_i)^2
     U = U_links(q) + sum_i 1/2 K_i (q_i - theta_i)^2,
 
-because rotor i is mounted on body i - 1, which rotates at w_{i-1}; z_i is the joint's axis. Lagrange's equations are
-2 n rows, linear in every parameter:
+because rotor i is mounted on body i - 1, which rotates at w_{i-1}; z_i is the axis of joint i. Lagrange's equations are
+2 n rows, linear in every parameter. Jw is the Jacobian of w, and FV and FC are viscous and Coulomb friction:
 
     0   = Y(q, dq, ddq) pi + K (q - theta) + sum_i J_i / N_i Jw_{i-1}' [
               (ddtheta_i + z_i . dw_{i-1} / N_i) z_i + (dtheta_i + z_i . w_{i-1} / N_i) w_{i-1} x z_i ]
@@ -66,11 +67,11 @@ class ElasticModel:
 
     Args:
         robot: geometry, mount and names.
-        file: properties of its elastic joints.
-        mount: name of the arm's mount; None is the default.
+        file: properties of the elastic joints, from elastic.yaml.
+        mount: name of the arm's mount, which sets the direction of gravity; None uses the default mount.
 
     Raises:
-        ConfigurationError: robot.yaml declares springs, or an axis that is not a joint of the chain.
+        ConfigurationError: if robot.yaml declares springs, or an axis that is not a joint of the kinematic chain.
     """
 
     def __init__(self, robot: Robot, file: ElasticFile, mount: str | None = None) -> None:
@@ -89,12 +90,12 @@ class ElasticModel:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the parameters, (14 n,): ten per body, rotor inertias IA, friction FV and FC, stiffnesses K."""
+        """Names of the 14 n parameters: ten per body, rotor inertias IA, friction FV and FC, stiffnesses K."""
         own = standard_names(self.size, self.size)[: 10 * self.size]
         return (*own, *(f"{kind}{j + 1}" for kind in ("IA", "FV", "FC", "K") for j in range(self.size)))
 
     def place(self, kind: str) -> slice:
-        """Return the slice of the n parameters of one kind within `names`.
+        """Return the slice of `names` that contains the n parameters of one kind.
 
         Args:
             kind: "IA" (rotor inertia), "FV" (viscous friction), "FC" (Coulomb friction) or "K" (stiffness).
@@ -111,15 +112,15 @@ class ElasticModel:
         return read_only(np.array([known[name] for name in self.names]))
 
     def regressor(self, states: ElasticStates) -> FloatArray:
-        """Return the regressor W (N, 2 n, 14 n) of the equations of the links, then of the motors.
+        """Return the regressor W (N, 2 n, 14 n), with n rows for the links and then n rows for the motors.
 
-        W times the parameters is 0 for the links and the motor torque tau for the motors.
+        W times the parameters is 0 in the rows of the links, and the motor torque in the rows of the motors.
 
         Args:
             states: states of N samples.
 
         Raises:
-            DataError: the states have the wrong shape.
+            DataError: if the states have the wrong shape.
         """
         n, shapes = self.size, {one.shape for one in states.arrays}
         if len(shapes) > 1 or states.q.ndim != 2 or states.q.shape[1] != n:

@@ -1,7 +1,7 @@
-"""Simulation of an arm with elastic joints in MuJoCo, independent of the equations in `model`.
+"""Simulation of an arm with elastic joints in MuJoCo, which does not use the equations of the module `model`.
 
-Rotors are bodies, and springs are tendons. The coordinates are the joint angles q and the rotor angles N theta, with
-the gear ratios N and the motor positions theta on the joint side of the gear.
+In MuJoCo, rotors are bodies and springs are tendons. The coordinates are the joint angles q and the rotor angles N
+theta, with gear ratios N and motor positions theta on the joint side of the gear.
 """
 
 from xml.sax.saxutils import quoteattr
@@ -14,7 +14,7 @@ from dynid.identification.elastic.model import ElasticModel
 from dynid.model.standard import six, tensor
 from dynid.robot import FloatArray
 
-ROTOR_MASS_KG = 1e-9  # a rotor's mass is part of the body that carries it, but MuJoCo requires one above zero
+ROTOR_MASS_KG = 1e-9  # positive as MuJoCo requires; the true mass is part of the body on which the rotor is mounted
 
 
 def _numbers(values: FloatArray) -> str:
@@ -34,9 +34,10 @@ def _inertial(mass: float, centre: FloatArray, inertia: FloatArray) -> str:
 
 
 def _body_inertial(model: ElasticModel, parameters: FloatArray, body: int) -> str:
-    """Return the MJCF element with mass and inertia of a body, without the rotor that the body carries.
+    """Return the MJCF element with mass and inertia of a body, without the inertia of the rotor mounted on it.
 
-    The rotor's inertia across its axis is part of the body's parameters, so it is subtracted.
+    The parameters of the body include the rotor's inertia about axes perpendicular to the rotor axis, so it is
+    subtracted.
 
     Args:
         model: geometry and gear ratios.
@@ -53,7 +54,7 @@ def _body_inertial(model: ElasticModel, parameters: FloatArray, body: int) -> st
 
 
 def _spin(model: ElasticModel, parameters: FloatArray, joint: int) -> float:
-    """Return a rotor's own inertia about its axis, on the motor side of the gear [kg m^2].
+    """Return a rotor's inertia about its axis, on the motor side of the gear [kg m^2].
 
     Args:
         model: gear ratios.
@@ -64,7 +65,7 @@ def _spin(model: ElasticModel, parameters: FloatArray, joint: int) -> float:
 
 
 def elastic_mjcf(model: ElasticModel, parameters: FloatArray, step_s: float) -> str:
-    """Return an arm with elastic joints as MJCF text, without friction.
+    """Return the MJCF text of an arm with elastic joints, without friction.
 
     Args:
         model: geometry and gear ratios.
@@ -72,7 +73,7 @@ def elastic_mjcf(model: ElasticModel, parameters: FloatArray, step_s: float) -> 
         step_s: step of the Runge-Kutta integration [s].
 
     Raises:
-        DataError: the number of parameters is wrong.
+        DataError: if the number of parameters is wrong.
     """
     if parameters.shape != (len(model.names),):
         raise DataError(f"an arm with elastic joints has {len(model.names)} parameters, got {parameters.shape}")
@@ -114,8 +115,8 @@ class MujocoElasticArm:
         step_s: step of the Runge-Kutta integration [s].
 
     Raises:
-        DataError: the number of parameters is wrong.
-        ConfigurationError: MuJoCo rejects the arm.
+        DataError: if the number of parameters is wrong.
+        ConfigurationError: if MuJoCo rejects the arm.
     """
 
     def __init__(self, model: ElasticModel, parameters: FloatArray, step_s: float = 5e-5) -> None:
@@ -147,7 +148,7 @@ class MujocoElasticArm:
     def accelerations(self, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the accelerations of links and motors in the present state, (n,) each [rad/s^2].
 
-        Those of the motors are divided by the gear ratio.
+        The accelerations of the motors are divided by the gear ratios.
 
         Args:
             tau: motor torques on the joint side of the gears, (n,) [N m].

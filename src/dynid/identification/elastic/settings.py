@@ -1,4 +1,4 @@
-"""Elastic joints of a robot and settings of their study: config/<robot>/elastic.yaml."""
+"""Content of config/<robot>/elastic.yaml: elastic joints of a robot, and settings of a simulated identification."""
 
 from functools import cached_property
 from typing import Annotated, Literal
@@ -28,8 +28,8 @@ class Stribeck(Strict):
     """Stribeck curve of the motors' friction.
 
     breakaway_ratio: break-away torque divided by Coulomb friction.
-    velocity_rad_s: speed at which the excess over Coulomb friction has fallen to 1/e [rad/s].
-    smoothing_rad_s: velocity scale of the smoothed sign [rad/s].
+    velocity_rad_s: speed at which the excess over Coulomb friction has fallen to 1/e of its value at rest [rad/s].
+    smoothing_rad_s: velocity s of the smoothed sign tanh(v / s) of a velocity v [rad/s].
     """
 
     breakaway_ratio: Annotated[float, Field(ge=1)]
@@ -39,13 +39,13 @@ class Stribeck(Strict):
 
 
 class Spline(Strict):
-    """Reference motion: the best of several random splines of degree five, each from rest to rest about a posture.
+    """Settings of the reference motion: the best of several random splines of degree five around a posture.
 
     duration_s: duration of the motion [s].
     control_points: number of control points per joint.
-    centre_deg: posture at rest [deg].
-    amplitude_deg: largest distance of a control point from this posture [deg].
-    candidates: number of random splines.
+    centre_deg: posture at rest at the beginning and at the end of the motion [deg].
+    amplitude_deg: largest distance of a control point from `centre_deg` [deg].
+    candidates: number of random splines, of which the best is used.
     seed: seed of the random splines.
     """
 
@@ -64,8 +64,8 @@ class Measurement(Strict):
     counts_per_turn: encoder counts per turn.
     cutoff_hz: cut-off frequency of the low-pass [Hz].
     order: order of the Butterworth low-pass.
-    margin_s: time that is dropped at both ends [s].
-    slowest_rad_s: speed below which motor torques are ignored [rad/s].
+    margin_s: duration that is dropped at both ends of the recording [s].
+    slowest_rad_s: motor speed below which motor torques are ignored [rad/s].
     """
 
     rate_hz: Positive = 1000.0
@@ -93,9 +93,9 @@ class ElasticFile(Strict):
     stiffness_nm_per_rad: stiffness of the joint [N m/rad].
     gear_ratio: rotor speed divided by joint speed; its sign is the direction of the rotor.
     proportional_nm_per_rad: proportional gain of the motor's PD control [N m/rad].
-    derivative_nm_s_per_rad: derivative gain of this control [N m s/rad].
+    derivative_nm_s_per_rad: derivative gain of the motor's PD control [N m s/rad].
     stribeck: Stribeck curve of the motors' friction.
-    spline: reference motion.
+    spline: settings of the reference motion.
     measurement: settings of measurement and filter.
     """
 
@@ -135,10 +135,10 @@ class ElasticFile(Strict):
 
 
 def load_elastic(robot: Robot) -> ElasticFile:
-    """Return the properties of a robot's elastic joints.
+    """Load the properties of a robot's elastic joints from its elastic.yaml.
 
     Raises:
-        ConfigurationError: elastic.yaml is missing, invalid, or for another number of joints.
+        ConfigurationError: if elastic.yaml is missing, invalid, or for another number of joints.
     """
     path = robot.folder / "elastic.yaml"
     if not path.is_file():

@@ -21,12 +21,12 @@ class ElasticStudy:
     """Accuracy with which the parameters of a simulated arm with elastic joints are identified.
 
     Attributes:
-        found: kinds of all parameters, and their identifiable groups.
+        found: kinds of all parameters, and identifiable groups (linear combinations) of parameters.
         true: true values of the groups, (b,).
         estimate: estimate from the quantised recording.
-        errors: |p_hat - p| / |p| of every group whose true value is not zero.
-        errors_frictionless: relative errors of the groups for an arm that is simulated without Coulomb friction.
-        noise: mean relative error with additional noise, by signal-to-noise ratio [dB].
+        errors: relative error |p_hat - p| / |p| of every group p whose true value is not zero, by group name.
+        errors_frictionless: relative errors by group name, for an arm that is simulated without Coulomb friction.
+        noise: mean relative error with additional noise; the keys are signal-to-noise ratios [dB].
         deflection_deg: largest |q - theta| of every joint, (n,) [deg].
         samples: number of samples in the recording.
     """
@@ -50,28 +50,28 @@ class ElasticStudy:
 
     @property
     def error_no_static_friction(self) -> float:
-        """Mean relative error of the identified groups of parameters, except those of Coulomb friction.
+        """Mean relative error of the identified groups of parameters, except groups of Coulomb friction.
 
-        A group is an identifiable linear combination of parameters. The value is the larger of two means: one over
-        these groups for the arm with Coulomb friction, the other over all groups for an arm that is simulated without
-        Coulomb friction.
+        A group is an identifiable linear combination of parameters. The value is the larger of two means. One is for
+        the arm with Coulomb friction, over all groups except those of Coulomb friction. The other is for an arm that is
+        simulated without Coulomb friction, over all groups.
         """
         others = {name: value for name, value in self.errors.items() if not name.startswith(STATIC)}
         return max(mean(others), mean(self.errors_frictionless))
 
 
 def mean(errors: dict[str, float]) -> float:
-    """Return the mean of errors that are given by group name."""
+    """Return the mean of errors, which are given by group name."""
     return float(np.mean(list(errors.values())))
 
 
 def with_noise(states: ElasticStates, ratio_db: float, seed: int) -> ElasticStates:
     """Return states with additional white noise on positions, velocities and accelerations of links and motors.
 
-    The standard deviation of the noise is each joint's root mean square divided by 10^(ratio_db / 20).
+    The standard deviation of the noise is the root mean square of each signal divided by 10^(ratio_db / 20).
 
     Args:
-        states: states without this noise.
+        states: states without the additional noise.
         ratio_db: signal-to-noise ratio [dB].
         seed: seed of the noise.
     """
@@ -83,15 +83,16 @@ def with_noise(states: ElasticStates, ratio_db: float, seed: int) -> ElasticStat
 
 
 def error_by_stribeck(robot: Robot, shapes: Sequence[tuple[float, float]]) -> dict[tuple[float, float], float]:
-    """Return the mean relative error of the identified parameter groups for several Stribeck curves, without noise.
+    """Return the mean relative error of the identified parameter groups for each of several Stribeck curves.
 
     Args:
         robot: robot with elastic joints.
         shapes: two numbers for each Stribeck curve. The first is the break-away torque divided by Coulomb friction. The
-            second is the speed at which the excess over Coulomb friction has fallen to 1/e [rad/s].
+            second is the speed [rad/s] at which the excess over Coulomb friction has fallen to 1/e of its value at
+            rest.
 
     Returns:
-        The error of each curve, by its two numbers.
+        The error for each curve; the keys are the two numbers of the curve.
     """
     file = load_elastic(robot)
     errors = {}
@@ -104,7 +105,7 @@ def error_by_stribeck(robot: Robot, shapes: Sequence[tuple[float, float]]) -> di
 def study(
     robot: Robot, noise_db: tuple[float, ...] = NOISE_DB, seed: int = 0, file: ElasticFile | None = None
 ) -> ElasticStudy:
-    """Return how accurately an arm with elastic joints is identified from a simulated experiment.
+    """Return the accuracy with which an arm with elastic joints is identified from a simulated experiment.
 
     The experiment is simulated, its positions are quantised and filtered, and the parameters are identified.
 
@@ -112,7 +113,7 @@ def study(
         robot: robot with elastic joints.
         noise_db: signal-to-noise ratios for which the identification is repeated [dB].
         seed: seed of the noise.
-        file: replacement for the robot's elastic.yaml; None reads that file.
+        file: replacement for the content of the robot's elastic.yaml; None reads elastic.yaml.
 
     Raises:
         ConfigurationError: as for `load_elastic`.
