@@ -43,9 +43,9 @@ class ClieOptions(Strict):
 
     maximum_iterations: largest number of tried steps.
     tolerance: predicted relative decrease of the cost by a further step, below which the refinement ends.
-    deviation_share: the refinement also ends if a further step changes every parameter, and every linear combination of
-        parameters, by less than this fraction of its standard deviation. The standard deviation assumes independent
-        residuals; 0 disables this condition.
+    deviation_share: the refinement also ends if a further step changes every linear combination of parameters by less
+        than this fraction of its standard deviation. The standard deviation assumes independent residuals; 0 disables
+        this condition.
     coarse_tolerance: predicted relative decrease of the cost by a step, below which the fine Jacobian is used.
     coarse_stride, fine_stride: control cycles per integration step of the coarse and of the fine Jacobian, even.
     bound_factor: largest permitted |parameter| / |initial value| (100 in arXiv:2605.15949).
@@ -145,8 +145,8 @@ def refine(
         data: reference and recorded torques of the commands.
         phi0: initial parameters, from ordinary least squares or their projection.
         options: options of the refinement; None uses the defaults.
-        auditor: auditor of the box of poses in which M >= eps I must hold; if None, it must hold on the simulated path
-            only.
+        auditor: search for poses in a box at which the inertia matrix M has an eigenvalue below eps. M >= eps I must
+            then hold in this box. None requires it only on the simulated path.
 
     Raises:
         InfeasibleError: if the loop cannot be simulated with phi0, or no model satisfies bounds and cuts.
@@ -168,8 +168,8 @@ def refine_loop(
         loop: the loop or loops.
         phi0: initial parameters, from ordinary least squares or their projection.
         options: options of the refinement, of which `loop` is not used; None uses the defaults.
-        auditor: auditor of the box of poses in which M >= eps I must hold; if None, it must hold on the simulated path
-            only.
+        auditor: search for poses in a box at which the inertia matrix M has an eigenvalue below eps. M >= eps I must
+            then hold in this box. None requires it only on the simulated path.
 
     Raises:
         InfeasibleError: if a loop cannot be simulated with phi0, or no model satisfies bounds and cuts.
@@ -413,7 +413,7 @@ def _fixed_bounds(phi0: BaseParameters, options: ClieOptions) -> tuple[FloatArra
 
 
 def _feasible_start(phi0: BaseParameters, options: ClieOptions, auditor: Auditor | None) -> BaseParameters:
-    """Return the initial parameters, or the nearest parameters with M >= eps I in the auditor's box of poses.
+    """Return the initial parameters, projected to the nearest with inertia matrix M >= eps I in a box of poses.
 
     Without an auditor, only the physical lower bounds of single parameters are enforced.
 

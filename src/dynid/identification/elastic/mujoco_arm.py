@@ -158,7 +158,7 @@ class MujocoElasticArm:
         return self.data.qacc[self.links].copy(), self.data.qacc[self.rotors] / self.gears
 
     def apply(self, tau: FloatArray) -> None:
-        """Apply motor torques from now on.
+        """Set the motor torques that act from now on.
 
         Args:
             tau: torques on the joint side of the gears, (n,) [N m].

@@ -1,7 +1,7 @@
-"""Estimators with physically consistent results: all joints at once, or one joint at a time from the last one inward.
+"""Estimators with physically consistent results, for all joints at once or for one joint at a time.
 
     consistent   the least-squares fit of all joints among physically consistent models, see `feasibility`
-    sequential   one small semidefinite program per joint, see `sequential`: for arms of many joints
+    sequential   one small semidefinite program per joint, the last joint first, for arms with many joints
 
 If the model's structure does not contain friction, "consistent" eliminates it from the regression, and "sequential"
 first subtracts it from the torques, as `essential` does.
@@ -49,7 +49,7 @@ class ConsistentLeastSquares:
 
 @dataclass(frozen=True)
 class SequentialPrograms:
-    """Estimator of physically consistent parameters by a semidefinite program per joint, from the last one inward."""
+    """Estimator of physically consistent parameters, with one semidefinite program per joint, the last joint first."""
 
     name: str = "sequential"
 

@@ -113,7 +113,7 @@ def _likeliest(
 
 
 def _likelihood(normal: FloatArray, seen: FloatArray, squares: FloatArray) -> float:
-    """Return the log-likelihood of given variances of the effects, minus that of no effects.
+    """Return the log-likelihood for given variances of the effects, minus the log-likelihood without effects.
 
     Args:
         normal: normal matrix of the effects, (k, k).

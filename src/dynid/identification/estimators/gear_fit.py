@@ -68,7 +68,7 @@ class Structure:
     Attributes:
         name: name of the structure.
         terms: symbols of the terms, such as "fb" for Coulomb friction.
-        drift: whether friction may change over time; the rate is then another parameter.
+        drift: whether friction may change over time. The drift, its relative change per minute, is then a parameter.
         shared: symbols of the terms whose values are common to all joints with the same gear.
     """
 
@@ -499,7 +499,7 @@ class GearFitter:
         return replace(fit, rows=rows, columns=columns, target=target)
 
     def sigma(self, left: FloatArray, least: float = NO_ERROR) -> FloatArray:
-        """Return the root mean square of each axis's residual, weighted by `trust`, (n,) [N m].
+        """Return the root mean square of each axis's residual, with the fitter's row weights `trust`, (n,) [N m].
 
         Args:
             left: residual torques, (N, n) [N m].

@@ -92,7 +92,7 @@ def settle(
 ) -> None:
     """Solve tm = wanted + mean friction(dq, tm + ripple, te) for the motor torques tm of all states, in place.
 
-    The mean is over the ripple.
+    The mean is taken over the torque ripple.
 
     Args:
         p: parameters of friction, (terms, n).

@@ -53,8 +53,8 @@ class Ladder:
         rungs: errors of all structures on held-out blocks.
         fit: fit of the chosen structure.
         left_out: names of the friction parameters that are zero, which is their lower bound.
-        rivals: differences (r, p) of base parameters between fits of r other structures, which are about as good, and
-            `fit`.
+        rivals: base parameters of r fits of other structures that are about as good, minus the base parameters of
+            `fit`, (r, p).
     """
 
     rungs: tuple[FrictionRung, ...]
@@ -157,7 +157,7 @@ def excess_of(errors: FloatArray, best: FloatArray, least: float) -> tuple[float
     Args:
         errors: squared error of each block of time, (blocks,).
         best: squared errors of the best fit, (blocks,).
-        least: smallest divisor.
+        least: lower limit of the divisor.
     """
     difference = (errors - best) / max(float(best.sum()), least)
     return float(difference.sum()), float(np.sqrt(len(difference)) * difference.std(ddof=1))
@@ -257,7 +257,7 @@ def _rivals(fit: GearFit, found: Sequence[tuple[GearFit, FloatArray]], best: Flo
         fit: the chosen fit.
         found: all fits, each with its squared errors on held-out blocks, (blocks,).
         best: squared errors of the fit with the smallest sum, (blocks,).
-        least: smallest divisor of the relative excess error.
+        least: lower limit of the divisor in the relative excess error, see `excess_of`.
     """
     p, others = fit.rows.W.shape[2], []
     for one, errors in found:
@@ -296,7 +296,7 @@ def _smallest(found: Sequence[tuple[GearFit, FloatArray]], best: FloatArray, lea
     Args:
         found: all fits, each with its squared errors on held-out blocks, (blocks,).
         best: squared errors of the fit with the smallest sum, (blocks,).
-        least: smallest divisor of the relative excess error.
+        least: lower limit of the divisor in the relative excess error, see `excess_of`.
     """
 
     def as_good(errors: FloatArray) -> bool:

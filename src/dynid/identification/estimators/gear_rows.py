@@ -368,7 +368,7 @@ class GearRows:
     def sliding(self, values: Sequence[FloatArray]) -> FloatArray:
         """Return low-passed columns at the samples, (N, n, k), any unit, from columns on the fine time grid.
 
-        The low-pass is that of the torques. States near standstill are set to zero before it.
+        States near standstill are set to zero; then the columns pass the low-pass filter of the torques.
 
         Args:
             values: columns on the fine time grid of each recording, (M, n, k) each.

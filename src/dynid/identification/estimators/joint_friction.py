@@ -170,9 +170,10 @@ class JointFriction:
 
     @property
     def known(self) -> FloatArray:
-        """Prior standard deviations of the friction parameters and, last, of drift if there is drift, (m,).
+        """Prior standard deviations of the friction parameters, (m,); if the fit includes drift, its deviation is last.
 
-        Shape parameters (Stribeck velocity and exponent) are not included.
+        Drift is the relative change of friction per minute. Shape parameters (Stribeck velocity and exponent) are not
+        included.
         """
         return np.array(
             [PRIOR[TERMS[one.term].unit] for one in self.parameters] + [PRIOR_DRIFT] * self.fit.structure.drift
@@ -204,16 +205,17 @@ class JointFriction:
 
         Args:
             phi: base parameters, (p,).
-            values: friction parameters and, last, drift if there is drift, (m,).
+            values: friction parameters, (m,); if the fit includes drift of friction over time, the drift is last.
         """
         p, columns = len(phi), self.judged.columns
         return self._less_shape(self.judged) - columns[..., :p] @ phi - columns[..., p:][..., ~self._shape] @ values
 
     @cached_property
     def bounds(self) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper bounds of the friction parameters and, last, of drift if there is drift, (m,) each.
+        """Lower and upper bounds of the friction parameters, (m,) each; if the fit includes drift, its bounds are last.
 
-        Shape parameters (Stribeck velocity and exponent) are not included.
+        Drift is the relative change of friction per minute. Shape parameters (Stribeck velocity and exponent) are not
+        included.
         """
         drift = [-1.0] * self.fit.structure.drift
         lower = np.array([one.lower for one in self.parameters] + drift)

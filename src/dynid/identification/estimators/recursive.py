@@ -198,7 +198,7 @@ def _target(fit: GearFit) -> FloatArray:
 
 
 def _appended(R: FloatArray, rows: FloatArray) -> FloatArray:
-    """Return the R factor (k, k) after rows (N, k) are added to the rows that have the R factor R (k, k)."""
+    """Update an R factor R (k, k) by further rows (N, k), and return the new R factor (k, k)."""
     both = np.concatenate([R, rows])
     return np.asarray(qr(both, mode="r", check_finite=False, overwrite_a=True)[0][: len(R)])
 

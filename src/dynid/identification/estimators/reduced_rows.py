@@ -94,10 +94,10 @@ class ReducedRows:
     def wider(self, solution: Solution, weights: FloatArray, deviations: FloatArray) -> FloatArray:
         """Return factors (q,), at least 1, that widen the standard deviations of the parameters.
 
-        Groups of recordings may differ more than the residuals within a recording indicate. So each factor is a ratio
-        of two standard deviations: the one from the sandwich covariance A^-1 (sum_g s_g s_g') A^-1 over the given one.
-        A is the normal matrix, and s_g the sum of regressor column times residual over the group g. The q parameters
-        are the friction parameters that are not at a bound, and the base parameters.
+        Groups of recordings may differ more than the residuals within a recording indicate. So each factor is the
+        standard deviation from the sandwich covariance A^-1 (sum_g s_g s_g') A^-1, divided by the given standard
+        deviation. A is the normal matrix, and s_g the sum of regressor column times residual over the group g. The q
+        parameters are the friction parameters that are not at a bound, and the base parameters.
 
         Args:
             solution: least-squares solution of all rows.
@@ -118,7 +118,7 @@ class ReducedRows:
 
 
 def merged(one: FloatArray, other: FloatArray) -> FloatArray:
-    """Return the R factor of each joint's rows in two sets of rows together, (n, k, k).
+    """Return for each joint the R factor of all its rows in two sets of rows, (n, k, k).
 
     Args:
         one: rows of each joint, or their R factors, (n, any number, k).

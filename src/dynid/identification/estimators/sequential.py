@@ -213,9 +213,11 @@ class _JointProgram:
         make this part far too large.
 
         Args:
-            largest: whether the joint is prismatic, largest mass [kg] and largest second moment [kg m^2].
+            largest: tuple of three values: whether the joint is prismatic, largest mass [kg], and largest second moment
+                [kg m^2].
             margin: smallest eigenvalue of the pseudo-inertia.
-            place: index of each of the ten parameters among the variables.
+            place: index of the program's variable for each of the link's ten standard parameters, which are the keys 0
+                to 9.
         """
         ten = np.zeros((10, len(self.x)))  # products outside the structure are zero
         for k in range(10):

@@ -20,8 +20,8 @@ STOPPING, STOPPED = 3.0, 0.5
 def sliding_states(dq: FloatArray, slow_rad_s: float, width: int, slowest: FloatArray | None = None) -> FloatArray:
     """Return a mask (M, n): 0.0 for states near a standstill of the joint, else 1.0.
 
-    A state is near a standstill if it is at most half of `width` states away, because the states' filter spreads a
-    standstill over `width` states.
+    A state is near a standstill if it is at most half of `width` states away, because the low-pass filter of the states
+    spreads a standstill over `width` states.
 
     Args:
         dq: velocities after the states' filter, (M, n) [rad/s].
@@ -42,8 +42,8 @@ def sliding_states(dq: FloatArray, slow_rad_s: float, width: int, slowest: Float
 def sliding_masks(samples: Samples, slow_rad_s: float) -> list[FloatArray]:
     """Return a mask (M, n) for each recording: 0.0 for states near a standstill of the joint, else 1.0.
 
-    The states are those on the fine time grid. The states' filter spreads a standstill over neighbouring states, which
-    count as near the standstill, see `sliding_states`.
+    The states are those on the fine time grid. The low-pass filter of the states spreads a standstill over neighbouring
+    states, which count as near the standstill, see `sliding_states`.
 
     Args:
         samples: samples with states on a fine grid.

@@ -73,7 +73,10 @@ class StateRows:
         return all(np.array_equal(one, other) for one, other in [*pairs, (self.slides, slides)])
 
     def directions(self, law: FrictionLaw) -> FloatArray:
-        """Return the signs of the velocities, smoothed with the law's transition velocity, -1 to 1, (M, n); cached."""
+        """Return the signs of the velocities, smoothed below the transition velocity of the friction law, (M, n).
+
+        The values are between -1 and 1, and are cached.
+        """
         if law.transition_rad_s not in self._known_directions:
             found = law.directions_in_time(self.dq, self._step_s) if self._is_series else law.directions(self.dq)
             self._known_directions[law.transition_rad_s] = read_only(np.ascontiguousarray(found))

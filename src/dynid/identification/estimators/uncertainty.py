@@ -39,7 +39,10 @@ FEWEST_WINDOWS = 8  # fewest windows for S: in short recordings, windows are sho
 
 
 def window_width(count: int, interval_s: float) -> int:
-    """Return the number of samples in a window of `MEMORY_S`, limited so that `count` samples give enough windows."""
+    """Return the number of samples in a time window of length `MEMORY_S`, or fewer in short recordings.
+
+    The window is shortened if `count` samples, `interval_s` apart, would give fewer than `FEWEST_WINDOWS` windows.
+    """
     return min(max(1, round(MEMORY_S / interval_s)), max(1, count // FEWEST_WINDOWS))
 
 
