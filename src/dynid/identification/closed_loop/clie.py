@@ -413,14 +413,14 @@ def _fixed_bounds(phi0: BaseParameters, options: ClieOptions) -> tuple[FloatArra
 
 
 def _feasible_start(phi0: BaseParameters, options: ClieOptions, auditor: Auditor | None) -> BaseParameters:
-    """Return the initial parameters, projected to the nearest with inertia matrix M >= eps I in a box of poses.
+    """Return the initial parameters, projected so that the inertia matrix is at least eps I in a box of poses.
 
     Without an auditor, only the physical lower bounds of single parameters are enforced.
 
     Args:
         phi0: the initial parameters.
         options: options of the refinement, with eps.
-        auditor: auditor of a box of poses; None if there is none.
+        auditor: search for poses in the box at which the inertia matrix has an eigenvalue below eps; None for no box.
     """
     lower = physical_lower_bounds(phi0.names)
     if auditor is None:

@@ -29,7 +29,7 @@ class CutSet(Cuts):
     Args:
         model: the arm.
         eps: smallest permitted eigenvalue of M [kg m^2].
-        auditor: auditor of the box of poses in which M >= eps I must hold; None checks the simulated path alone.
+        auditor: search for poses in a box at which M has an eigenvalue below eps. None checks the simulated path alone.
         fixed: rows (m, p) and bounds (m,) that always apply, such as bounds on parameters [SI].
     """
 
@@ -67,7 +67,7 @@ class CutSet(Cuts):
         return self.add(poses[worst[margin[worst] <= 0.0]], phi)
 
     def audit(self, base: BaseParameters) -> AuditResult | None:
-        """Search the auditor's box for poses q with M(q; phi) < eps I, and add linear conditions that exclude phi.
+        """Search a box of poses for poses q with M(q; phi) < eps I, and add linear conditions that exclude phi.
 
         M is the inertia matrix, and phi the given base parameters.
 
@@ -75,7 +75,7 @@ class CutSet(Cuts):
             base: base parameters.
 
         Returns:
-            The result of the search; None without an auditor.
+            The result of the search by the auditor; None without an auditor.
         """
         if self._auditor is None:
             return None

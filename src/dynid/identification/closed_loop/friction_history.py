@@ -64,9 +64,8 @@ class KnownFriction:
                 torques.
 
         Returns:
-            Friction and its standard deviation. The standard deviation assumes independent errors of the parameters,
-            and
-                is zero if their standard deviations are unknown.
+            Friction and its standard deviation. The standard deviation assumes independent errors of the parameters. It
+            is zero if standard deviations of the parameters are unknown.
 
         Raises:
             DataError: if the motion is too short for the low-pass.

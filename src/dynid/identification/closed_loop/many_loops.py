@@ -19,7 +19,7 @@ from dynid.robot import FloatArray, read_only
 
 @dataclass(frozen=True, eq=False)
 class JoinedData:
-    """Samples of several closed-loop experiments in sequence, with the same fields as `ClosedLoopData`.
+    """Samples of several closed-loop experiments in sequence, with those fields of `ClosedLoopData` that a fit needs.
 
     Attributes:
         sample_times: times of the samples, (S,) [s]; each experiment is shifted in time, so that the times increase.

@@ -88,7 +88,7 @@ def _estimate(
 ) -> Estimate:
     """Return the `Estimate` for given physically consistent standard parameters, without standard deviations.
 
-    Standard deviations of an unconstrained fit would be wrong if physical bounds change the result.
+    The standard deviations of an unconstrained fit would be wrong here if physical bounds change the result.
 
     Args:
         name: name of the estimator.

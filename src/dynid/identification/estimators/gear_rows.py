@@ -216,8 +216,6 @@ class _Stretch:
 def _by_terms(columns: FloatArray, terms: Sequence[int], axes: int) -> FloatArray:
     """Return an array (N, n, all terms) with given derivatives by some friction terms, and zeros for all other terms.
 
-    The entries of all other terms are zero.
-
     Args:
         columns: derivatives, (N, t n): n columns, one per axis, for the first term, then n columns for the next term.
         terms: the t terms, as indices in `TERMS`.

@@ -226,7 +226,7 @@ class JointFriction:
         """Return the friction law with given parameter values; its shape parameters keep their fitted values.
 
         Args:
-            values: friction parameters without those of shape, (m,).
+            values: friction parameters except shape parameters (Stribeck velocity and exponent), (m,).
             deviations: standard deviations of the parameters, (m,); None if they are unknown.
         """
         law = with_parameters(self.fit.point.law, self.parameters, values[: len(self.parameters)])

@@ -142,7 +142,7 @@ class RecursiveRegression:
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Friction parameters of the structure, without those of shape and without drift."""
+        """Friction parameters of the structure, except shape parameters (Stribeck velocity and exponent) and drift."""
         found = self.known.structure.parameters(self.model.gears)
         return tuple(one for one in found if TERMS[one.term].kind != "shape")
 

@@ -168,7 +168,7 @@ class Regression:
     def _of_sliding_states(
         self, model: ArmModel, samples: Samples, coulomb: CoulombSettings, whole: FloatArray
     ) -> "Regression":
-        """Return a copy in which states near standstill are masked, because stiction makes their torques uncertain.
+        """Return a copy in which states near standstill are masked, because stiction balances unknown torques there.
 
         Args:
             model: model of the arm, whose base parameters contain dry friction.
