@@ -93,7 +93,7 @@ class KnownFriction:
             friction: friction torques, (K, n) [N m].
             dq: velocities, (K, n) [rad/s].
             tm: motor torques, on which some friction terms depend, (K, n) [N m].
-            te: load torques due to gravity, on which some friction terms depend, (K, n) [N m].
+            te: load torques due to gravity and Coriolis forces, on which some friction terms depend, (K, n) [N m].
         """
         law = self.friction
         if law.deviations is None:

@@ -102,7 +102,8 @@ def closed_loop_data(
             so samples there get a lower weight. None simulates without friction.
 
     Raises:
-        DataError: as for `refuse_open_loop`; or if reference and commands do not cover the trajectory.
+        DataError: as for `refuse_open_loop`; or if reference and commands cover fewer samples than the settings
+            require.
     """
     refuse_open_loop(recording)
     assert recording.reference is not None and recording.commands is not None, "else it was refused"

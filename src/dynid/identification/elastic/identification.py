@@ -45,7 +45,7 @@ def filtered(recording: ElasticRecording, how: Measurement) -> tuple[ElasticStat
         how: settings of the filter and of the dropped margins.
 
     Raises:
-        DataError: if the recording is shorter than its margins.
+        DataError: if fewer than 100 samples remain without the margins.
     """
     sections = butterworth_sections(how.order, how.cutoff_hz, recording.rate_hz)
     margin, step = int(how.margin_s * recording.rate_hz), 1.0 / recording.rate_hz

@@ -138,7 +138,8 @@ def load_elastic(robot: Robot) -> ElasticFile:
     """Load the properties of a robot's elastic joints from its elastic.yaml.
 
     Raises:
-        ConfigurationError: if elastic.yaml is missing, invalid, or for another number of joints.
+        ConfigurationError: if elastic.yaml is missing, invalid or for another number of joints, or if the robot has
+            prismatic or coupled joints or axes outside the kinematic chain.
     """
     path = robot.folder / "elastic.yaml"
     if not path.is_file():

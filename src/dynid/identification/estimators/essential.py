@@ -78,7 +78,7 @@ def joint_sigma(W: FloatArray, tau: FloatArray) -> FloatArray:
         tau: torques, (N, n) [N m].
 
     Raises:
-        DataError: if there are fewer samples than parameters of a joint.
+        DataError: if there are not more samples than parameters of a joint.
     """
     deviations = []
     for j in range(tau.shape[1]):
@@ -132,7 +132,8 @@ class WeightedRows:
             kept: indices of the selected parameters, (k,).
 
         Raises:
-            DataError: if there are fewer rows than parameters, or the parameters are not independent.
+            DataError: if there are not more rows than parameters, or the columns of the parameters are linearly
+                dependent.
         """
         if self.rows <= len(kept):
             raise DataError(f"{self.rows} equations do not determine {len(kept)} parameters; record longer")

@@ -148,7 +148,8 @@ def sequential_fit(model: ArmModel, W: FloatArray, tau: FloatArray, bounds: Phys
 
     Raises:
         ConfigurationError: if the structure does not contain products of inertia.
-        DataError: if shapes do not match, values are not finite, or there are fewer samples than parameters of a joint.
+        DataError: if shapes do not match, values are not finite, there are not more samples than parameters of a joint,
+            or the motion does not excite a joint.
         InfeasibleError: if no link satisfies the bounds of mass and pseudo-inertia, or the result is not physically
             consistent.
     """
