@@ -10,7 +10,7 @@ from benchmarks.studies.changes_kinds import DRIVERS, KINDS
 from dynid.errors import DynidError
 from dynid.identification.diagnosis.effort_meaning import UNSIGNED
 from dynid.identification.pipeline import Identification
-from dynid.identification.steadiness.columns import OFFSET, ZERO
+from dynid.identification.steadiness.columns import FRICTION, LOAD_FRICTION, OFFSET, ZERO
 from dynid.recording.held_efforts import HELD
 
 TOLERANCE = 0.1  # tolerance of the stated moment, as a share of the time
@@ -54,7 +54,8 @@ def _changes(found: Identification, joints: Sequence[str]) -> Iterator[tuple[str
     """Yield the sentence about every change that was found, and the cause that it names."""
     steady = found.steadiness
     for one, words in zip(steady.changes, steady.sentences, strict=True):
-        yield words, Named(one.kind, tuple(joints[k] for k in one.axes), one.course, one.at)
+        kind = FRICTION if one.kind == LOAD_FRICTION else one.kind
+        yield words, Named(kind, tuple(joints[k] for k in one.axes), one.course, one.at)
 
 
 def is_true(named: Named, kind: str, joint: str) -> bool:

@@ -11,7 +11,8 @@ ratio of the torque that the group explains to the dynamic torque in the data. N
 expected error due to noise, and the value that noise exceeds once in a thousand cases, follow from the residual that
 remains after all groups are fitted, corrected for the noise that this fit absorbs (`stationary_noise`). Residuals are
 larger at some times than at others, so their covariance is also estimated from windows of time, and the larger result
-is used. The expected error of a correct model is therefore known for any motion and noise.
+is used. An identified model also has errors that its parameters' covariance states; they are added. The expected error
+of a model that is as accurate as it states is therefore known for any motion and noise.
 
 A single event, such as a bump, must not cause the refusal of a model. The data are divided into `BLOCKS` blocks of
 time, and the error is also computed after omission of each single block. The smallest of these errors is used.
@@ -42,6 +43,7 @@ LARGE_SHARE = 0.8  # largest share of a group's squared columns in a block that 
 SAME = 1e-6  # relative singular value of gravity and friction columns, below which a direction is rounding
 ROUNDING = 1e-9  # length of a column relative to the longest one, below which it is rounding
 SHOWN = 1e-3  # least share of a column's length that gravity and friction cannot reproduce
+LEAST_LEFT = 0.2  # least share of a joint's dynamic torque (norm) that gravity and friction cannot reproduce
 SEPARATE = 1e-2  # relative singular value of a group's columns, below which a direction is ignored
 
 
@@ -57,8 +59,8 @@ class DynamicError:
         joint: index of the joint, from 0.
         group: description of the parameter group whose error is most significant.
         error: error of that group.
-        expected: root mean square of this error if there is noise alone.
-        noise: error that noise alone exceeds once in a thousand cases.
+        expected: root mean square of this error if the model is as accurate as its covariance states.
+        noise: error that noise and the stated uncertainty of the parameters exceed once in a thousand cases.
         shown: largest `noise` of all groups of this joint; smaller errors may not be visible.
     """
 
@@ -101,19 +103,20 @@ def dynamic_errors(
     Args:
         model: the arm, at the mount of the samples.
         samples: samples that the model was not fitted to.
-        phi: base parameters.
+        phi: base parameters, whose covariance, if there is one, is part of the expected error.
         friction: friction law in addition to the base parameters; None if there is none.
         slow_rad_s: speed below which joints may stick [rad/s].
     """
     rows = dynamic_rows(model, samples, phi, friction, slow_rad_s)
-    own = [name for name, kept in zip(model.names, of_links(model), strict=True) if kept]
-    groups, interval = parameter_groups(own), samples.settings.interval_s
-    found = [_of_joint(rows, joint, groups, interval) for joint in range(model.axes)]
+    own = of_links(model)
+    groups = parameter_groups([name for name, kept in zip(model.names, own, strict=True) if kept])
+    stated = np.zeros((own.sum(), own.sum())) if phi.covariance is None else phi.covariance[np.ix_(own, own)]
+    found = [_of_joint(rows, joint, groups, samples.settings.interval_s, stated) for joint in range(model.axes)]
     return tuple(one for one in found if one is not None)
 
 
 def _of_joint(
-    rows: DynamicRows, joint: int, groups: tuple[ParameterGroup, ...], interval_s: float
+    rows: DynamicRows, joint: int, groups: tuple[ParameterGroup, ...], interval_s: float, stated: FloatArray
 ) -> DynamicError | None:
     """Return the error of the dynamic part of one joint's predicted torque.
 
@@ -122,9 +125,11 @@ def _of_joint(
         joint: index of the joint, from 0.
         groups: parameter groups, one of which may explain the residual.
         interval_s: time between samples [s].
+        stated: covariance of the parameters of links and rotors, (k, k) [SI].
 
     Returns:
-        The error; None if the joint slides in too few samples or has no dynamic torque.
+        The error; None if the joint slides in too few samples, or if gravity and friction reproduce most of its dynamic
+        torque (`LEAST_LEFT`). What is left of the torque is then smaller than small errors of friction and backlash.
     """
     counts = (rows.share[:, joint] >= SLIDING_SHARE).astype(float)[:, None]
     spanned = _basis(np.hstack([rows.friction[:, joint], rows.gravity[:, joint]]) * counts, SAME)
@@ -137,7 +142,10 @@ def _of_joint(
     if freedom < FEWEST or not kept.any():
         return None
     left = _without(spanned, rows.residual[:, joint] * counts[:, 0])
-    torque = _without(spanned, rows.torque[:, joint] * counts[:, 0])
+    given = rows.torque[:, joint] * counts[:, 0]
+    torque = _without(spanned, given)
+    if np.linalg.norm(torque) < LEAST_LEFT * np.linalg.norm(given):
+        return None
     residual = _without(together, left)
     noise_model = StationaryNoise.of(residual, np.hstack([spanned, together]), counts[:, 0], interval_s)
     residual *= np.sqrt(used / freedom)
@@ -148,7 +156,9 @@ def _of_joint(
             size = float(np.linalg.norm(torque + Q @ (Q.T @ left)))
             if size > 0.0:
                 covariances = noise_model.covariance(Q), score_covariance(Q * residual[:, None], interval_s)
-                expected, noise = np.max([_quantile(one, freedom) for one in covariances], axis=0)
+                by_parameters = (shown_by := Q.T @ columns) @ stated @ shown_by.T
+                each = [_quantile(one + by_parameters, noise_model.freedom) for one in covariances]
+                expected, noise = np.max(each, axis=0)
                 found.append((group.words, _without_event(Q, left) / size, expected / size, noise / size))
     if not found:
         return None
@@ -156,7 +166,7 @@ def _of_joint(
     return DynamicError(joint, *max(found, key=lambda one: one[1] - one[3]), shown)
 
 
-def _quantile(covariance: FloatArray, freedom: int) -> tuple[float, float]:
+def _quantile(covariance: FloatArray, freedom: float) -> tuple[float, float]:
     """Return the root mean square length of a random normal vector, and the length exceeded with probability `CHANCE`.
 
     The squared length is assumed to follow an F distribution (Satterthwaite's approximation).

@@ -33,10 +33,13 @@ class StationaryNoise:
         variances: variances of the components, (c,) [squared unit of the rows]. A component is omitted if the fitted
             columns reproduce it completely, because the residual then does not show it.
         kernels: correlation of each component as a function of the lag, 0 to N - 1 samples, (c, N) [-].
+        freedom: degrees of freedom of the residual's variance, tr(S)^2 / tr(S S) with the residual's covariance S. For
+            white noise it is the number of rows minus the number of columns; correlated noise has fewer.
     """
 
     variances: FloatArray
     kernels: FloatArray
+    freedom: float
 
     @classmethod
     def of(cls, residual: FloatArray, basis: FloatArray, counts: FloatArray, interval_s: float) -> "StationaryNoise":
@@ -59,7 +62,11 @@ class StationaryNoise:
         seen = np.array([residual @ matmul_toeplitz(one, residual) for one in kernels])
         left = np.diag(matrix) > rounding
         scale = np.sqrt(np.diag(matrix)[left])
-        return cls(nnls(matrix[np.ix_(left, left)] / scale[:, None], seen[left] / scale)[0], kernels[left])
+        traces = matrix[np.ix_(left, left)]
+        variances = nnls(traces / scale[:, None], seen[left] / scale)[0]
+        squares = float(variances @ traces @ variances)
+        total = float(variances @ (counts.sum() - np.einsum("cll->c", inner)[left]))
+        return cls(variances, kernels[left], total**2 / squares if squares > 0.0 else np.inf)
 
     def covariance(self, columns: FloatArray) -> FloatArray:
         """Return the covariance (k, k) of the vector C' e, for the noise e (N,) of the rows.

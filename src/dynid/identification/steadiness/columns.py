@@ -7,12 +7,13 @@ import numpy as np
 from dynid.identification.data.samples import Samples
 from dynid.identification.diagnosis.nuisance_columns import links_regressor, perpendicular_axes, sliding
 from dynid.identification.estimators.regression import Regression
-from dynid.model.drive import RESISTING, of_kinds
+from dynid.model.drive import KINDS, RESISTING, of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
-BODY, ZERO, SCALE, OFFSET, FRICTION, MOUNT = "body", "zero", "scale", "offset", "friction", "mount"
+BODY, ZERO, SCALE, OFFSET, MOUNT = "body", "zero", "scale", "offset", "mount"
+FRICTION, LOAD_FRICTION = "friction", "friction by load"
 LOAD = ("M", "MX", "MY", "MZ")  # parameters of a body at the last link
 STEP_RAD = 1e-4  # step of numerical derivatives by positions
 
@@ -23,10 +24,11 @@ class TestedQuantity:
 
     Attributes:
         kind: `BODY` (mass at the last link), `ZERO` (of a joint's position), `SCALE` (of torques), `OFFSET` (of
-            torques), `FRICTION` or `MOUNT` (tilt of gravity).
+            torques), `FRICTION`, `LOAD_FRICTION` (the part that grows with load) or `MOUNT` (tilt of gravity).
         axes: indices of the joints concerned, from 0; () for a body, for the mount, and for all joints together.
         columns: torques per unit of the property, (N, n, k). The units are kg and kg m for a body, rad for a position
-            zero and for the tilt of the mount, N m for an offset, and relative changes for scale and friction.
+            zero and for the tilt of the mount, N m for an offset, relative changes for scale and friction, and N m per
+            N m of load for friction by load.
     """
 
     kind: str
@@ -58,6 +60,11 @@ def tested_quantities(model: ArmModel, samples: Samples, regression: Regression)
     found += [TestedQuantity(OFFSET, one, np.broadcast_to(each[one], (count, n))[..., None]) for one in own]
     found += [TestedQuantity(FRICTION, (), rubs[..., None])]
     found += [TestedQuantity(FRICTION, one, (rubs * each[one])[..., None]) for one in own]
+    # a fit may mistake friction that grows with load for mass; then the friction above lacks this part
+    loads = np.asarray(links_regressor(regression)[:count] @ of_kinds(base, KINDS, others=True).values)
+    found += [
+        TestedQuantity(LOAD_FRICTION, one, (np.sign(samples.dq) * np.abs(loads) * each[one])[..., None]) for one in own
+    ]
     found += _zeros(model, samples, base)
     if size := float(np.linalg.norm(model.gravity)):
         tilts = [model.gravity_torque(samples.q, base, size * one) for one in perpendicular_axes(model.gravity)]

@@ -17,7 +17,7 @@ import numpy as np
 from dynid.identification.data.samples import Samples
 from dynid.identification.diagnosis.nuisance_columns import weighted_residual
 from dynid.identification.estimators.regression import Regression
-from dynid.identification.steadiness.columns import OFFSET, TestedQuantity, tested_quantities
+from dynid.identification.steadiness.columns import BODY, OFFSET, TestedQuantity, tested_quantities
 from dynid.identification.steadiness.fit import ChangeFit, Information
 from dynid.identification.steadiness.windows import Windows
 from dynid.model.dynamics import ArmModel
@@ -198,6 +198,8 @@ class Search:
         for one, columns in zip(self.tried, self.places, strict=True):
             removed = information.explains(columns, every, True).tolist()
             for (course, over, window), explained in zip(courses, removed, strict=True):
+                if one.kind == BODY and course == "drift":
+                    continue  # a body is taken up or laid down at once
                 found.append(_Tried(one, columns, course, over, window, explained))
             if one.kind == OFFSET:
                 explained = float(information.explains(columns, constant, False))

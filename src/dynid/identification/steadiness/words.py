@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dynid.identification.steadiness.columns import BODY, FRICTION, MOUNT, OFFSET, SCALE, ZERO
+from dynid.identification.steadiness.columns import BODY, FRICTION, LOAD_FRICTION, MOUNT, OFFSET, SCALE, ZERO
 from dynid.identification.steadiness.search import Change, HiddenOffset
 
 CAUSES = {
@@ -13,6 +13,7 @@ CAUSES = {
     SCALE: "magnets lose torque as they warm up, or the supply changed",
     OFFSET: "a torque sensor drifts, or a cable pulls",
     FRICTION: "let the arm warm up before you record",
+    LOAD_FRICTION: "let the arm warm up before you record",
     MOUNT: "the base moved",
 }
 
@@ -51,6 +52,8 @@ def _what(change: Change, joints: Sequence[str], units: Sequence[str]) -> str:
         return f"the torques of {of} {'rise' if size > 0 else 'fall'} by {abs(100 * size):.2g} %"
     if change.kind == FRICTION:
         return f"friction of {of} {'rises' if size > 0 else 'falls'} by {abs(100 * size):.2g} %"
+    if change.kind == LOAD_FRICTION:
+        return f"friction of {of} {'rises' if size > 0 else 'falls'} by {abs(100 * size):.2g} % of the joint's load"
     if change.kind == MOUNT:
         return f"gravity tilts by {np.degrees(np.linalg.norm(change.values)):.2g} deg"
     unit = "N" if units[change.axes[0]] == "m" else "N m"
