@@ -138,6 +138,26 @@ def test_joints_not_excited_by_a_motion_are_named() -> None:
     assert not any("hardly shows" in note for note in quiet.notes)
 
 
+def test_joints_whose_dynamics_gravity_and_friction_reproduce_are_not_judged_but_named() -> None:
+    """Few rows and many columns: what is left of the dynamic torque is smaller than small errors of friction."""
+    short = source(seconds=7.0, noise=0.0005)
+    judged = validate(Model(ROBOT, RIGHT, LAW), [short])
+    absent = set(range(8)) - {one.joint for one in judged.motions[0].dynamics}
+    assert absent and len(absent) < 8
+    (note,) = [note for note in judged.notes if "hardly shows the dynamic torque of " in note]
+    assert all(ROBOT.joint_names[k] in note for k in absent)
+
+
+def test_the_stated_uncertainty_of_a_model_is_part_of_the_expected_error() -> None:
+    wrong, which = times(2.0, "IA5"), np.isin(MODEL.names, ["IA5"])
+    deviation = np.where(which, RIGHT.values, 0.0)
+    uncertain = BaseParameters(wrong.names, wrong.values, np.diag(deviation**2))
+    alone, stated = ({one.joint: one for one in found(phi, source())}[4] for phi in (wrong, uncertain))
+    assert alone.judged > SETTINGS.acceptance.dynamic_error and stated.sure == 0.0
+    precise = BaseParameters(wrong.names, wrong.values, np.diag((0.05 * deviation) ** 2))
+    assert {one.joint: one for one in found(precise, source())}[4].judged > SETTINGS.acceptance.dynamic_error
+
+
 def test_the_worst_joint_decides_and_static_motions_are_not_judged() -> None:
     motion = validate(Model(ROBOT, RIGHT, LAW), [source()]).motions[0]
     one = DynamicError(4, "the rotor inertia of joint 5", 0.32, 0.02, 0.05, 0.05)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from arms import nominal
 from recordings import motion, recorded
 
 from dynid.identification.checks import FITTED
@@ -12,9 +13,10 @@ from dynid.identification.data.sample_sets import join
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.pipeline import Identification
 from dynid.identification.settings import load_identification
-from dynid.identification.steadiness.columns import BODY, OFFSET, SCALE, ZERO
-from dynid.identification.steadiness.search import Change
+from dynid.identification.steadiness.columns import BODY, LOAD_FRICTION, OFFSET, SCALE, ZERO, TestedQuantity
+from dynid.identification.steadiness.search import Change, Search, _Tried
 from dynid.identification.steadiness.steadiness import Steadiness, steadiness
+from dynid.model.drive import KINDS, of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, load_robot
@@ -37,6 +39,13 @@ def load(mass_kg: float, from_s: float) -> FloatArray:
     given = {f"M{last}": mass_kg, f"MX{last}": 0.05 * mass_kg}
     phi = BaseParameters(MODEL.names, MODEL.regrouping.K @ np.array([given.get(name, 0.0) for name in standard]))
     return np.asarray(MODEL.inverse_dynamics(Q, DQ, DDQ, phi) * (TIME > from_s)[:, None])
+
+
+def load_friction(axis: int, share: float, from_s: float) -> FloatArray:
+    """Torques (N, n) [N m] of friction that is a share of a joint's load, from a moment on."""
+    links = of_kinds(nominal("aloha_class"), KINDS, others=True)
+    rubs = share * np.abs(MODEL.inverse_dynamics(Q, DQ, DDQ, links)) * np.sign(DQ)
+    return np.asarray(rubs * one(axis) * (TIME > from_s)[:, None])
 
 
 def found(*recordings: dict[str, Any]) -> Steadiness:
@@ -66,6 +75,13 @@ def found(*recordings: dict[str, Any]) -> Steadiness:
             1.5,
             ("a constant torque of joint elbow changes by +1.5 N m from 10 s on",),
         ),
+        (
+            {"torques": lambda tau: tau + load_friction(1, 0.25, 12.0)},
+            LOAD_FRICTION,
+            (1,),
+            0.25,
+            ("friction of joint shoulder rises by 2", "% of the joint's load from 1"),
+        ),
     ],
 )
 def test_a_change_is_refused_and_named(
@@ -80,6 +96,26 @@ def test_a_change_is_refused_and_named(
     assert rule.limit == "acceptance.change_of_arm"
     assert steady.measured[0] > LIMIT
     assert steady.beyond(LIMIT)[0] == steady.sentences[0]
+
+
+@pytest.mark.parametrize(
+    ("by_body", "course", "kind"), [(668.0, "drift", SCALE), (668.0, "step", BODY), (900.0, "drift", BODY)]
+)
+def test_a_gradual_loss_of_all_torques_is_not_named_as_a_loss_of_mass(by_body: float, course: Any, kind: str) -> None:
+    """Both explain it nearly as well, but bodies come and go at once."""
+    nothing = np.zeros((1, 1, 1))
+    body, scale = (TestedQuantity(one, (), nothing) for one in (BODY, SCALE))
+    tried = [_Tried(body, [0], course, nothing, 0, by_body), _Tried(scale, [4], "drift", nothing, 0, 655.0)]
+    explained = {0: by_body, 4: 655.0}
+    fit = lambda columns, *_: SimpleNamespace(explained=explained[columns[0]], by_noise=2.0)  # noqa: E731
+    search: Any = None
+    chosen = Search._best(search, tried, SimpleNamespace(fit=fit))  # type: ignore[arg-type]
+    assert chosen is not None and chosen[0].reading.kind == kind
+
+
+def test_a_body_that_comes_gradually_is_found() -> None:
+    first = found({"torques": lambda tau: tau + load(0.3, 0.0) * RAMP}).changes[0]
+    assert (first.kind, first.course) == (BODY, "drift")
 
 
 def test_a_small_change_is_noted_with_its_error() -> None:

@@ -33,6 +33,7 @@ RELEVANT_SHARE = 0.01  # relative change of gravity by a hidden offset, above wh
 POSTURES = 300  # random postures at which gravity torques are compared
 MARGIN = 2  # number of windows at either end in which no step is tested
 NEAR = 0.5  # least explained squared error, over the largest one, of quantities that are fitted
+RARE = 0.8  # factor of the explained squared error of a body that changes gradually; bodies come and go at once
 COST = 2.0  # multiple of the squared error explained by noise that is subtracted before quantities are compared
 
 
@@ -198,8 +199,6 @@ class Search:
         for one, columns in zip(self.tried, self.places, strict=True):
             removed = information.explains(columns, every, True).tolist()
             for (course, over, window), explained in zip(courses, removed, strict=True):
-                if one.kind == BODY and course == "drift":
-                    continue  # a body is taken up or laid down at once
                 found.append(_Tried(one, columns, course, over, window, explained))
             if one.kind == OFFSET:
                 explained = float(information.explains(columns, constant, False))
@@ -210,6 +209,7 @@ class Search:
         """Return the combination of property and function of time that explains most beyond noise, with its fit.
 
         Noise alone also explains some squared error; a multiple of its expectation is subtracted before the comparison.
+        A body that changes gradually counts less (`RARE`): a gradual loss of torque resembles a loss of mass.
         None is returned if nothing was tested.
 
         Args:
@@ -227,7 +227,14 @@ class Search:
             for one in best.values()
             if one.explained > NEAR * most
         ]
-        return max(fits, key=lambda pair: pair[1].explained - COST * pair[1].by_noise, default=None)
+
+        def worth(pair: tuple[_Tried, ChangeFit]) -> float:
+            """Return the squared error beyond noise that a fit explains, less for a rare kind of change."""
+            one, fit = pair
+            rare = one.reading.kind == BODY and one.course == "drift"
+            return (fit.explained - COST * fit.by_noise) * (RARE if rare else 1.0)
+
+        return max(fits, key=worth, default=None)
 
     def _change(self, one: _Tried, fit: ChangeFit, chance: float, total: float) -> Change:
         """Return the description of a fitted change of the arm.
