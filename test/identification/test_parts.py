@@ -1,11 +1,13 @@
 """A part of a recording is identified independently of the rest."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from recordings import recorded
 
 from dynid.errors import ConfigurationError, DataError
-from dynid.identification.data.parts import Span, parts_of
+from dynid.identification.data.parts import Span, _cut, parts_of
 from dynid.identification.methods import identify
 from dynid.identification.settings import load_identification
 from dynid.robot import load_robot
@@ -22,6 +24,15 @@ def test_part_contains_and_reports_the_rows_of_its_span() -> None:
     assert len(signals.tau) == len(signals.torque_time) == len(signals.q) == 1000
     assert "only rows from 5 s until 15 s are used" in part.notes
     assert np.array_equal(signals.q, whole.signals(SETTINGS).q[500:1500])
+
+
+def test_every_signal_of_a_part_has_the_rows_of_its_times() -> None:
+    whole = recorded(ROBOT).signals(SETTINGS)
+    full = replace(whole, goal=whole.q, dq=whole.q, q_read=whole.q)
+    part = _cut(full, Span(5.0, 15.0), "log")
+    rows = [value for value in vars(full) if getattr(full, value) is whole.q or value in ("time", "tau", "torque_time")]
+    assert {"q", "goal", "dq", "q_read"} < set(rows)
+    assert all(len(getattr(part, name)) == 1000 for name in rows)
 
 
 def test_without_a_span_recordings_stay_as_they_are() -> None:

@@ -87,5 +87,6 @@ def _cut(signals: Signals, span: Span, name: str) -> Signals:
         window=None if signals.window is None else (begin, end),
         dq=None if signals.dq is None else signals.dq[own],
         q_read=None if signals.q_read is None else signals.q_read[own],
+        goal=None if signals.goal is None else signals.goal[own],
         other=other,
     )

@@ -336,12 +336,12 @@ def _as_one(
             "selection": selection,
         }
     )
-    derived = arrays["time"], arrays["dq"]
+    derived, averaged = (arrays["time"], arrays["dq"]), first.rows == "averaged"
     return replace(
         parts[0],
         **arrays,
         settings=record,
-        quality=(data_quality(signals, axis, settings.data, dropped / (dropped + count), derived),),
+        quality=(data_quality(signals, axis, settings.data, dropped / (dropped + count), derived, averaged=averaged),),
         fine=tuple(states for one in parts for states in one.fine),
         other_tau=np.concatenate(others) if others else None,
     )
