@@ -87,6 +87,7 @@ class SetupEstimate:
             true torques [-]; "gravity", tilt of the base [rad]; "delay", delay of torques relative to positions [s].
         deviation: standard deviation of the value.
         correction: instruction to the user; for a delay, a statement that it is compensated.
+        unit: unit of a position zero, "rad" or "m".
     """
 
     kind: Kind
@@ -94,6 +95,7 @@ class SetupEstimate:
     value: float
     deviation: float
     correction: str
+    unit: str = "rad"
 
     @property
     def differs(self) -> bool:
@@ -120,7 +122,7 @@ class SetupEstimate:
         elif self.kind == "torque scale":
             what = f"torques of {self.joint} are {self.value:.3f} (+-{self.deviation:.3f}) of the true ones"
         else:
-            what = f"positions of {self.joint} lack {self.value:+.4f} rad (+-{self.deviation:.4f})"
+            what = f"positions of {self.joint} lack {self.value:+.4f} {self.unit} (+-{self.deviation:.4f})"
         return f"{what}: {self.correction}" if self.differs else f"{what}: as given"
 
 
@@ -470,7 +472,8 @@ def _estimates(
             correction = (
                 f"give this joint zero_offset_rad: {total:.5f} in robot.yaml (of a CSV file: offset in its mapping)"
             )
-            found.append(SetupEstimate(one.kind, joint, float(setup.zeros[one.axis]), deviation, correction))
+            unit = "m" if robot.file.joints[one.axis].prismatic else "rad"
+            found.append(SetupEstimate(one.kind, joint, float(setup.zeros[one.axis]), deviation, correction, unit))
             continue
         scale, correction = float(setup.scales[one.axis]), "divide the recorded torques by it"
         if constants:

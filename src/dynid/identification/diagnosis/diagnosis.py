@@ -191,7 +191,9 @@ def _weighed(
         joints: names of the joints, (n,).
         doubt: factor that multiplies the limit of each axis's delay, (n,).
     """
-    suspicion = replace(_of_unknown(one, limits, joints, doubt), explained=one.explained)
+    slides = 0 <= one.axis < len(trials.model.prismatic) and trials.model.prismatic[one.axis]
+    suspicion = _of_unknown(one, limits, joints, doubt, "m" if slides else "rad")
+    suspicion = replace(suspicion, explained=one.explained)
     return replace(suspicion, strength=max(suspicion.strength, tried_scale(one, trials, limits)))
 
 
@@ -315,7 +317,9 @@ def _ms(seconds: float) -> str:
     return f"{1e3 * seconds:.0f} ms" if seconds >= 0.001 else f"{1e3 * seconds:.1g} ms"
 
 
-def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str], doubt: FloatArray) -> Suspicion:
+def _of_unknown(
+    one: Unknown, limits: SuspicionLimits, joints: Sequence[str], doubt: FloatArray, unit: str = "rad"
+) -> Suspicion:
     """Return the suspected fault that an estimated unknown implies, from its value and standard deviation.
 
     Args:
@@ -323,6 +327,7 @@ def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str], do
         limits: limits beyond which faults are suspected.
         joints: names of the joints, (n,).
         doubt: factor that multiplies the limit of each single joint's delay, (n,).
+        unit: unit of the position of the joint concerned, "rad" or "m".
     """
     surer = POSITION_SCALE_FACTOR if one.kind == "position scale" else 1.0
     size = abs(one.value) - surer * limits.deviations * one.deviation
@@ -347,8 +352,8 @@ def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str], do
         )
     else:
         words = (
-            f"the position of {joint} looks {one.value:+.2f} rad (+-{one.deviation:.2f}) from where the torques imply: "
-            "check its zero"
+            f"the position of {joint} looks {one.value:+.2f} {unit} (+-{one.deviation:.2f}) from where the torques "
+            "imply: check its zero"
         )
     return Suspicion(one.kind, (joint,), size / limit, words)
 
