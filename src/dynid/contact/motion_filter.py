@@ -109,7 +109,7 @@ class MotionFilter:
         P: covariance of the state, (3 n + 3, 3 n + 3).
         J: Jacobian of the tool, (3, n) [m].
         jitter: recent jitter of the states' timestamps.
-        force_rate: rate of change of the force at the tool [N/sqrt(s)]; 0 without contact.
+        force_rate: random-walk intensity of the force at the tool [N/sqrt(s)]; 0 without contact.
         acceleration: joint accelerations of the last update, (n,) [rad/s^2].
         friction: friction of the last update, (n,) [N m].
 

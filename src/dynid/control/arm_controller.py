@@ -145,7 +145,7 @@ class ArmController:
         self._left_s, self._former = BLEND_S, None
 
     def _guided_velocity(self, dt: float, q: FloatArray) -> FloatArray | None:
-        """Return the averaged velocity estimate (n,) [rad/s] of a hand-guided arm; None if the law has a reference.
+        """Return the averaged velocity estimate (n,) [rad/s] of a hand-guided arm; None if it follows a reference.
 
         The estimate starts at zero when hand guiding begins.
 

@@ -5,7 +5,8 @@ acts like an upward force. A guiding hand usually pulls in another direction, an
 torque is compared with that of a force along gravity at the tool. While such a force explains the torque and the tool
 moves in the force's direction, the length of the tool's path is summed up. After a path of `guiding_load_m` the arm is
 held in one of three cases: the force varied little; it varied moderately and the tool gained speed; or the tool is so
-fast that it is damped. After 1.5 times this path, a large force that explains nearly all of the torque may vary more.
+fast that it is damped. After 1.5 times this path the arm is also held if the force varied more, provided that the force
+is large and explains nearly all of the torque.
 A hand that pulls like a load is mistaken for a load.
 """
 

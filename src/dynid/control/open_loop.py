@@ -135,8 +135,8 @@ class SwitchingPath:
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
         """Write the reference at time t [s] into q, dq and ddq, (n,) each [rad, rad/s, rad/s^2].
 
-        The posture is constant and the velocity zero. The acceleration of the excited joint follows the switching
-        signal.
+        The posture is constant and the velocity zero. The acceleration of the excited joint switches its sign. It is
+        not the derivative of the velocity; it only makes the controller apply the torque of the excitation.
         """
         q[:], dq[:], ddq[:] = self.posture, 0.0, 0.0
         index = int(t / self.step_s + 1e-9)

@@ -106,7 +106,7 @@ def bam_files(robot: Robot, standard: StandardParameters, law: FrictionLaw) -> d
     Args:
         robot: the robot.
         standard: standard parameters, which give the rotor inertias.
-        law: friction law of all axes, including friction terms of the standard parameters.
+        law: friction law of all axes; it already contains the friction terms of `standard`.
     """
     rotors, constants = standard.axis("IA"), robot.joint_constants if robot.has_torque_constants else None
     return {

@@ -31,9 +31,9 @@ def beyond_budget(
 ) -> FloatArray:
     """Return the torque by which friction of slow joints exceeds the largest friction torque of the law, (n,) [N m].
 
-    The largest friction torque of the law is called the friction budget. An upper bound of friction is the sum of the
-    budget, the returned torque, and `noise` multiplied by `NOISE`. Only the fraction `EXCESS_SHARE` of the slow samples
-    exceeds this bound.
+    The largest friction torque of the law, the friction budget, and `NOISE` standard deviations are subtracted from the
+    friction of each slow sample. The result is a quantile of the differences, which the fraction `EXCESS_SHARE` of the
+    slow samples exceeds.
 
     Args:
         model: the arm.

@@ -129,7 +129,7 @@ def _of_joint(
 
     Returns:
         The error; None if the joint slides in too few samples, or if gravity and friction reproduce most of its dynamic
-        torque (`LEAST_LEFT`). What is left of the torque is then smaller than small errors of friction and backlash.
+        torque (`LEAST_LEFT`). The rest of it is then smaller than small errors of friction and backlash.
     """
     counts = (rows.share[:, joint] >= SLIDING_SHARE).astype(float)[:, None]
     spanned = _basis(np.hstack([rows.friction[:, joint], rows.gravity[:, joint]]) * counts, SAME)

@@ -280,6 +280,8 @@ def _coefficients(standard: StandardParameters, axis: int) -> dict[int, float]:
 def springs_of(robot: Robot, content: StandardFile) -> tuple[JointSpring, ...]:
     """Return the springs that robot.yaml declares, with their coefficients from a standard-parameter file.
 
+    A spring's torque is a sum of powers of the joint's position, each with a coefficient.
+
     Raises:
         ConfigurationError: the file has coefficients for other exponents than robot.yaml declares.
     """

@@ -141,7 +141,7 @@ def run_with_chain(robot: Robot, options: ChainOptions, files: AdaptiveFiles, pr
 
 
 def identify_adaptively(call: Supervisor) -> str:
-    """Identify the arm of the running nodes, with the client's ROS parameters; return the outcome as one sentence.
+    """Identify the arm of the running nodes, as ROS parameters of the calling node say; return the outcome as text.
 
     Raises:
         NodeError: a node refused or does not answer, or the model was not accepted.

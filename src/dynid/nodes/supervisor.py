@@ -235,7 +235,7 @@ class Supervisor:
 
 
 def number(text: str) -> float:
-    """Convert a text from diagnostics to a number in any unit; NaN if it is not a number."""
+    """Convert a text from diagnostics, which must not contain a unit, to a number; NaN if it is not a number."""
     try:
         return float(text)
     except ValueError:

@@ -16,7 +16,7 @@ WORDS = {"ff_pd": "feed-forward and PD", "computed_torque": "computed torque", "
 def tracking_rows(robot: Robot, bags: Sequence[Path]) -> list[dict[str, Any]]:
     """Return a row for each bag: controller, and RMS tracking errors over all revolute joints and per joint.
 
-    Errors are text in deg, and in mm for prismatic joints.
+    Tracking errors are formatted as text, in deg for revolute joints and in mm for prismatic ones.
 
     Raises:
         InputNotFoundError: a bag does not exist.

@@ -82,7 +82,7 @@ class Window:
 
     @property
     def caused_by_servos(self) -> bool:
-        """Whether servos cause the missing cycles: most of them lack a servo's reply, and few cycles begin late."""
+        """Whether servos cause the missed cycles: most of these lack a servo's reply, and few cycles begin late."""
         return self.late <= LATE_SHARE * self.planned and 2 * self.incomplete > self.missing
 
     @property

@@ -1,9 +1,9 @@
 """Check of a commander's claim that it holds the arm still: a joint that moves far meanwhile is a fault.
 
 The commander is the program that sends torque commands. It performs the same check, and brakes or stops the arm. But an
-error of the commander may also disable its own check. Examples are a torque that is still sent after its motion, a
-model of another arm, or a hold that restarts repeatedly. So the driver checks independently. Without such a claim
-nothing is checked here.
+error of the commander may also disable its own check. Examples are torque commands that continue after the motion has
+ended, a model of another arm, or a hold that restarts repeatedly. So the driver checks independently. Without such a
+claim nothing is checked here.
 """
 
 import numpy as np

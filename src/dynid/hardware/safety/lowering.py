@@ -52,8 +52,9 @@ class StopSequence:
         done: whether torque may go off.
         rested: whether the stop ended because the arm stayed in place without current; False if its time was over.
         phase: present phase of the stop.
-        strength: factor, 0 to 1, on the goal PWM of servos that hold their joints themselves because they do not
-            answer. It is 1 while the arm is held, and falls to 0 while it is lowered.
+        strength: factor, 0 to 1, on the goal PWM of servos that no longer answer. Such servos still receive
+            commands, and hold their joints by their own position control. The factor is 1 while the arm is held, and
+            falls to 0 while it is lowered.
         sides: direction in which each joint is pushed out of balance now, (n,): -1, 1, or 0 if it is not pushed.
     """
 

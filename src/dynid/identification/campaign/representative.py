@@ -63,13 +63,15 @@ class RepresentativeStudy:
 
     Attributes:
         run: the chosen run.
-        final: the run's feasible parameters, from the refinement or from a rescue after it.
-        path_rescue: result of the method of arXiv:2605.15949 with the same initial parameters; an error text if it
-            failed.
+        final: the run's feasible parameters, from the closed-loop refinement (CLIE) or from a rescue after it. A rescue
+            finds near parameters whose inertia matrix is positive definite.
+        path_rescue: refinement and rescue by the method of arXiv:2605.15949, with the same initial parameters; an error
+            text if they failed.
         result: the physically consistent model nearest to `final`, with its checks.
         held_out: predicted torques of the held-out bags, by name of the parameter set. "CLIE" is the refined set and
-            "result" the final one. "path CLIE" and "rescue" are from the method of arXiv:2605.15949. "direct fit" is
-            fitted to the held-out bags, and "direct fit of base parameters" is such a fit without friction.
+            "result" the one of `result`. "path CLIE" and "rescue" are the refined and the rescued set of `path_rescue`.
+            "direct fit" is fitted to the held-out bags, and "direct fit of base parameters" is such a fit without
+            friction.
     """
 
     run: RunRecord

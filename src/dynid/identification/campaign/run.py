@@ -121,7 +121,7 @@ class RunRecord(Strict):
 
     @property
     def label(self) -> str:
-        """Text that names the run, such as 'AG02 at 40 ms'."""
+        """Name of the run for messages: its bag and its sampling interval, such as 'AG02 at 40 ms'."""
         return f"{self.bag} at {self.interval_s * 1e3:g} ms"
 
     @property

@@ -86,7 +86,7 @@ class _Fit(NamedTuple):
 
     @classmethod
     def of(cls, delays_s: FloatArray, regression: Regression) -> "_Fit":
-        """Return the `_Fit` of a regression with a friction law, for torques shifted by `delays_s` (n,) [s]."""
+        """Return the friction that a regression fitted to torques shifted by `delays_s` (n,) [s]."""
         friction, start = regression.joint_friction, regression.known_start
         assert friction is not None and start is not None
         play = None if friction.play is None else friction.play.taken

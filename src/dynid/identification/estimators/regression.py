@@ -531,7 +531,7 @@ class Regression:
 
     @cached_property
     def weighted_spread(self) -> FloatArray:
-        """Covariance (k, k) of all uncertain parameters for `weighted_solution`, from `whole_spread`."""
+        """Covariance (k, k) of the parameters of the weighted least-squares solution, as `whole_spread` orders them."""
         return self.whole_spread(self.weighted_solution, self.row_weights)
 
     def friction_deviations(self, solution: Solution, spread: FloatArray) -> FloatArray:

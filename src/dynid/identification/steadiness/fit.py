@@ -28,9 +28,9 @@ class ChangeFit:
         explained: weighted squared residual that the change removes.
         by_noise: expectation of `explained` for noise alone.
         chance: probability of values this large if nothing changed.
-        theta_at_start: difference (p,) that the change makes to all fitted parameters, if these describe the arm as it
-            was at the start of the recordings. It is the fit with the change minus the fit without it.
-        theta_at_end: the same difference (p,) if the parameters describe the arm as it was at the end.
+        theta_at_start: fitted parameters with the change minus those without it, (p,). The parameters with the change
+            are those of the arm at the start of the recordings.
+        theta_at_end: the same difference (p,) for the arm at the end of the recordings.
     """
 
     values: FloatArray

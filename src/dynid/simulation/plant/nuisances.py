@@ -136,10 +136,10 @@ class NoiseStream:
         return np.asarray(self._rows[k - self._first])
 
     def rows(self, count: int) -> FloatArray:
-        """Return the noise of the first `count` periods, (count, n).
+        """Return the noise of the first `count` control periods, (count, n).
 
         Raises:
-            DataError: the first block was discarded.
+            DataError: these values were already discarded, because only the latest ones are kept.
         """
         out = np.empty((count, len(self._sigma)))
         for first in range(0, count, NOISE_BLOCK):
