@@ -82,7 +82,10 @@ class _Spans:
         return self._of(pieces, piece, begin, begin + step)
 
     def groups(self, step: float) -> Iterator[slice]:
-        """Yield slices of neighbouring time spans whose travel, summed over all joints, is about `step` [rad]."""
+        """Yield groups of neighbouring time spans as slices; each group has a joint travel of about `step` [rad].
+
+        The joint travel is summed over all joints and over the spans of the group.
+        """
         way = np.cumsum(2.0 * self.away.sum(axis=1))
         begins = np.flatnonzero(np.diff(np.floor(way / step), prepend=-1.0))
         for begin, end in zip(begins.tolist(), [*begins.tolist()[1:], len(way)], strict=True):
@@ -130,9 +133,9 @@ class SelfCollision(LinkShapes):
     def first_contact_along(self, pieces: Pieces) -> Contact | None:
         """Return the first contact of links along a motion, at samples or between them; None if there is no contact.
 
-        In a part of the motion, the distance of two links changes by at most a bound: joint travel times longest lever,
-        summed over the joints between the two links. If the distance is smaller than this bound, the part is divided
-        into finer parts.
+        Within a part of the motion, the distance of two links can change only by a limited amount: joint travel times
+        longest lever, summed over the joints between the links. If the distance is not larger than this amount, the
+        part is divided into finer parts.
 
         Args:
             pieces: the motion as piecewise polynomials.
@@ -145,8 +148,8 @@ class SelfCollision(LinkShapes):
     def _contact(self, pieces: Pieces, spans: _Spans, pairs: NDArray[np.int64], step: float) -> Contact | None:
         """Return the first contact of some pairs of links within time spans of a motion, or None.
 
-        The distance of a pair limits the joint travel without contact. The distance is computed again only when the
-        joints may have travelled that far since the last computation.
+        A pair cannot touch before the joints have travelled far enough to use up its distance. So the distance is
+        computed again only when the joints may have travelled that far since the last computation.
 
         Args:
             pieces: the motion as piecewise polynomials.
@@ -187,7 +190,8 @@ class SelfCollision(LinkShapes):
         Args:
             q: posture, (n,) [rad].
             pairs: indices of the pairs, (k,).
-            travel: largest change of each distance, (k,) [m]; hulls that are farther apart do not meet.
+            travel: upper bounds of the change of each distance near this posture, (k,) [m]. Hulls that are farther
+                apart than this do not meet.
         """
         full = self._neutral.copy()
         full[self._places] = q

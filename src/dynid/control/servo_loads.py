@@ -1,4 +1,8 @@
-"""Running estimate of the servos' used overload capacity, with which the check of the next motion begins."""
+"""Running estimate of the servos' used overload capacity.
+
+The check of the next motion starts from this estimate. A servo that has used its overload capacity switches itself off,
+see `dynid.hardware.safety.overload`.
+"""
 
 import numpy as np
 
@@ -12,10 +16,11 @@ LONGEST_STEP_S = 1.0  # longest time for which a current is assumed to have flow
 class ServoLoads:
     """Running estimate of the used fraction of each servo's overload capacity, from measured torques.
 
-    The driver computes the used fraction, too. While the driver limits overload, it reports this fraction, and each
-    report replaces the estimate. Between two reports the estimate rises with the current, and decays while the servos
-    carry less than their nominal currents. Before the first report the estimate stays zero, because without a report it
-    is not known whether the overload model applies to these servos.
+    A servo switches itself off when the fraction reaches 1. The driver computes the same fraction, and reports it if it
+    has to limit overload (`overload_limits` of safety.yaml). Each report replaces the estimate. Between two reports the
+    estimate rises while servos carry more than their nominal currents, and decays while they carry less. Before the
+    first report the estimate stays zero, because without a report it is not known whether the overload model applies to
+    these servos.
 
     Args:
         robot: the robot; without motors.yaml the load of its servos is unknown and stays zero.

@@ -19,8 +19,8 @@ class StampWatch:
         """Return a sentence about the fault of a time stamp, or "" if it has no fault.
 
         A state may arrive twice or out of order. A stamp that is not newer than `last_ns` is therefore a fault only if
-        it is older by more than `MOST_DELAY_NS`, or if more than `MOST_STALE` such stamps follow each other. Otherwise
-        the caller must skip the state with this stamp.
+        it is older by more than `MOST_DELAY_NS`, or if more than `MOST_STALE` such stamps follow each other. If it is
+        not a fault, the caller must skip the state with this stamp.
 
         Args:
             last_ns: newest stamp before this one [ns].

@@ -43,13 +43,13 @@ def checked_sway(amplitude_rad: float, frequency_hz: float) -> tuple[float, floa
 
 
 class SwayingController(ArmController):
-    """An `ArmController` that adds a small oscillation (swaying) to a reference which stands still, not to a motion.
+    """An `ArmController` that adds a small oscillation (swaying) to the reference while the reference stands still.
 
     A joint near its limit sways less, so that the reference never leaves the limits. A new amplitude or frequency takes
     effect once the present swaying has faded.
 
     Args:
-        law: control law that runs first; laws without a reference do not sway.
+        law: control law with which the controller starts; a law that follows no reference does not sway.
         time_constant: time constant of the pseudo-differentiation of positions [s].
         robot: robot with the joint limits.
         amplitude_rad: amplitude of every joint; 0 switches swaying off.

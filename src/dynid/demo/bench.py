@@ -27,7 +27,7 @@ class Bench:
         robot: the robot.
         settings: settings of the robot's controller.
         excitation: trajectories and excitation profiles of the robot.
-        arm: geometry and structure of the arm's model at its mount.
+        arm: geometry and structure of the arm's model, with gravity according to the mount.
         dynamics: compiled inverse dynamics of `arm`, for one state at a time.
         mount: name of the arm's mount.
         seed: seed of the simulation.
@@ -61,7 +61,8 @@ def identified(bench: Bench, work: Path, without: Sequence[str] = ()) -> ModelFi
     Args:
         bench: robot, model and settings of the arm.
         work: folder for the bag.
-        without: names of the simulated arm's nuisance effects to switch off.
+        without: names of effects of a real arm, such as noise or backlash, that the simulated arm shall not have; see
+            `simulation.nuisances` of robot.yaml.
 
     Raises:
         DataError: the model failed one of its checks.

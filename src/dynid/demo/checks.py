@@ -1,7 +1,7 @@
-"""Checks of the demo, as tables of rules like the tables in `dynid.identification.checks`.
+"""Checks of the demo, as tables of rules: each rule has a name, a measured value and a limit.
 
-RECORDED checks a recorded bag, PUBLISHED the model that the identification node published, GAIN the tracking error with
-the model, and AT_REST the simulated arm at the end.
+The table RECORDED applies to a recorded bag, PUBLISHED to the model that the identification node published, GAIN to the
+tracking error with this model, and AT_REST to the state of the simulated arm at its end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,8 +28,8 @@ class Published(NamedTuple):
     """Comparison of the model that the identification node published with model.yaml and model.urdf.
 
     Attributes:
-        matching: 1 if structure hash and acceptance of the published model equal those in model.yaml, else 0; NaN if
-            no model was published because it was not accepted.
+        matching: 1 if the published model has the same structure hash as model.yaml, and the same flag whether it is
+            accepted, else 0; NaN if no model was published because it was not accepted.
         difference: largest absolute difference between published and written base parameters [SI]; NaN if a parameter
             was not published.
         unset: reason why base parameters were not published; "" if all were published.
@@ -78,8 +78,8 @@ PUBLISHED: tuple[Rule[Published], ...] = (
 def tracking_ratio(rms: Sequence[float]) -> Measured:
     """Return the ratio of the RMS tracking errors with and without the model, and a phrase that gives both errors.
 
-    `rms` has the RMS error without the model [deg] and, if a motion was repeated with the model, the RMS error of this
-    motion [deg]. Otherwise the ratio is NaN.
+    `rms` has the RMS error of a motion without the model [deg], then that of its repetition with the model [deg]. The
+    second value is missing if the motion was not repeated; the ratio is then NaN.
     """
     if len(rms) < 2:
         return float("nan"), "the executor has no accepted model"

@@ -1,9 +1,9 @@
 """Demo of all steps from recording to control with an identified model, run by ROS nodes and judged by named checks.
 
 Two motions are executed and recorded. The model is identified from the first and validated on the second. Then a
-separate process reads the published model, which is compared with the files. Meanwhile the arm holds its posture. At
-the end it repeats the second motion with computed torque and the identified model, which shows how much the model
-improves control.
+separate process reads the published model, which is compared with model.yaml and model.urdf. The arm holds its posture
+during these steps. At the end it repeats the second motion with computed torque and the identified model, which shows
+how much the model improves control.
 """
 
 import json
@@ -54,11 +54,11 @@ class DemoOptions:
     """Options of a demo run.
 
     Attributes:
-        chain: options of the nodes and the arm.
+        chain: options of the ROS nodes and of the real or simulated arm, which the demo starts.
         output: new folder for all results.
         motions: identification motion and validation motion, in this order. Each name, which becomes the name of a bag,
             maps to the value of the executor's parameter `trajectory`: a name or the path of a file.
-        profile: excitation profile of named motions.
+        profile: profile of excitation.yaml with which motions given by name are executed; it sets their limits.
         gain: whether to repeat the validation motion with the identified model, to measure the gain in accuracy.
     """
 
@@ -220,7 +220,10 @@ def _identify(chain: Chain, bags: list[Path], output: Path) -> str:
 
 
 def _read_back(chain: Chain, robot: Robot) -> dict[str, object]:
-    """Return the published model, read through ROS by a separate process, as `dynid.nodes.readback.read_back` does."""
+    """Return the model that the identification node publishes, read through ROS by a separate process.
+
+    The dictionary is the result of `dynid.nodes.readback.read_back`: base parameters, structure hash, acceptance, URDF.
+    """
     names = ArmModel.of(robot).names
     command = [sys.executable, "-m", "dynid.nodes.readback", "identification", *names]
     environment = {**os.environ, PARENT_VARIABLE: str(os.getpid())}
@@ -309,7 +312,7 @@ def _real_time_factor(summary: dict[str, Any], options: ChainOptions) -> str:
 
     Args:
         summary: result of `_arm_summary`.
-        options: options of the chain; without a paused clock the arm never waits.
+        options: options of the nodes and the arm. If its clock does not pause (`paused_clock`), the arm never waits.
     """
     if not options.paused_clock:
         return "the simulated arm did not wait for this machine (--wall-clock)"

@@ -63,8 +63,9 @@ def run_two_arms(
 ) -> Verdict:
     """Identify a simulated arm, couple two such arms by bilateral control, and write bags, data set and report.
 
-    The returned verdict has three checks: the follower's tracking error in free motion, the difference between the
-    forces of hand and wall, and whether the bilateral control stopped or fell back to unilateral mode.
+    The returned verdict has three checks: the follower's tracking error in free motion; the difference between the
+    force of the hand on the leader and the force of the wall on the follower; and whether the bilateral control stopped
+    or fell back to unilateral mode.
 
     Args:
         robot: the robot.

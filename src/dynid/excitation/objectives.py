@@ -1,4 +1,6 @@
-"""Objectives of optimised excitation and their gradients with respect to the coefficients of a series.
+"""Objectives of optimised excitation, and their gradients with respect to the coefficients of a motion.
+
+A motion is a sum of given functions of time, each times a coefficient per joint (see `dynid.excitation.series`).
 
 With the regressor W of all samples and A = W'W (p, p), both objectives are functions f of A's eigenvalues with a
 gradient H = df/dA, and df = 2 sum (W H) . dW:
@@ -7,8 +9,9 @@ gradient H = df/dA, and df = 2 sum (W H) . dW:
     d_optimal:  f = -log det A / (2 p).
 
 dW comes from central differences in the states of every sample, so the computing time of a gradient does not grow with
-the number of coefficients. Limits are enforced by penalties whose weight grows from round to round. Violations that
-remain are removed by the caller, which checks the result (see `dynid.excitation.optimiser`).
+the number of coefficients. Limits are enforced by penalties whose weight grows from round to round, so a result may
+still violate limits slightly. The caller checks it, and if necessary repeats the optimisation with tighter limits (see
+`dynid.excitation.optimiser`).
 """
 
 from collections.abc import Callable

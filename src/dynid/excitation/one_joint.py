@@ -133,7 +133,9 @@ class OneJointExcitation:
         return self._passes(approach(posture, posture, self._robot.joint_names))
 
     def _fastest(self, joint: int, posture: FloatArray, wish: OneJointWish) -> tuple[PolynomialTrajectory, Sine]:
-        """Return the sine motion of a joint with the highest allowed frequency, at the largest feasible amplitude.
+        """Return the sine motion of a joint with the largest feasible amplitude, at its highest allowed frequency.
+
+        Amplitudes are tried from that of the request downwards. An amplitude is feasible if any frequency is allowed.
 
         Args:
             joint: index of the joint.

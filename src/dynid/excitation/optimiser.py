@@ -45,7 +45,8 @@ class ExcitationWish:
         kind: "fourier" for a Fourier series, "spline" for a B-spline.
         objective: "condition" for the condition number of the regressor W, "d_optimal" for the determinant of W'W.
         terms: number of harmonics or control points; None means a number in proportion to the duration.
-        profile: profile of excitation.yaml, whose limits of positions, speeds and accelerations are kept.
+        profile: name of a profile in excitation.yaml. The motion keeps the profile's limits of positions, speeds and
+            accelerations.
         starts: number of random initial motions; the result with the best objective is returned.
         seed: seed of the first initial motion; each further one has the next seed.
     """
@@ -90,7 +91,7 @@ def condition_number(regressor: Regressor, motion: Motion, step_s: float = KAPPA
         step_s: time between samples [s].
 
     Raises:
-        DataError: the regressor refuses the states of the motion.
+        DataError: the motion leaves the range of positions in which the regressor is accurate.
     """
     return float(np.linalg.cond(_stacked(regressor, motion, step_s)))
 
@@ -103,7 +104,7 @@ def log_determinant(regressor: Regressor, motion: Motion) -> float:
         motion: the motion.
 
     Raises:
-        DataError: the regressor refuses the states of the motion.
+        DataError: the motion leaves the range of positions in which the regressor is accurate.
     """
     W = _stacked(regressor, motion)
     return d_optimality(W.T @ W / (len(W) // len(motion.start)))[0]
@@ -156,7 +157,8 @@ class ExcitationOptimiser:
 
     Args:
         robot: the robot, whose nominal parameters predict the torques.
-        excitation: named trajectories of the robot; their limits of speed and acceleration also apply to the results.
+        excitation: content of excitation.yaml. The limits that it sets for named trajectories also apply to the
+            results.
         mount: mount of the arm; None means the default of robot.yaml.
     """
 
@@ -178,8 +180,8 @@ class ExcitationOptimiser:
     def bounds(self, profile: str, share: float = 1.0) -> Bounds:
         """Return the bounds for an optimised excitation: the limits of a profile, reduced by a factor.
 
-        Speed and acceleration bounds are the limits of the fastest primitives of the profile. Speeds are also limited
-        by the robot's velocity limits.
+        Bounds of speed and acceleration are those of excitation.yaml times the largest speed factor of the profile's
+        patterns of motions. Speeds are also limited by the robot's velocity limits.
 
         Args:
             profile: name of the profile.

@@ -61,8 +61,8 @@ def build_spec(robot: Robot, standard: StandardFile, options: PlantOptions = DEF
         options: options of the model.
 
     Raises:
-        ConfigurationError: MuJoCo rejects the URDF, the URDF lacks a joint or link, or springs of robot.yaml have no
-            coefficients.
+        ConfigurationError: MuJoCo rejects the URDF, the URDF lacks a joint or link, or the standard parameters lack
+            coefficients of a spring in robot.yaml, or have others.
         DataError: the standard parameters are not this robot's.
     """
     _check(robot, standard)
@@ -119,10 +119,11 @@ def _strip(spec: mujoco.MjSpec, robot: Robot) -> None:
 
 
 def _empty_carried(spec: mujoco.MjSpec, robot: Robot) -> None:
-    """Set the mass of links carried by a chain link to zero, since the chain link's parameters include them.
+    """Remove the mass of the links that are not in the model's chain, such as fingers.
 
-    A carried link with its own joint, such as a finger, gets a negligible mass, because MuJoCo does not allow moving
-    bodies without mass.
+    The chain of the model has one link after each axis of robot.yaml that is not decoupled. The parameters of a chain
+    link include all links that it carries, so the mass of these is set to zero. A link with its own joint, such as a
+    finger, gets a negligible mass, because MuJoCo does not allow moving bodies without mass.
     """
     chain = {_joint(spec, robot, name).parent.name for name in robot.joint_names[: robot.chain_size]}
     for body in spec.bodies:
@@ -185,7 +186,10 @@ def _coupled_motors(robot: Robot) -> list[int]:
 
 
 def _add_coupled_motors(spec: mujoco.MjSpec, robot: Robot, standard: StandardFile) -> None:
-    """Add a fixed tendon for every motor whose angle depends on several joints; its length is this angle, C q."""
+    """Add a fixed tendon for every motor whose angle depends on several joints; the tendon's length is this angle.
+
+    The angle is a row of C q, with the coupling matrix C of robot.yaml and the joint positions q.
+    """
     for motor in _coupled_motors(robot):
         axis = standard.axes[motor]
         tendon = spec.add_tendon(name=f"motor_{axis.joint}")
@@ -210,11 +214,12 @@ def _add_actuators(spec: mujoco.MjSpec, robot: Robot) -> None:
 
 
 def default_stops(robot: Robot, limits: tuple[FloatArray, FloatArray] | None = None) -> tuple[FloatArray, FloatArray]:
-    """Return joint stops slightly beyond the joint limits, or beyond the limits of trajectories if these are wider.
+    """Return joint stops slightly beyond the joint limits, or beyond the limits of a profile if these are wider.
 
     Args:
         robot: the robot.
-        limits: lower and upper limits of a trajectory profile, (n,) each [rad; m if prismatic].
+        limits: lower and upper position limits of a profile in excitation.yaml, (n,) each [rad; m if prismatic]; None
+            means only the joint limits.
 
     Returns:
         Lower and upper stops, (n,) each [rad; m if prismatic].
@@ -298,7 +303,10 @@ def mjcf_text(robot: Robot, standard: StandardFile, options: PlantOptions = DEFA
 
 
 def _without_place(robot: Robot, standard: StandardFile) -> str:
-    """Return a list of the offsets, Stribeck friction and nonlinear springs that MJCF cannot hold; '' if none."""
+    """Return text that lists the friction offsets, Stribeck friction and nonlinear springs; '' if there are none.
+
+    MJCF cannot hold these terms.
+    """
     fields = {"offset": "friction_offset_nm", "Stribeck friction": "stribeck_friction_nm"}
     listed = [
         f"{word} of {axis.joint} {value:.6g} N m"

@@ -11,9 +11,9 @@ step, as in BAM (github.com/Rhoban/bam):
         gears.update(data)
         mujoco.mj_step(model, data)
 
-or, once, `mujoco.set_mjcb_control(lambda _, data: gears.update(data))`. A step uses the friction of the state before
-it, so steps should be short, such as 1 ms. An offset is written as a spring of the joint that is so soft that its
-torque is constant.
+or, once, `mujoco.set_mjcb_control(lambda _, data: gears.update(data))`. A step uses the friction computed
+from the state before the step, so steps should be short, such as 1 ms. A friction offset is a constant torque. It is
+written as a spring of the joint that is so soft that its torque is constant.
 """
 
 from collections.abc import Sequence
@@ -85,7 +85,8 @@ class MujocoFriction:
         in turn until they agree. The friction of the last iteration stays in the model.
 
         Raises:
-            DataError: torques and friction do not converge, because friction jumps where the torque equals the load.
+            DataError: torques and friction do not converge. This happens near states in which motor torque and load are
+                equal, because the friction law is discontinuous there.
         """
         motor = np.zeros(len(self._dofs))
         for _ in range(MOST_ROUNDS):

@@ -46,9 +46,9 @@ def write_exports(
         folder: target folder, in which none of the files may exist.
         robot: the robot.
         mdh: geometry of the chain.
-        standard: physically consistent standard parameters, without the additional friction law.
+        standard: physically consistent standard parameters, with their own friction terms.
         mount: mount that determines gravity in the MJCF.
-        friction: friction law in addition to the standard parameters; None without one.
+        friction: friction law that is added to the friction terms of `standard`; None if there is none.
         error_sentences: sentences about the torque errors of MJCF and URDF, by file name. Each is written into the
             header of its file.
 
@@ -75,9 +75,9 @@ def simulator_texts(
     Args:
         robot: the robot.
         mdh: geometry of the chain.
-        standard: physically consistent standard parameters, without the additional friction law.
+        standard: physically consistent standard parameters, with their own friction terms.
         mount: mount that determines gravity in the MJCF.
-        friction: friction law in addition to the standard parameters; None without one.
+        friction: friction law that is added to the friction terms of `standard`; None if there is none.
         error_sentences: sentences about the torque errors of the files, by file name. Each is written into the header
             of its file.
     """

@@ -52,12 +52,12 @@ def _set_dynamics(joint: ElementTree.Element, damping: float, friction: float) -
 
 
 def _carried_links(root: ElementTree.Element, link: str, chain: set[str]) -> list[tuple[str, bool]]:
-    """Return the links that a link carries: all links that are connected to it without a chain joint in between.
+    """Return the links that a link carries: all links that are connected to it by joints outside the model's chain.
 
     Args:
         root: root element of the URDF.
         link: name of the carrying link.
-        chain: names of the chain joints.
+        chain: names of the joints of the model's kinematic chain, which excludes decoupled axes such as a gripper's.
 
     Returns:
         Names of the carried links, each with a flag whether it is connected to `link` by fixed joints only.
@@ -79,8 +79,8 @@ def _carried_links(root: ElementTree.Element, link: str, chain: set[str]) -> lis
 def identified_urdf(robot: Robot, mdh: MdhChain, standard: StandardParameters, note: str = "") -> str:
     """Return the robot's URDF with identified inertials, damping and friction.
 
-    The identified parameters of a chain link include everything that is fixed to it. So the inertials of links fixed to
-    it are removed, and links of decoupled axes, such as fingers, get a negligible mass.
+    The identified parameters of a link of the model's chain include all links that it carries. So the inertials of
+    links that are fixed to it are removed. Carried links that can move, such as fingers, get a negligible mass.
 
     Args:
         robot: the robot.

@@ -7,11 +7,11 @@ is their covariance. s is the root mean square residual of the fit, per axis and
 s comes from stiction, which no model predicts from motion alone.
 
 Most of the residual is short-lived noise. Another part persists while a joint slides in one direction. This part biases
-averages of torques over time, such as those for weighing a payload. Its variance is the sum of x' C x and the
-residual's autocovariance at lags of some tenths of a second (`lasting_variance`). Friction that the friction law does
-not model changes with speed, more slowly than noise. If a contact detector treats this friction as white noise, it
-reports forces that do not exist. `passing_shares` returns the fraction of the residual's mean square that is due to
-this friction.
+averages of torques over time, such as those for weighing a payload. The variance of a predicted torque's persistent
+error is the sum of x' C x and the residual's autocovariance at lags of some tenths of a second (`lasting_variance`).
+Friction that the friction law does not model changes with speed, more slowly than noise. If a contact detector treats
+this friction as white noise, it reports forces that do not exist. `passing_shares` returns the fraction of the
+residual's mean square that is due to this friction.
 """
 
 from dataclasses import dataclass, replace
@@ -48,7 +48,8 @@ class TorqueBands:
         samples: the samples that the estimate was fitted to.
         base: base parameters after the projection.
         friction: friction law in addition to the base parameters; None if there is none.
-        coulomb: settings of the friction treatment.
+        coulomb: settings for friction that the base parameters do not contain, such as the speed below which joints may
+            stick.
     """
 
     model: ArmModel
