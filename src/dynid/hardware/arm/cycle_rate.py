@@ -1,7 +1,8 @@
 """Highest control cycle rate that the serial line to the servos allows, measured before the first cycle.
 
-The time of a cycle is the smallest mean of several consecutive cycles, because other programs only lengthen cycles. A
-later trial shows whether the machine keeps this rate, see `dynid.hardware.loop.rate_trial`.
+Many cycles are timed. The time of a cycle is taken as the mean of several consecutive ones, for which this mean is
+smallest, because other programs can only lengthen cycles. A later trial shows whether the machine keeps the rate, see
+`dynid.hardware.loop.rate_trial`.
 """
 
 from collections.abc import Sequence
@@ -72,8 +73,8 @@ def period_s(rate_hz: int) -> float:
 def choose_rate(round_trip_s: float, slow_s: float) -> int:
     """Return the highest of `RATES_HZ` [Hz] that the line allows; 0 if it allows none.
 
-    The period must suffice for a read and a write of all servos, for the mean time of slow data per cycle, and for a
-    margin.
+    The period must suffice for a read and a write of all servos, for reads of slow data, and for a margin. Slow data
+    are not read in every cycle, so only the mean time of their reads per cycle counts.
 
     Args:
         round_trip_s: time of a read of all servos and the write of their goal currents [s].

@@ -80,8 +80,8 @@ class DynamixelArm:
         watchdog_s: silence of the bus after which a servo stops by itself [s]; 0.02 to 0.1.
         reply_margin_s: wait time of a read for replies beyond their time on the wire [s].
         clock: clock of the arm and its control loop.
-        start: additional actions that `open` may take. None allows no action on a real line; on a simulated line, it
-            allows the correction of EEPROM settings.
+        start: changes that `open` may make in addition to the usual set-up: correct EEPROM settings, switch off torque
+            that is on, reboot servos. None allows none of them on a real line, and the first on a simulated line.
         opener: opens the port, see `ServoBus`.
 
     Attributes:
@@ -356,9 +356,9 @@ class DynamixelArm:
     def slow_poll(self) -> bool:
         """Read one block of slow values (temperature, errors, settings) from one servo.
 
-        A round takes 3 m + 1 calls: three blocks of each of the m servos, and one EEPROM block of one servo. If a joint
-        has several servos, a round takes twice as many calls, because every other call reads a servo beyond the first
-        of its joint. If a servo does not answer, its old values stay.
+        A round takes 3 m + 1 calls: three blocks of each of the m servos, and one EEPROM block of one servo. If there
+        are joints with several servos, every other call is outside the round: it reads position or torque enable of a
+        servo that is not the first of its joint. If a servo does not answer, its old values stay.
 
         Returns:
             Whether a servo's temperature was read.

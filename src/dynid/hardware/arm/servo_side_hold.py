@@ -2,8 +2,8 @@
 
 Instructions may still reach a servo whose answers are lost. They are sync writes, which servos do not confirm, so each
 is sent twice. Only a few instructions are sent per control cycle, because the other motors need their currents
-meanwhile. The goal current is set to 0 too, although position mode does not use it. A servo that boots in between stays
-in current mode, and a nonzero goal current would make it run away when torque comes on.
+meanwhile. The goal current is set to 0 too, although position mode does not use it. A servo that is booting may miss
+the change of mode and stay in current mode. With a nonzero goal current it would run away when torque comes on.
 """
 
 from collections import deque

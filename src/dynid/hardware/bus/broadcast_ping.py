@@ -13,10 +13,11 @@ def scan(bus: ServoBus, window_s: float, silence_s: float, expected: Collection[
 
     Args:
         bus: an open bus.
-        window_s: longest duration of the scan [s]; a servo delays its answer by 3 ms for every smaller ID.
+        window_s: longest duration of the scan [s], unless expected servos are missing. A servo delays its answer by
+            3 ms for every smaller ID.
         silence_s: time without an answer after which the scan ends before `window_s` [s].
-        expected: IDs of servos that are known to be on the line. While one of them has not answered, the scan continues
-            until no servo has answered for a second.
+        expected: IDs of servos that are known to be on the line. While any of them is missing, the scan does not end
+            before a second has passed since the last answer, even if this exceeds `window_s`.
 
     Raises:
         BusError: the port is lost.

@@ -91,7 +91,7 @@ class Dialogue:
     """Dialogue with one servo at a time that distinguishes late answers from answers to the present question.
 
     Args:
-        bus: the line, its clock and its parser.
+        bus: the servo bus, which provides the open port, a clock and the parser of the answers.
 
     Attributes:
         late: number of late answers, which took more than `USUAL_S` beyond their time on the wire, or came after the

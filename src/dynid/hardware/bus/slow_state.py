@@ -61,8 +61,8 @@ _ARMED_IN = tuple(  # per block: columns of `SlowState.armed` and their register
 class SlowState:
     """Newest slow values of all m servos (torque enable, errors, settings, voltage, temperature).
 
-    The m servos include further servos of a joint, and are in the order of `Robot.wired_servos`. Values are NaN or
-    `UNKNOWN` before they are read for the first time.
+    The order is that of `Robot.wired_servos`: the first servo of each joint, then the other servos of joints that have
+    several. Values are NaN or `UNKNOWN` before they are read for the first time.
 
     Attributes:
         voltage_v: input voltages, (m,) [V].
@@ -71,9 +71,10 @@ class SlowState:
         torque_enable: torque enable registers, (m,).
         armed: last read values of the registers `ARMED`, which a servo needs to drive its joint, (m, len(ARMED)).
         wanted: values that the registers `ARMED` had when the arm was enabled, (m, len(ARMED)); `UNKNOWN` before that.
-        read_ns: time of the last read of each block of `ROUND`, (m, 3), on the bus' monotonic clock [ns]. Until a block
-            is read for the first time, this is the time at which polling began, or 0 before polling began.
-        mismatch_deg: position of a further servo of a joint minus that of the joint's first servo, (m,) [deg].
+        read_ns: time of the last read of each of the three blocks in `ROUND`, which every round of polling reads, (m,
+            3), on the bus' monotonic clock [ns]. Until a block is read for the first time, this is the time at which
+            polling began, or 0 before polling began.
+        mismatch_deg: position of a servo minus that of its joint's first servo, (m,) [deg]; 0 for first servos.
         place_ns: time at which `mismatch_deg` was read last, (m,) [ns]. Until its first read, this is the time at which
             polling began. It stays 0 for the first servo of each joint.
     """
@@ -144,9 +145,9 @@ class SlowPoll:
     def poll_next(self) -> tuple[bool, bool]:
         """Read the next block of slow values; return whether it was read, and whether it contains a temperature.
 
-        A round takes 3 m + 1 calls: three blocks of each of the m servos, and one EEPROM block of one servo. If a joint
-        has several servos, a round takes twice as many calls, because every other call reads a servo beyond the first
-        of its joint.
+        A round takes 3 m + 1 calls: three blocks of each of the m servos, and one EEPROM block of one servo. If there
+        are joints with several servos, every other call is outside the round: it reads position or torque enable of a
+        servo that is not the first of its joint.
 
         Raises:
             BusError: the port is lost.
@@ -206,7 +207,7 @@ class SlowPoll:
 
         Args:
             axis: index of the servo in `Robot.wired_servos`.
-            block: one of the indices `TORQUE` to `PLACE`.
+            block: index of the block: `TORQUE`, `WATCHDOG`, `CLIMATE`, `MODE`, `LIMITS` or `PLACE` (position).
 
         Returns:
             Whether the block was read.

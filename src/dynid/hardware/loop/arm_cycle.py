@@ -261,12 +261,12 @@ class ArmCycle:
                 self.guard.handle(GuardEvent.STOPPED)
 
     def come_to_rest(self, reason: str, period_s: float) -> None:
-        """Stop the arm as after a fault, but without callbacks, after an error of the control loop.
+        """Stop and lower the arm because the control loop has failed; return when torque is no longer needed.
 
-        The guard bounds the duration of the stop.
+        The stop is the same as after a fault, but the callbacks are not called. The guard bounds its duration.
 
         Args:
-            reason: text of the fault.
+            reason: description of the failure, which the guard latches as a fault.
             period_s: cycle time [s].
 
         Raises:

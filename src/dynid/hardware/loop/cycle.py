@@ -55,8 +55,8 @@ class ControlLoop:
             `LONGEST_SLOW_POLL_DELAY` times as large.
         feedback_timeout_s: time without a reply from a servo after which the silence is a fault while torque is on [s].
         rest_after_failure: whether to bring the arm to rest, as after a fault, when an exception ends the loop.
-        aligned: whether the first cycle begins when a reply arrives. If the adapter delivers replies at regular ticks,
-            each request then has the time of a whole tick.
+        aligned: whether to start the first cycle right after the arrival of a reply. If the adapter delivers replies
+            only at regular ticks, the cycles then start at ticks, so that a whole tick remains for each exchange.
         times_off: number of times that earlier loops of the same driver switched torque off.
 
     Attributes:
@@ -221,7 +221,7 @@ class ControlLoop:
         """Text to put before the message of an aborted run if this machine missed many cycles; else "".
 
         The text contains the number of missed cycles, or RT throttling (the kernel's limit of real-time processor
-        time) as their cause. It is also "" if the servos caused the missed cycles.
+        time) as their cause. Cycles that were missed because of the servos do not count.
         """
         return f"{self.throttling}; " if self.throttling else self._run_watch.complaint
 
@@ -257,7 +257,7 @@ class ControlLoop:
     def run(self) -> None:
         """Run the loop in the calling thread until it ends.
 
-        `start` calls this in a new thread; a lock-step run calls it in its own thread.
+        `start` calls this in a new thread.
         """
         try:
             with (
@@ -280,7 +280,10 @@ class ControlLoop:
                 self._clock.end_pacing()
 
     def _come_to_rest(self, error: Exception) -> None:
-        """Stop the arm as after a fault, if torque is on and the bus works, because the loop failed with an error."""
+        """Stop and lower the arm because the loop failed with `error`, if torque is on and the bus is open.
+
+        Nothing is done if the loop was created without `rest_after_failure`.
+        """
         if self._rest_after_failure and self._cycle.torque_on and self.arm.bus.is_open:
             self._cycle.come_to_rest(f"the control loop failed: {error}", self._period_ns * 1e-9)
 

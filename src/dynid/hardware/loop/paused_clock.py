@@ -6,10 +6,10 @@ follows the system's monotonic clock, but at most for the length of a cycle. The
 the command that it needs have arrived. The simulated arm reads the same time from a file that both processes map into
 memory (the clock page). So the arm does not move while the driver or the sender of commands is late.
 
-A process that has ended does not stop the arm's time. A missing reply or command counts as lost after a timeout. Only
-the time in which the driver checks for it is counted, not a stall of the host. When a driver ends, the system
-unlocks its clock page, and the simulated arm makes the time continue. A driver that exists but does nothing stops the
-arm's time.
+A process that has ended does not stop the arm's time: the driver waits for a reply or a command only until a timeout.
+The timeout counts the time in which the driver runs and checks for the input, but not a stall of the host. When a
+driver ends, the system unlocks its clock page, and the simulated arm makes the time continue. A driver that exists but
+does nothing stops the arm's time.
 """
 
 import fcntl
@@ -127,9 +127,10 @@ class ClockPage:
     def arm_ticks(self, tick_ns: int) -> None:
         """Announce that the simulated arm's adapter delivers replies at ticks every `tick_ns` [ns]; called by the arm.
 
-        In each control cycle, the arm's time then pauses after a small fraction of a tick, which is the time for the
-        driver's own work. The arm makes its time continue to the next delivery of a reply, see `leave_time_until`. So
-        a delay by the host does not make the driver miss a tick, but requests that do not fit between two ticks do.
+        In each control cycle, the driver's own work then takes at most a small fraction of a tick of the arm's time,
+        because this time pauses afterwards. While the driver waits for a reply, the arm lets its time continue to the
+        delivery of the reply, see `leave_time_until`. So a delay by the host does not make the driver miss a tick, but
+        requests that do not fit between two ticks do.
         """
         _ARM.pack_into(self._memory, _TICK_AT, tick_ns)
 

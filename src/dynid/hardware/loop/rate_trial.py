@@ -168,8 +168,8 @@ class RateTrial:
 class RunWatch:
     """Record of cycles that a loop missed while torque is on, which may explain why a run was aborted.
 
-    Cycles of about the last `MARK_NS` are left out. A servo that falls silent makes cycles long before its silence
-    counts as a fault, and these cycles must not look like a slow machine.
+    Cycles of about the last `MARK_NS` are left out. If a servo falls silent, the cycles become longer, and a fault
+    follows later. The longer cycles must not look like those of a slow machine.
 
     Args:
         period_ns: cycle time [ns].

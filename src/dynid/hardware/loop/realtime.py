@@ -62,7 +62,7 @@ def _runs_in_real_time() -> bool:
 
 
 def _nice() -> int:
-    """Return the niceness of this thread, which its starter may have chosen."""
+    """Return the niceness (scheduling priority) of this thread, which it may have inherited."""
     return os.getpriority(os.PRIO_PROCESS, 0)
 
 

@@ -100,7 +100,11 @@ class SafetyGuard:
         self._decay_exponents, self._unseen = np.zeros(self._size), False  # exponents of the velocities' assumed decay
 
     def _limits_by_row(self, robot: Robot) -> FloatArray:
-        """Return the constants of the joints that `limit_currents` needs as `limits`, (6, n), in SI units."""
+        """Return constants of the joints by row, (6, n), for the argument `limits` of `limit_currents`.
+
+        The rows are soft limits, velocity limit, largest change of the current in a cycle, damping and stiffness; the
+        module `limit_kernels` gives their order and units.
+        """
         settings, rows = self.settings, np.empty((6, self._size))
         rows[SOFT_LOWER], rows[SOFT_UPPER] = robot.lower + settings.soft_zone_rad, robot.upper - settings.soft_zone_rad
         rows[VELOCITY] = robot.velocity_limits

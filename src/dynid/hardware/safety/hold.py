@@ -89,7 +89,7 @@ class Hold:
 
     The integral of the spring's stretch estimates the current that carries the load. Damping is not part of the hold,
     because the safety guard applies the same damping in all states. Once a joint is slow, or after a fixed time, its
-    present position becomes its held position. If the joint later stands still elsewhere, that position becomes its
+    present position becomes its held position. If the joint later stands still at another position, this becomes its
     held position. All arrays are (n,), in joint order; currents are joint currents in A.
 
     Args:
@@ -214,9 +214,10 @@ class Hold:
     ) -> FloatArray:
         """Return the current of this cycle, (n,) [A], that lowers the arm slowly, with damping.
 
-        A virtual spring first produces the current that held the joint before. The end of the spring then moves with
-        limited speed until the spring produces the current `lean`, which is 0 for most joints. So the spring brakes
-        a joint that falls faster, and the current of a joint that stands still fades to `lean`.
+        A virtual spring connects each joint to a reference position. At first it produces the joint's last holding
+        current. Then the reference moves, with limited speed, to the position at which the spring produces the current
+        `lean`, which is 0 for most joints. So the spring brakes a joint that falls faster than the reference moves, and
+        the current of a joint that stands still fades to `lean`.
 
         Args:
             q: joint angles, (n,) [rad].
@@ -276,7 +277,7 @@ class Hold:
         return np.asarray(np.sign(self.load) * np.maximum(np.abs(self.load) - missing, 0.0))
 
     def _capture_standing(self, q: FloatArray, stretch: FloatArray, held: NDArray[np.bool_]) -> None:
-        """Replace the held position of a joint that stands still elsewhere by its present position.
+        """Set the held position of a joint that stands still away from its held position to its present position.
 
         The current of such a joint does not change.
 

@@ -50,8 +50,8 @@ def used_capacity(
         share: used fraction before the step, (n,).
         current_a: motor currents during the step, (n,) [A].
         nominal: squared nominal currents, (n,) [A^2].
-        trips: value at which each servo trips, (n,) [A^2 s], of the integral over time of squared current minus
-            `nominal`.
+        trips: overload capacity of each servo, (n,) [A^2 s]: it trips when the integral over time of (squared current -
+            `nominal`) reaches this value.
         step_s: duration of the step [s].
     """
     found = np.empty(len(share))
@@ -83,14 +83,15 @@ def farthest(q: FloatArray, places: FloatArray, valid: NDArray[np.bool_]) -> tup
 
 @numba.njit(cache=True)
 def _zones(q: FloatArray, reach: FloatArray, limits: FloatArray, low: FloatArray, high: FloatArray) -> int:
-    """Mark joints that are in a soft zone near a limit, or would come to rest in one; return bits about all joints.
+    """Mark joints that are in a soft zone near a limit, or would come to rest in one; return two flags as bits.
 
-    The bit `SOFT_ZONE` is set if a joint is marked. The bit `WITHIN_ZONES` is set if no joint is in a soft zone now.
+    The bit `SOFT_ZONE` is set if any joint is marked. The bit `WITHIN_ZONES` is set if no joint is in a soft zone now.
 
     Args:
         q: joint angles, (n,) [rad].
         reach: angles at which the joints would come to rest if they were braked now, (n,) [rad].
-        limits: constants of the joints by row, (6, n), see `SOFT_LOWER` and following.
+        limits: constants of the joints, (6, n). The rows `SOFT_LOWER` and `SOFT_UPPER` are the inner ends of the soft
+            zones [rad].
         low: output, 1 for joints that are marked for the lower soft zone, else 0, (n,).
         high: output, 1 for joints that are marked for the upper soft zone, else 0, (n,).
     """
@@ -116,7 +117,7 @@ def _cap(drive: FloatArray, last: FloatArray, caps: FloatArray, steps: FloatArra
         steps: largest changes of the currents in a cycle, (n,) [A].
 
     Returns:
-        The bits `CAPPED`, if a limit acted, and `TOO_SUDDEN`, if a rate acted.
+        Bits: `CAPPED` if a current was above its limit, `TOO_SUDDEN` if the change of a current was too large.
     """
     bits = 0
     for j in range(len(drive)):
@@ -147,7 +148,10 @@ def limit_currents(
     limits: FloatArray,
     stopping_distance: float,
 ) -> tuple[FloatArray, int]:
-    """Return the limited drive current, (n,) [A], and the limits that acted on it, as bits (`SOFT_ZONE` and following).
+    """Return the limited drive current, (n,) [A], and the limits that acted on it as bits.
+
+    The bits are `SOFT_ZONE`, `TOO_FAST`, `CAPPED` and `TOO_SUDDEN`. The further bit `WITHIN_ZONES` means that no joint
+    is in a soft zone.
 
     Near the joint limits, current that drives a joint outwards is removed, and outward motion is braked. Above the
     velocity limit, current in the direction of motion is removed, and the motion is braked. The damping current is
@@ -163,7 +167,9 @@ def limit_currents(
         dq: joint velocities, (n,) [rad/s].
         last: currents of the previous cycle, (n,) [A].
         caps: limits of the currents, (n,) [A].
-        limits: constants of the joints by row, (6, n), see `SOFT_LOWER` and following.
+        limits: constants of the joints, (6, n). Rows: inner end of the lower and of the upper soft zone [rad], velocity
+            limit [rad/s], largest change of the current in a cycle [A], damping [A s/rad], stiffness of the hold
+            [A/rad].
         stopping_distance: stopping distance per squared velocity [s^2/rad].
     """
     size = len(q)

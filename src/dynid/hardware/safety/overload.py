@@ -1,9 +1,9 @@
 """Model of the servos' overload protection: the integral of squared current above a nominal current.
 
 The model integrates y' = I^2 - I_nominal^2 with y >= 0, as motor drives do. The servo trips (switches its torque off)
-when y reaches the value that the published trip current reaches in the published time. The robot's motors.yaml contains
-these data of each servo model. The used fraction of overload capacity is y divided by the value at which the servo
-trips.
+when y reaches a limit, the overload capacity. The limit follows from published data: y reaches it if a given current
+flows for a given time. The robot's motors.yaml contains these data and the nominal current of each servo model. The
+used fraction of overload capacity is y divided by its limit.
 """
 
 from dataclasses import dataclass
@@ -154,8 +154,8 @@ class OverloadModel:
 
     Attributes:
         nominal: squared nominal currents, (n,) [A^2].
-        trips: value at which each servo trips, (n,) [A^2 s], of the integral over time of squared current minus
-            `nominal`.
+        trips: overload capacity of each servo, (n,) [A^2 s]: it trips when the integral over time of (squared current -
+            `nominal`) reaches this value.
     """
 
     nominal: FloatArray

@@ -76,11 +76,11 @@ def balance_of(
     height: FloatArray,
     slope: FloatArray,
 ) -> None:
-    """Write, for each joint, the mean height of the links that it carries above its axis, and the slope of that height.
+    """Write, for each joint, the mean height above its axis of the links that it moves, and the slope of this height.
 
-    All links count equally, each at its middle. If the height is positive, gravity turns the links further away from
-    upright once they lean. The slope is the derivative of the mean height with respect to the joint angle; the height
-    equals the negative second derivative.
+    All links count equally, each at its middle. If the mean height is positive, gravity turns the links further away
+    from upright once they lean. The slope is the first derivative of the mean height with respect to the joint angle.
+    The second derivative is the negative mean height itself.
 
     Args:
         axes: unit vectors of the joint axes in the base frame, (n, 3).
@@ -167,7 +167,7 @@ def pace_of(
         up: unit vector against gravity, (3,).
         fastest: allowed speed of the links' ends [m/s].
         slow: allowed speed of an end that moves down at the height of the table [m/s].
-        table: height of the table [m]; NaN if it is unknown.
+        table: height of the table above the base frame's origin [m]; NaN if it is unknown.
         near: height above the table below which the allowed speed falls to `slow` [m].
     """
     factor = 1.0

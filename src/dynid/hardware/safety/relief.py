@@ -1,8 +1,9 @@
 """Relief of held joints: slow reduction of motor currents that push against friction, before servos overload.
 
-After lifting, a motor carries the load and still pushes against friction. Joint 4 of CRANE-X7 then draws 1.15 A, of
-which the forearm needs 0.61 A. The holding current then decreases slowly until it is low, and friction carries the
-difference. A joint that slips meanwhile is held at its new position.
+After lifting, the motor of a held joint carries the load and still pushes against friction. For example, joint 4 of
+CRANE-X7 then draws 1.15 A, although 0.61 A would carry the forearm. The relief decreases a holding current slowly until
+it is too low to overload the servo; friction then carries the difference. A joint that slips meanwhile is held at its
+new position.
 """
 
 import numpy as np

@@ -86,12 +86,12 @@ class SafetySettings(Strict):
         guiding_load_n: smallest external force along gravity at the tool that counts as an added or missing load [N].
         guiding_load_m: distance over which a load (see `guiding_load_n`) must move the tool before the arm is held; at
             least 0.02 m.
-        guiding_alone_s: time for which the arm must stand still without a hand that moves it before hand guiding is
-            permitted. It starts when a control law without a position reference takes over.
+        guiding_alone_s: time for which the arm must stand still, without a hand that moves it, before hand guiding is
+            permitted. The time is counted after the change to a control law without a position reference.
         guiding_alone_rad: movement of a joint, before hand guiding is permitted, at which the arm is held instead.
         enable_tolerance_rad: distance of a joint angle outside its limits above which enable is refused; at most 6 deg.
-            An encoder may start with an error of a whole turn. Such a joint is permitted only if this error would
-            move its angle outside this tolerance.
+            If an encoder may start with an error of a whole turn, the driver accepts the robot only if this error
+            puts the joint's angle farther outside, so that enable is refused.
         derate_from_deg_c: servo temperature above which the current limit falls linearly.
         derate_to_deg_c: servo temperature at which the current limit has fallen to `derated_fraction`.
         derated_fraction: fraction of the current limit that remains for a servo that is hot or whose slow values are

@@ -51,7 +51,7 @@ class StartOptions:
         return replace(self, write_eeprom=simulated) if self.write_eeprom is None else self
 
     def allow(self, finding: Finding) -> bool:
-        """Return whether the driver's start may fix the fault that a finding reports without asking the user."""
+        """Return whether these options permit the start of the driver to fix the fault that a finding reports."""
         allowed = {"eeprom": self.write_eeprom is True, "torque-off": self.take_over, "reboot": self.reboot_servos}
         return allowed.get(finding.fix, False)
 

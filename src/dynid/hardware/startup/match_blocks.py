@@ -180,7 +180,7 @@ def _centre(position: float, direction: int, joint: Joint, angle: float) -> floa
 
 
 def _set(row: dict[str, Any], key: str, value: Any, default: Any) -> None:
-    """Write a field to the row if it differs from its default; otherwise remove it."""
+    """Write a field to `row`, an entry of a joint in robot.yaml, if its value is not the default; else remove it."""
     if value != default:
         row[key] = value
     else:

@@ -1,7 +1,7 @@
 """Position mode with goal current 0, which the driver sets at all servos when it ends.
 
-In current mode, a servo's goal current is its current limit after power-on and after a change of mode, and the servo
-obeys no position limits. Such a servo would run away when any program switches its torque on. In position mode a servo
+After power-on, and after a change of mode, a servo sets its goal current to its current limit. In current mode it would
+therefore run away when any program switches its torque on, and it obeys no position limits. In position mode a servo
 stays where it is.
 """
 

@@ -281,7 +281,8 @@ def eeprom_differences(robot: Robot, snapshots: Sequence[Snapshot]) -> list[tupl
     """Return (servo ID, register, present value, needed value) of every EEPROM setting that has a wrong value.
 
     Two settings are left out, because they depend on how the arm is built: the reverse bit of the drive mode, and the
-    secondary ID of a servo that obeys another servo of the robot, contrary to robot.yaml. `_wiring` reports both.
+    secondary ID of a servo that obeys another servo of the robot although robot.yaml does not say so. `_wiring` reports
+    both.
     """
     differences = []
     for wired, snapshot in zip(robot.wired_servos, snapshots, strict=True):
