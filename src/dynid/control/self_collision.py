@@ -209,7 +209,14 @@ class SelfCollision(LinkShapes):
         full: FloatArray,
         pairs: NDArray[np.int64],
     ) -> FloatArray:
-        """Return the distances of pairs (k,) of shapes at a configuration of the pinocchio model, (k,) [m]."""
+        """Return the distances of pairs of shapes at a configuration of the pinocchio model, (k,) [m].
+
+        Args:
+            shapes: collision shapes of the links, or their convex hulls.
+            results: pinocchio's data for `shapes`, which are overwritten.
+            full: configuration of all joints of the pinocchio model, including those that are not axes of the robot.
+            pairs: indices of the pairs, (k,).
+        """
         pinocchio.updateGeometryPlacements(self._model, self._data, shapes, results, full)
         return np.array([pinocchio.computeDistance(shapes, results, pair).min_distance for pair in pairs.tolist()])
 

@@ -16,8 +16,8 @@ LONGEST_STEP_S = 1.0  # longest time for which a current is assumed to have flow
 class ServoLoads:
     """Running estimate of the used fraction of each servo's overload capacity, from measured torques.
 
-    A servo switches itself off when the fraction reaches 1. The driver computes the same fraction, and reports it if it
-    has to limit overload (`overload_limits` of safety.yaml). Each report replaces the estimate. Between two reports the
+    A servo switches itself off when the fraction reaches 1. The driver computes the same fraction, and reports it if
+    overload is to be limited (setting `overload_limits`). Each report replaces the estimate. Between two reports the
     estimate rises while servos carry more than their nominal currents, and decays while they carry less. Before the
     first report the estimate stays zero, because without a report it is not known whether the overload model applies to
     these servos.

@@ -317,7 +317,8 @@ class ServoBus:
         """Return one register's raw values from several servos (n,), and whether each was read (n,).
 
         Each servo waits for the reply of the servo before it, so a silent servo silences all servos after it. The
-        silenced servos are therefore read again without it, until several consecutive reads get no answer.
+        servos after a silent one are therefore read again, without it. This is repeated until all servos were asked, or
+        several consecutive reads get no answer.
 
         Args:
             register: the register.

@@ -288,8 +288,8 @@ class StateCycle:
     def _read_without_silent(self, port: WaitingPortHandler, before: tuple[int, ...]) -> None:
         """Read the servos again without the first silent servo, after a plain read in which servos were silent.
 
-        If no servo answered the plain read, several of the first servos may be missing. The number of servos that are
-        left out then grows by one with each such call in succession. If a reply came late, which shows as a change of
+        If no servo answered the plain read, several of the first servos may be missing. The first such call then leaves
+        out one servo, the next call two servos, and so on. If a reply came late, which shows as a change of
         the counts in `before`, no servo counts as silent, and further reads leave no servo out.
 
         Args:

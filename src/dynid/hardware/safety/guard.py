@@ -417,7 +417,7 @@ class SafetyGuard:
     def _carry(
         self, phase: Phase, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None, step_s: float
     ) -> FloatArray:
-        """Return the current (n,) [A] that holds the arm, without damping, or that lowers the arm, with damping.
+        """Return the current (n,) [A] that holds or lowers the arm; only the lowering current includes damping.
 
         Args:
             phase: phase of the stop; `HOLD` holds the arm, `LOWER` and `LEAN` lower it.

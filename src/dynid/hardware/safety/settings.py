@@ -20,9 +20,8 @@ class SafetySettings(Strict):
 
     Attributes:
         schema_version: version of the file's schema.
-        command_timeout_s: largest age of a command, and of the last complete reading of the arm, with which the command
-            is followed; otherwise the arm is braked and held. While a servo is silent, the expected duration of the
-            next cycle is added to both ages.
+        command_timeout_s: if the present command, or the last complete reading of the arm, is older than this, the arm
+            is braked and held. While a servo is silent, the expected duration of the next cycle is added to both ages.
         refused_above: ratio of a command to the joint's torque limit above which the command counts as an error and is
             refused; between the limit and this ratio it is clipped to the limit.
         commands_ended_s: time after the last good command at which an enabled arm is stopped.
