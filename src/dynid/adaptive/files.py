@@ -69,8 +69,8 @@ class AdaptiveFiles:
         bag: path of the bag.
         scene: YAML file of the free space, as given.
         mount: mount of the arm, as given.
-        settings: settings of the run. With an earlier model, the first and smallest of its `stages` is left out, and
-            the only precision check takes place at the end.
+        settings: settings of the run. With an earlier model, the smallest and slowest segment (the first one of
+            `stages`) is left out, and the only precision check takes place at the end.
         identification: planner and runner of the adaptive identification.
 
     Raises:

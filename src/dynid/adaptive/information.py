@@ -1,12 +1,13 @@
 """Information that a motion is expected to give: covariance of least squares from planned states, and its gradient.
 
-Each state gives one regression row per axis. With rows X = [C W] of m friction and p base parameters, weighted by the
-certainty that the joint slides, and torque residuals of standard deviation s_i on axis i,
+Each state gives one regression row per axis. The rows are X = [C W], with a column of C for each of m friction
+parameters, and a column of W for each of p base parameters. Rows of slow joints, which may stick, get a lower weight.
+With the standard deviation s_i of the torque residuals on axis i,
 
     cov = A^-1 B A^-1,    A = A_0 + sum X'X,    B = B_0 + sum X' diag(s^2) X,
 
 where A_0 and B_0 contain the measurements so far and a wide prior. The objective is the sum of the squared ratios of
-the base parameters' standard deviations to their limits (A-optimality). The widest intervals contribute most.
+the base parameters' standard deviations to their limits (A-optimality), to which the largest ratios contribute most.
 """
 
 from collections.abc import Callable
@@ -29,10 +30,10 @@ Torques = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 
 def torque_sizes(robot: Robot, model: ArmModel, torques: Torques) -> FloatArray:
-    """Return for each base parameter the value (p,) [SI] whose torque is as large as the arm's whole torque.
+    """Return the values (p,) [SI] at which single base parameters cause a torque as large as that of the whole arm.
 
-    For each joint, two root mean square torques over random states are computed: that of the whole arm, and that of the
-    parameter at value 1. The result is the smallest quotient of the two among the joints.
+    For each joint, the root mean square torque of the whole arm over random states is divided by that of the parameter
+    at value 1. The result is the smallest of these quotients among the joints.
 
     Args:
         robot: the robot.

@@ -34,7 +34,7 @@ class LiveEstimate:
         settings: settings of the identification.
         regression: recursive regression of all samples whose filtered values are final, since later data do not affect
             them.
-        taken: number of sampling intervals that `regression` contains.
+        taken: number of sampling intervals whose samples `regression` contains.
         latest: `regression` with the last samples added, whose filtered values are provisional.
     """
 

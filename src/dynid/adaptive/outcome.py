@@ -55,8 +55,8 @@ class AdaptiveRun:
         limits: largest permitted half widths of the base parameters' confidence intervals, (p,).
         motion_s: total time of motion [s].
         stopped: number of segments that the arm stopped before their end.
-        quantile: ratio of a confidence interval's half width to the standard deviation, after the maximum time of
-            motion.
+        quantile: ratio of a confidence interval's half width to the standard deviation, computed for the maximum time
+            of motion.
         out_of_time: whether there was no time for another segment.
     """
 

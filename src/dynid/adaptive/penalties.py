@@ -27,9 +27,9 @@ def spans(limits: MotionLimits) -> tuple[tuple[FloatArray, FloatArray], ...]:
 def torque_excess(tau: FloatArray, frame: SegmentConstraints) -> tuple[float, FloatArray]:
     """Return a penalty [-] on the torques of successive states, and its gradient by the torques, (N, n) [1/(N m)].
 
-    Two excesses are penalised: of torques over the torque limits, and of each joint's root mean square over the torque
-    that its servo sustains permanently. The torques of the last state must also stay below the sustained torque,
-    because the arm may have to stand at the segment's end.
+    Two excesses are penalised: that of torques beyond the torque limits, and that of each joint's root mean square
+    torque beyond the torque that its servo sustains permanently. The torques of the last state must also stay below the
+    sustained torque, because the arm may have to stand at the segment's end.
 
     Args:
         tau: torques of N successive states, (N, n) [N m].
@@ -45,14 +45,14 @@ def torque_excess(tau: FloatArray, frame: SegmentConstraints) -> tuple[float, Fl
 
 
 def excess(values: FloatArray, lower: FloatArray, upper: FloatArray) -> tuple[float, FloatArray]:
-    """Return the squared excess of values (N, n) beyond bounds [-], and its gradient by the values (N, n), in any unit.
+    """Return the squared excess of values beyond their bounds [-], and its gradient by the values, (N, n).
 
     The excess is divided by upper - lower. Its square is averaged over the N rows and summed over the n columns.
 
     Args:
-        values: values, (N, n).
-        lower: lower bounds, (n,).
-        upper: upper bounds, (n,).
+        values: values, (N, n) in any unit.
+        lower: lower bounds, (n,) in the same unit.
+        upper: upper bounds, (n,) in the same unit.
     """
     width = upper - lower
     over = (np.maximum(values - upper, 0.0) + np.minimum(values - lower, 0.0)) / width

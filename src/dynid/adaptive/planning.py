@@ -163,9 +163,9 @@ class Planning:
     def information(self, planned: list[Segment], known: CurrentModel) -> Information:
         """Return the information that planned segments are expected to give, computed with the current model `known`.
 
-        A previous identification may have found standard deviations that differ from the expected ones by the factors
-        `known.ratio`. Then the limits of the standard deviations are divided by these factors. So if an expected value
-        is within its divided limit, the identified value will probably be within the original limit.
+        The result also contains the limits of the standard deviations. If an identification found other standard
+        deviations than expected, the limits are divided by the ratios `known.ratio` of found to expected values. So if
+        an expected value is within its divided limit, the found value will probably be within the original limit.
 
         Args:
             planned: segments whose information is added to the prior.

@@ -24,7 +24,7 @@ def motion_limits(robot: Robot, profile: str) -> MotionLimits:
 
     Args:
         robot: the robot.
-        profile: profile of excitation.yaml, which gives the limits of position, speed and acceleration.
+        profile: name of a set of limits of position, speed and acceleration in excitation.yaml.
     """
     excitation = load_excitation(robot)
     file = excitation.file

@@ -137,16 +137,17 @@ class SegmentPlanner:
     def _admissible(
         self, name: str, points: FloatArray, frame: SegmentConstraints, most_frozen: int = MOST_FROZEN
     ) -> tuple[PolynomialTrajectory, bool]:
-        """Return a segment scaled down until it passes all checks, and whether it is nearly the full motion.
+        """Return a segment scaled down until it passes all checks, and whether it is nearly unchanged.
 
-        All distances from the start posture are scaled by each of `SCALES` in turn. If no scale passes, the joint with
-        the highest torque demand moves in the opposite direction, because it may be able to lower its load but not to
-        lift it. If this does not help, the joint stays at rest. These steps are repeated for other joints. Scaling
-        alone may not help, because friction increases at low speeds (Stribeck effect).
+        All distances from the start posture are multiplied by each factor of `SCALES` in turn. If no scale passes, the
+        joint with the highest torque demand moves in the opposite direction, because it may be able to lower its load
+        but not to lift it. If this does not help, the joint stays at rest. These steps are repeated for other joints.
+        Scaling alone may not help, because friction increases at low speeds (Stribeck effect).
 
         Args:
             name: name of the segment.
-            points: control points of the full motion, (1 + free, n) [rad]; the first one is the start posture.
+            points: control points of the unscaled motion, (1 + free, n) [rad]: the start posture, then `Spline.free`
+                others.
             frame: constraints of the segment.
             most_frozen: maximum number of joints that may stay at rest.
 

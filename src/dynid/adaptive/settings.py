@@ -37,7 +37,7 @@ class AdaptiveSettings(Strict):
         confidence: probability that all intervals contain the true values, whenever the run stops.
         stages: fractions of the full ranges and speeds, one for each of the first segments; the last one applies to all
             later segments.
-        profile: profile of excitation.yaml whose limits of position, speed and acceleration are kept.
+        profile: name of the set of limits of position, speed and acceleration in excitation.yaml that segments keep.
         draws: number of random initial guesses for the optimisation of a segment.
         candidates: maximum number of best guesses that are optimised, until one passes all checks.
         iterations: maximum number of iterations of a segment's first optimisation. A simulated arm in lock-step waits
@@ -74,7 +74,7 @@ class AdaptiveSettings(Strict):
     def looks(self) -> int:
         """Number of precision checks that share the confidence (Bonferroni correction).
 
-        A later check cannot end the run.
+        Further checks beyond this number cannot end the run.
         """
         return 1 + max(0, ceil((self.longest_s - self.first_look_s) / self.segment_s - 1e-9))
 

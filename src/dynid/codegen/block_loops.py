@@ -53,7 +53,8 @@ def smallest_pivots(program: int, chain: int, q: Any, phi: Any, eps: Any, smalle
         smallest: result, (N,) [kg m^2].
 
     Returns:
-        The number of positions of chain joints outside the range of the program.
+        The number of positions of chain joints beyond +-RANGE [rad], where the program is inaccurate; NaN counts as
+        beyond.
     """
     positions, values = np.empty((chain, LANES)), np.empty((q.shape[1], LANES))
     outside = 0
@@ -84,7 +85,8 @@ def evaluate_states(program: int, chain: int, q: Any, dq: Any, third: Any, phi: 
         result: outputs, (N, k).
 
     Returns:
-        The number of positions of chain joints outside the range of the program.
+        The number of positions of chain joints beyond +-RANGE [rad], where the program is inaccurate; NaN counts as
+        beyond.
     """
     lanes, values = np.empty((3, q.shape[1], LANES)), np.empty((result.shape[1], LANES))
     a, b, c = lanes[0], lanes[1], lanes[2]

@@ -36,7 +36,7 @@ class _Job:
         without: names of nuisances (such as noise or backlash) of the simulated arm to leave out.
         friction: name of the simulated arm's friction model; None is the choice of robot.yaml.
         simulate: whether the first bag must be recorded with the simulated arm before the fit.
-        kept: whether the bag is kept; if not, it is in a temporary folder.
+        kept: whether the simulated bag is kept; if not, it is in a temporary folder.
     """
 
     robot: str

@@ -180,13 +180,13 @@ class ContactSense:
 
 @dataclass(frozen=True, eq=False)
 class Contact:
-    """One contact: start, end, first joint in contact, and external torques and force at the largest force.
+    """One contact: start, end, first joint in contact, and the largest force with the external torques at its time.
 
     Attributes:
         begin_s: time of the first state in contact [s].
         end_s: time of the last state in contact [s].
         joint: joint with the largest ratio of external torque to threshold when contact began.
-        torque: external torques at the largest force, (n,) [N m].
+        torque: external torques at the time of the largest force, (n,) [N m].
         torque_deviation: standard deviations of these torques, (n,) [N m].
         force: largest force at the tool in the URDF base link, (3,) [N].
         force_deviation: standard deviation of the force, (3,) [N].

@@ -2,18 +2,20 @@
 
 The residual of a moving joint has three random errors, assumed to be normally distributed:
 
-- Model errors. model.yaml states their standard deviation for each range of joint speed. - Encoder quantisation with
-the standard deviation sigma. It contributes K M sigma / T, with the observer's gain K, the inertia M and the lag T of
-the velocity filter. - A timestamp error e. It shifts each position by velocity times e, and contributes K M dq e / T.
+- Model errors. model.yaml states their standard deviation for each range of joint speed.
+- Encoder quantisation with the standard deviation sigma. It contributes K M sigma / T, with the observer's gain K, the
+  inertia M and the lag T of the velocity filter.
+- A timestamp error e. It shifts each position by velocity times e, and contributes K M dq e / T.
 
 The threshold of a moving joint is z standard deviations. Rice's formula for the rate of threshold crossings gives z
 from the permitted rate of false alarms.
 
 Near standstill two errors are bounds instead of random errors, and are added to the threshold. If the velocity does not
 determine the direction of motion, friction has any value between minus and plus its budget. The budget is the largest
-friction torque against the motion. The bound is this budget, plus the friction in the model, plus the excess over the
-budget that model.yaml states. An encoder behind gears with backlash stands still while the joint crosses the gap. At
-the end of the gap it starts with a speed of sqrt(2 play a), with the backlash `play` and the acceleration a.
+friction torque against the motion. The bound is the sum of this budget, the friction that the observer has assumed, and
+the static friction beyond the friction law (`passing_nm` of the slowest speeds in model.yaml). An encoder behind gears
+with backlash stands still while the joint crosses the gap. At the end of the gap it starts with a speed of
+sqrt(2 play a), where `play` is the width of the gap and a the acceleration.
 
 All torque errors pass through the observer's low-pass filter, so they act for about 1 / K.
 """

@@ -1,11 +1,11 @@
 """Online payload estimation: detect changes of the payload, estimate it from motion, and check the estimate.
 
-`Scale` assumes a constant payload for all data since its start. `LivePayload` restarts it if a force at the tool begins
-or ends that the estimated payload does not explain. Then the payload was picked up or put down, or the arm is in
-contact. `OnsetTests` on the innovations of the scale's filter detect such forces. Their hypotheses cover the last
-`WINDOW_S`, because a change by 50 g is detected later than a push. The test statistic grows as long as the force is
-unexplained, so the threshold factor `THRESHOLD_FACTOR` delays the detection only slightly. A restart clears the
-estimated model error, which may contain part of the payload, but not the arm's motion.
+The payload estimator `Scale` assumes a constant payload for all data since its start. `LivePayload` restarts it if a
+force at the tool begins or ends that the estimated payload does not explain. Then the payload was picked up or put
+down, or the arm is in contact. `OnsetTests` on the innovations of the estimator's motion filter detect such forces.
+Their hypotheses cover the last `WINDOW_S`, because a change by 50 g is detected later than a push. The test statistic
+grows as long as the force is unexplained, so the threshold factor `THRESHOLD_FACTOR` delays the detection only
+slightly. A restart clears the estimated model error, which may contain part of the payload, but not the arm's motion.
 
 The controller receives a new payload only if the estimate has fitted the data for `STEADY_S` and differs significantly
 from the payload in use. An arm at rest gives little information about its payload, since friction may carry any part of

@@ -70,10 +70,10 @@ def motion_terms(q: Any, dq: Any, phi: Any, inertia: Any, load: Any) -> int:
 class MeasuredTorques:
     """Uncertainty of measured torques, which are noisy in contrast to commanded torques.
 
-    model.yaml states torque errors that include the noise of the torques measured for the identification. With
-    commanded torques, a `MotionFilter` treats most of these errors as white noise. With measured torques, the white
-    noise is `noise_nm`. Most errors of model.yaml then count as noise with the longer correlation time `memory_s`,
-    because the low-pass filter of the identification limits their bandwidth.
+    A `MotionFilter` that gets commanded torques treats most of the torque errors in model.yaml as white noise. If it
+    gets measured torques instead, the noise `noise_nm` of a torque sample is the white noise. Most of the errors in
+    model.yaml then count as noise with the longer correlation time `memory_s`, because the low-pass filter of the
+    identification limits their bandwidth.
 
     Attributes:
         noise_nm: standard deviation of one torque sample, (n,) [N m].

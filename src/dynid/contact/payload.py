@@ -1,4 +1,4 @@
-"""Payload estimate as computed by `dynid.contact.scale`, and control model of an arm with a payload."""
+"""Estimate of a payload, which `dynid.contact.scale` computes, and control model of an arm with a payload."""
 
 from dataclasses import dataclass, replace
 

@@ -11,7 +11,7 @@ FIRST_INTERVALS = 21  # number of intervals whose median gives the initial cycle
 
 
 class StampJitter:
-    """Estimator of the recent standard deviation of timestamps from evenly spaced times.
+    """Estimator of recent timestamp jitter: standard deviation of timestamps about evenly spaced times.
 
     An interval that contains lost states counts as several cycles.
 

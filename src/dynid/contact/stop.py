@@ -32,7 +32,7 @@ class ContactStop:
         self._expected, self._judged_ns, self._felt_ns = "", -MOST_AGE_NS, -CONTACT_END_NS
 
     def expect(self, model: str) -> None:
-        """Set the model with which estimates must be made to count as proof that there is no contact.
+        """Set the executor's model; only an estimate made with this model can prove that there is no contact.
 
         Args:
             model: `digest` of the executor's `SharedModel` message.

@@ -1,8 +1,7 @@
 """History of the torques that the driver wrote, and their mean between two states.
 
 The driver reads a state and writes its answer, a torque, a moment later. The torque acts until the next one is written.
-The history stores the driver's answers instead of the controller's last command. This command may belong to a state
-that the driver has not read yet, or to an earlier one.
+The history stores these answers instead of the controller's last command, which may belong to another state.
 """
 
 from collections import deque
