@@ -64,8 +64,8 @@ def main() -> None:
 def _ending_cleanly() -> Iterator[None]:
     """Convert SIGTERM and SIGHUP in the `with` block to a SystemExit, so that the process cleans up before it ends.
 
-    A signal that is ignored, as by nohup, stays ignored. Commands that must shut down in another order set their
-    own signal handlers.
+    A signal that is ignored, as by nohup, stays ignored. Commands that must do more before they end, such as bring
+    an arm to rest, set their own signal handlers.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -28,8 +28,8 @@ class CurrentModel:
         sigma: standard deviation of each axis's torque residuals, (n,) [N m].
         identified: whether the model results from an identification of this run's recording; False for nominal
             parameters, a previous model or the online estimate.
-        ratio: standard deviations of the base parameters in the identification, divided by those that planning
-            expected, (p,) [-]; None without an identified model.
+        ratio: standard deviations of the base parameters in the identification, divided by the values that planning
+            expects from the completed segments, (p,) [-]; None without an identified model.
     """
 
     model: ArmModel

@@ -380,7 +380,7 @@ class SegmentPlanner:
         return float(np.mean(lacks**2)), slope
 
     def _lacks(self, q: FloatArray, tube: FloatArray) -> FloatArray:
-        """Return the clearance to the free space's border that N postures lack, divided by `BOX_M`, (N,) [-].
+        """Return the missing clearance of N postures from the border of the free space, divided by `BOX_M`, (N,) [-].
 
         It is 0 for a posture at which the arm stays in the free space with all tracking errors up to `tube`.
 

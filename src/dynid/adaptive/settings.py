@@ -74,16 +74,16 @@ class AdaptiveSettings(Strict):
     def looks(self) -> int:
         """Number of precision checks that share the confidence (Bonferroni correction).
 
-        Further checks beyond this number cannot end the run.
+        Checks beyond this number cannot end the run.
         """
         return 1 + max(0, ceil((self.longest_s - self.first_look_s) / self.segment_s - 1e-9))
 
     def update_due(self, updates: int, moved_s: float) -> bool:
         """Return whether planning should adopt a newly identified model after `moved_s` [s] of motion.
 
-        The settings `update_times_s` state when updates should take place, but they are possible only between segments.
-        So an update becomes due half a segment's duration earlier: it takes place at the segment end nearest to its
-        time. `updates` is the number of earlier updates.
+        The settings `update_times_s` state when updates should take place, but an update is possible only at the end of
+        a segment. It takes place at the segment end nearest to its time, so it is due from half a segment's duration
+        before this time on. `updates` is the number of earlier updates.
         """
         return updates < len(self.update_times_s) and moved_s > self.update_times_s[updates] - 0.5 * self.segment_s
 

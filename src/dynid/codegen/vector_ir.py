@@ -104,9 +104,9 @@ def straight_line(
 
     Args:
         text: the program, one assignment per line, such as `v7 = v3 * phi[2]`. An operand is the result of an earlier
-            line, a number, or an array element `name[row]`.
-        names: names of the arrays in the order of the tuple `arrays`. Each is (rows, row) C-contiguous float64, or
-            (size,) if shared, given as an array or as a pointer to its data.
+            line, a number, or an array element such as `phi[2]`.
+        names: names of the arrays in the order of the tuple `arrays`. Each array is C-contiguous float64 with shape
+            (k, `row`), or (k,) if shared, with any k. It is given as an array or as a pointer to its data.
         shared: names of the arrays that have one value for all lanes.
         row: number of lanes of every array that is not shared.
         width: number of lanes of one operation; 1 gives scalar code.

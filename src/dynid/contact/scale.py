@@ -2,9 +2,9 @@
 
 A body with ten parameters d in the last link requires torques Y_L(q, v, a) d that a model of the arm alone lacks. They
 affect the filter's innovations like unknown torques B(t) c with B = -Y_L and c = d (see `dynid.contact.innovations`).
-Innovations are white noise, so least squares weights every sample by its information. A
-moving joint gives much information, a reversing or sticking joint almost none. Lasting errors of the model's torques
-(`lasting_nm` of model.yaml) are part of the filter's state, so they count once and not in every cycle.
+Innovations are white noise, so least squares weights every sample by its information. A moving joint gives much
+information, a reversing or sticking joint almost none. Lasting errors of the model's torques (`lasting_nm` of
+model.yaml) are part of the filter's state, so they count once and not in every cycle.
 
 If gears are colder or warmer than during identification, their friction differs by a factor. The effect is easily
 mistaken for a weight, so this factor is an additional unknown. `reset` keeps its estimate by default.

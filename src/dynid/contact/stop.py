@@ -82,8 +82,8 @@ class ContactStop:
         """Raise an error if a motion must not start at the timestamp `stamp_ns` [ns].
 
         Raises:
-            SafetyError: contact is detected, or was detected a moment ago. Also if the contact estimate is missing, is
-                too old, or was made with another model than the executor's.
+            SafetyError: contact is detected or was detected a moment ago, or the contact estimate is missing, too old,
+                or made with another model than the executor's.
         """
         reason = self.reason(stamp_ns)
         if not reason and self.enabled and abs(stamp_ns - self._felt_ns) < CONTACT_END_NS:

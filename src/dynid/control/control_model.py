@@ -129,9 +129,9 @@ class ModelGate:
         """Raise SafetyError with a one-sentence reason if the model must not move the arm.
 
         Raises:
-            SafetyError: the model belongs to another robot or structure, is not accepted, is based on other torque
-                constants, has an inertia matrix that is not positive definite, has friction for another number of axes,
-                or predicts torques far beyond the drives' limits.
+            SafetyError: the model belongs to another robot or structure, is not accepted, is based on torque constants
+                other than those of robot.yaml, has an inertia matrix that is not positive definite, has friction for
+                more or fewer axes than the arm has, or predicts torques far beyond the drives' limits.
         """
         hint = "; the controllers keep their model"
         if candidate.robot != self._robot.name:

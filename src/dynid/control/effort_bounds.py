@@ -53,7 +53,7 @@ class EffortBound:
             torques: function `(q, dq, ddq) -> tau` that predicts torques; None means a predicted effort of zero.
 
         Raises:
-            SafetyError: an effort is beyond the bound; names joint, time, effort, prediction and bound.
+            SafetyError: an effort is beyond the bound; the message names joint, time, effort, prediction and bound.
         """
         times = np.union1d(added.times, np.arange(0.0, motion.duration + STEP_S, STEP_S))
         q, dq, ddq = motion.sample_all(times)

@@ -41,9 +41,9 @@ def equation_terms(q: Any, dq: Any, phi: Any, inertia: Any, rigid: Any, bias: An
         dq: velocities, (n,) [rad/s].
         phi: values of the base parameters, (p,) [SI].
         inertia: inertia matrix M(q), (n, n) [kg m^2].
-        rigid: torque C dq + g of the links, (n,) [N m].
-        bias: torque of the base parameters at zero acceleration, (n,) [N m], without the dry friction and similar
-            drive-side terms that `compile_terms` adds.
+        rigid: torque C dq + g of the links, springs included, (n,) [N m].
+        bias: torque of the base parameters at zero acceleration, (n,) [N m], without dry friction and torque offsets,
+            which the function from `compile_terms` adds.
 
     Returns:
         Number of joints of the serial chain beyond +-RANGE, where the dynamics are not valid. If it is not 0, nothing
@@ -71,10 +71,10 @@ def _generate(model: ArmModel) -> Generated:
 def compile_terms(dynamics: SingleState) -> EquationTerms:
     """Return a function `(q, dq, phi values, inertia, rigid, bias)` that computes the terms of the equation of motion.
 
-    It fills its last three arguments. `inertia` (n, n) [kg m^2] is M(q). `rigid` (n,) [N m] is C dq + g of the links.
-    `bias` (n,) [N m] is the torque that `dynamics` gives at zero acceleration, including drive-side terms that are
-    among the base parameters. All arrays are contiguous; phi is read-only. The function raises SafetyError for the same
-    states as `dynamics`, and then fills nothing.
+    It fills its last three arguments. `inertia` (n, n) [kg m^2] is M(q). `rigid` (n,) [N m] is C dq + g of the links,
+    springs included. `bias` (n,) [N m] is the torque that `dynamics` gives at zero acceleration; it also contains
+    friction and torque offsets that are among the base parameters. All arrays are contiguous; phi is read-only. The
+    function raises SafetyError for the same states as `dynamics`, and then fills nothing.
 
     Args:
         dynamics: inverse dynamics of the same arm.

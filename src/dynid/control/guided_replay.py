@@ -1,9 +1,9 @@
 """Conversion of a hand-guided motion into a replay: trimmed, smoothed, and slowed where it exceeds limits.
 
-A recorded reference that equals the measured position exactly shows hand guiding: the executor records this if the
-control law follows no reference. Standstill before and after hand guiding is cut off. The path is smoothed without
-lag. The replay has the recorded speed if velocity and acceleration limits permit, and is slower elsewhere on the same
-path.
+If the control law follows no reference, the executor records the measured position as the reference. So the arm was
+guided by hand wherever reference and measured position are exactly equal. Standstill before and after hand guiding is
+cut off. The path is smoothed without lag. The replay has the recorded speed if velocity and acceleration limits permit,
+and is slower elsewhere on the same path.
 """
 
 from dataclasses import dataclass
@@ -124,7 +124,8 @@ def guided_part(recording: DriverRecording) -> tuple[FloatArray, FloatArray]:
         Times from 0, (m,) [s], and postures, (m, n) [rad].
 
     Raises:
-        DataError: the recording has no reference, the arm was never guided by hand, or no hand moved it.
+        DataError: the recording has no reference, the arm always followed a reference, or it hardly moved while it was
+            guided by hand.
     """
     reference, source = recording.reference, recording.source
     if reference is None:

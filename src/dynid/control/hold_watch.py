@@ -25,10 +25,12 @@ class HoldWatch:
         Args:
             stamp_ns: time stamp of the state in which the arm left its reference [ns].
             by_model: whether the law that holds the arm relies on an identified model. A wrong model drives the arm
-                away from every hold, so the second case is already a reason to stop holding.
+                away whenever it is held, so the second case is already a reason to stop holding.
 
         Returns:
-            Reason why the arm must not be held again; "" for the first case, and while the arm may still be braking.
+            Reason why the arm must not be held again. It is "" for the first case, and for the first one after
+            `RESET_S` without a case. If the law relies on no model, it is also "" for `BRAKED_S` after that first case,
+            because the arm may still be braking.
         """
         if self._first_ns is None or stamp_ns - self._last_ns > RESET_S * 1e9:
             self._first_ns = self._last_ns = stamp_ns

@@ -72,8 +72,9 @@ class HoldingTorque:
 
         Args:
             law: the law that would hold the arm.
-            friction: largest torque of static friction that a model predicts, (n,) [N m]. It is clipped to at
-                least `FRICTION_SHARE` and at most `MOST_FRICTION_SHARE` times the torque limit. None means the least.
+            friction: largest torque of static friction that a model predicts, (n,) [N m]. It is clipped to at least
+                `FRICTION_SHARE` and at most `MOST_FRICTION_SHARE` times the torque limit. None means `FRICTION_SHARE`
+                times this limit.
 
         Raises:
             SafetyError: a joint is held against the expected direction, or, after it has stood for `STEADY_S`, by a

@@ -3,11 +3,11 @@
 A load pulls at the tool along gravity with a constant force, and usually the tool gains speed. The removal of a load
 acts like an upward force. A guiding hand usually pulls in another direction, and its force varies. So the external
 torque is compared with that of a force along gravity at the tool. While such a force explains the torque and the tool
-moves in the force's direction, the length of the tool's path is summed up. After a path of `guiding_load_m` the arm is
-held in one of three cases: the force varied little; it varied moderately and the tool gained speed; or the tool is so
-fast that it is damped. After 1.5 times this path the arm is also held if the force varied more, provided that the force
-is large and explains nearly all of the torque.
-A hand that pulls like a load is mistaken for a load.
+moves in the force's direction, the length of the tool's path is summed up. After a path of `guiding_load_m`, or
+of 1.5 times this length if the force is small, the arm is held in each of three cases: the force varied little; it
+varied moderately and the tool gained speed; or the tool is clearly faster than the speed at which damping starts. After
+1.5 times this length the force may vary more in the first case, above all if it is large and explains nearly all of the
+torque. A hand that pulls like a load is mistaken for a load.
 """
 
 import math
@@ -79,9 +79,9 @@ def pull_of(
     """Update the detection of a load at the tool by one cycle.
 
     Args:
-        state: tool path along which a possible load has acted, duration of an interruption, and integrals of force,
-            unexplained fraction and speed over the path. The indices are `PATH` to `SPEED_2_PATH`, (7,) in SI; updated
-            in place.
+        state: length of the tool's path along which a possible load has acted, time since this load was last detected,
+            and integrals of force, unexplained fraction and speed over the path. The indices are `PATH` to
+            `SPEED_2_PATH`, (7,) in SI; updated in place.
         smooth: smoothed external torques, (n,) [N m]; updated in place.
         dt: time since the last cycle [s].
         external: external torques, (n,) [N m].
@@ -156,10 +156,13 @@ class LoadWatch:
         """Return whether a load at the tool moves the hand-guided arm, judged from the path and force so far.
 
         The force must explain most of the external torque along a path of `guiding_load_m`, or along `LONG_FACTOR`
-        times this path if the force is small. The force then counts as a load if its standard deviation along the path
-        is small, or if it is moderate and the tool gained speed. The standard deviation does not matter if the tool is
-        faster than `SPEED_FACTOR` times the speed at which damping starts. After a path of twice `guiding_load_m`, it
-        does not matter if the tool is faster than the speed at which damping starts.
+        times this path if the force is small. The force then counts as a load in each of three cases:
+
+        - Its standard deviation along the path is small. The limit is higher after `LONG_FACTOR` times
+          `guiding_load_m`, above all if the force is large and explains nearly all of the torque.
+        - Its standard deviation is moderate and the tool gained speed.
+        - The tool is faster than `SPEED_FACTOR` times the speed at which damping starts, or after a path of twice
+          `guiding_load_m` faster than this speed.
 
         Args:
             speed: speed of the tool divided by the speed at which damping starts [-].

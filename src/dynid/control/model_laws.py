@@ -27,7 +27,7 @@ class GravityCompensation:
 
     Args:
         model: the model.
-        inverse_dynamics: inverse dynamics of the arm at its mount, see `dynid.control.dynamics_kernel.compile_single`.
+        inverse_dynamics: inverse dynamics of the arm as mounted, see `dynid.control.dynamics_kernel.compile_single`.
         friction_share: compensated fraction of friction: 0 compensates nothing, 1 all friction of a perfect model.
     """
 
@@ -83,7 +83,7 @@ class ComputedTorque:
     Args:
         settings: settings with the gains K_P and K_V.
         model: the model.
-        inverse_dynamics: inverse dynamics of the arm at its mount, see `dynid.control.dynamics_kernel.compile_single`.
+        inverse_dynamics: inverse dynamics of the arm as mounted, see `dynid.control.dynamics_kernel.compile_single`.
     """
 
     name = "computed_torque"

@@ -165,8 +165,8 @@ class MotionExecutor:
             stamp_ns: time stamp of this posture [ns].
 
         Raises:
-            SafetyError: a motion is under way, the trajectory exceeds a limit (joint, time and value named), the arm
-                has left the start of the plan, or the chosen law follows no reference.
+            SafetyError: a motion is under way, the trajectory exceeds a limit (the message names joint, time and
+                value), the arm has left the start of the plan, or the chosen law follows no reference.
             DataError: the motion is for other joints.
         """
         if self.moving:
@@ -352,8 +352,8 @@ class MotionExecutor:
     def _after_gap(self, dt: float, q: FloatArray, stamp_ns: int) -> float:
         """Pause the path time during a gap in the states, and lower its rate afterwards.
 
-        The rate is lowered because the hardware brakes the arm during a gap. A part of the motion without feedback is
-        ended.
+        The rate is lowered because the hardware brakes the arm during a gap. If the present part of the motion has no
+        feedback, it is ended.
 
         Args:
             dt: duration of the gap [s].
@@ -361,7 +361,7 @@ class MotionExecutor:
             stamp_ns: time stamp of this posture [ns].
 
         Returns:
-            Duration with which the present cycle continues on the path [s].
+            Duration that counts for the present cycle instead of `dt` [s].
         """
         if self._parts[0].law is not None:
             self._leave_open_loop(q, stamp_ns, f"joint states were lost for {dt:.3f} s")

@@ -104,7 +104,7 @@ def model_torques(model: ArmModel, phi: BaseParameters, friction: FrictionLaw) -
     Args:
         model: model of the arm.
         phi: base parameters.
-        friction: friction in addition to the base parameters.
+        friction: law of the friction that the base parameters do not contain.
     """
     dynamics, law = compile_inverse_dynamics(model), replace(friction, transition_rad_s=0.0)
     links = of_kinds(phi, KINDS, others=True)
@@ -161,8 +161,8 @@ class MotionCheck:
                 sag.
 
         Raises:
-            SafetyError: a limit is exceeded; names motion, joint or links, time since the start of that motion, value
-                and limit.
+            SafetyError: a limit is exceeded; the message names motion, joint or links, time since the start of that
+                motion, value and limit.
         """
         load = used = np.zeros(len(self._names)) if load is None else load
         for number, part in enumerate(parts, 1):
@@ -235,7 +235,7 @@ class MotionCheck:
             )
 
     def _no_short_piece(self, part: Motion) -> None:
-        """Raise SafetyError if successive points of a motion through timed points are closer than a control cycle."""
+        """Raise SafetyError if a motion passes two successive timed points within less than a control cycle."""
         gaps, cycle_s = np.diff(part.knots), self._robot.file.bus.cycle_s
         if isinstance(part, PolynomialTrajectory) and len(gaps) and not gaps.min() >= cycle_s - ROUNDING_S:
             k = int(np.argmin(gaps))

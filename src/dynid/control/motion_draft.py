@@ -180,7 +180,7 @@ class _Drafter:
         return True
 
     def _postures(self, start: FloatArray) -> Iterator[FloatArray]:
-        """Yield random postures (n,) [rad] that can be reached from the previous posture, and left for `start`."""
+        """Yield random postures (n,) [rad] reachable from the previous one, and from which `start` is reachable."""
         at = start
         for _ in range(MOST_TRIED):
             q = self.rng.uniform(self.lower, self.upper)
@@ -244,10 +244,10 @@ class _Drafter:
 
 
 def drafted_friction(robot: Robot) -> FrictionLaw:
-    """Return the friction law of a robot's gears with which its motions are drafted.
+    """Return the friction law with which the motions of a robot are drafted.
 
-    It is the gear friction of the simulated arm. If the simulated arm has viscous friction only, it is the Coulomb
-    friction among the simulation's `nuisances` in robot.yaml, or zero without this entry.
+    This is the gear friction of the simulated arm. If the simulated arm has viscous friction only, the law has the
+    Coulomb friction that robot.yaml states under `simulation.nuisances`, or zero friction without this entry.
     """
     simulation = robot.file.simulation
     if simulation.friction != VISCOUS:
@@ -268,8 +268,8 @@ def _first_allowed(robot: Robot, check: MotionCheck, draw: Callable[[], dict[str
         draw: returns the content of a new random excitation.yaml.
 
     Raises:
-        SafetyError: none of `MOST_DRAFTS` drafts passes; quotes the refusal of the last one. Or the limits leave no
-            room for motion.
+        SafetyError: none of `MOST_DRAFTS` drafts passes (the message is that of the last refusal), or the limits leave
+            no room for motion.
     """
     for left in reversed(range(MOST_DRAFTS)):
         content = draw()
@@ -328,8 +328,9 @@ def _hold(robot: Robot, drafter: _Drafter, viscous: list[float]) -> dict[str, An
     """Return the content of safety.yaml: rough values of inertia and friction of the joints, and the hold's damping.
 
     When the driver brakes and holds a moving arm, it estimates the load with the rough values, see
-    `dynid.hardware.safety.hold.DriveEstimate`. The damping slows each joint with a time constant of `BRAKING_CYCLES`,
-    or of `LEAST_BRAKING_CYCLES` at the posture at which its inertia is smallest.
+    `dynid.hardware.safety.hold.DriveEstimate`. The damping of each joint is the largest with which its velocity
+    decays with a time constant of at least `BRAKING_CYCLES` control cycles at the mean inertia, and of at least
+    `LEAST_BRAKING_CYCLES` at the smallest inertia.
     """
     inertia, cycle_s = drafter.inertia.mean(axis=0), robot.file.bus.cycle_s
     least = drafter.inertia.min(axis=0)

@@ -1,9 +1,9 @@
 """Joint-level excitation: one joint in open loop with a switching torque while the other joints are held.
 
 The control law is FF+PD without feedback of the excited joint. The torque of this joint is the gravity torque plus
-M_hat ddq_ref, with the switching signal as reference acceleration. The excitation ends before a joint leaves a given
-range of positions (arXiv:2605.15949, section III-B). Torque ramps are executed first, to measure the joint's breakaway
-torque.
+M_hat ddq_ref, and its reference acceleration ddq_ref switches between a positive and a negative value. The excitation
+ends before a joint leaves a given range of positions (arXiv:2605.15949, section III-B). Torque ramps are executed
+first, to measure the joint's breakaway torque.
 """
 
 from dataclasses import dataclass
@@ -101,7 +101,7 @@ def excited_joint(robot: Robot, name: str) -> int:
 class SwitchingPath:
     """Reference path that stays at one posture, with a switching signal as reference acceleration of one joint.
 
-    The acceleration [rad/s^2] is the signal times the joint's excitation torque at `level` [N m], divided by its
+    The acceleration [rad/s^2] is the signal times the torque `Breakaway.torque(level)` [N m], divided by the joint's
     inertia.
 
     Attributes:

@@ -232,7 +232,7 @@ def plan_motion(
 
     Raises:
         DataError: the motion is for other joints.
-        SafetyError: a limit is exceeded; names joint, time and value.
+        SafetyError: a limit is exceeded; the message names joint, time and value.
     """
     names = robot.joint_names
     if motion.joint_names != names:

@@ -5,13 +5,13 @@ joints are at q. Within the span no joint is farther from q than
 
     d_i = tube_i + sum_k |q_i^(k)| h^k / k!,
 
-which is exact for polynomials; tube_i is the largest deviation of the arm from its reference. To second order, with a
-bounded remainder (|d2p / dq_i dq_j| is the lever of the outer joint, at most r_j), no sphere's centre p then moves more
-than
+which is exact for polynomials; tube_i is the largest deviation of the arm from its reference. By Taylor's theorem, no
+sphere's centre p then moves more than
 
-    sum_i |dp/dq_i| d_i + 1/2 sum_ij r_max(i,j) d_i d_j.
+    sum_i |dp/dq_i| d_i + 1/2 sum_ij r_max(i,j) d_i d_j,
 
-If that is less than the sphere's clearance minus the margin, for every sphere and every border, the span is proven.
+because |d2p / dq_i dq_j| is at most r_max(i,j), the longest lever of the sphere about the later one of the joints i and
+j. If that is less than the sphere's clearance minus the margin, for every sphere and every border, the span is proven.
 Otherwise it is halved. Samples alone would prove nothing.
 
 A motion that begins outside is proven in the same way with an allowance for each border, see `SafeBox.prove_entry`.
@@ -264,7 +264,7 @@ class SafeBox:
         return reach
 
     def _places(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the centres p of all S spheres at postures q (N, c), and their levers.
+        """Return the centres p of all S spheres at postures q (N, c), and the levers of the joints on them.
 
         Returns:
             Centres in the base link, (N, S, 3) [m], and levers |dp/dq| of c chain joints, (N, S, c) [m/rad, m/m].
@@ -318,9 +318,9 @@ class SafeBox:
         return np.array(distances).reshape(len(found), *p.shape[:2]), names
 
     def shortfall(self, q: FloatArray, tube: FloatArray) -> FloatArray:
-        """Return the distance by which postures lack clearance from the borders of the free space, (N,) [m].
+        """Return the largest missing clearance of postures from a border of the free space, (N,) [m].
 
-        It is negative for a posture that keeps the required margin.
+        It is negative for a posture that keeps the required clearance from all borders.
 
         Args:
             q: postures, (N, n) [rad].
@@ -363,7 +363,8 @@ class SafeBox:
             tube: largest deviation of each joint from the motion, (n,) [rad].
 
         Raises:
-            SafetyError: the motion leaves the free space, or the proof fails; names link, border, time and distance.
+            SafetyError: the motion leaves the free space, or the proof fails; the message names link, border, time and
+                distance.
         """
         pieces = motion.pieces()
         spans = _first_spans(pieces)

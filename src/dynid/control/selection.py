@@ -45,7 +45,7 @@ class ControllerSelection:
 
     @cached_property
     def inverse_dynamics(self) -> InverseDynamics:
-        """The compiled inverse dynamics of the arm at its mount."""
+        """The compiled inverse dynamics of the arm as mounted."""
         return compile_single(self.arm_model)
 
     def prepare(self) -> None:
@@ -105,7 +105,7 @@ class ControllerSelection:
             friction_share: fraction of friction that gravity compensation compensates, 0 to 1; None keeps the present
                 fraction.
             switch: function that switches to the law, and may refuse; None means the controller's own `switch_to`.
-            gated: whether to skip the safety gate, for a model that has passed it and differs by a payload only.
+            gated: whether to skip the safety gate, because the model differs only by a payload from one that passed it.
 
         Raises:
             UnknownNameError: there is no such law.

@@ -52,11 +52,11 @@ class _Spans:
 
     @classmethod
     def whole(cls, pieces: Pieces, step: float) -> "_Spans":
-        """Return time spans that cover a motion, each with a total joint travel of at most a quarter of `step` [rad].
+        """Return time spans that cover a motion; in each of them all joints together travel at most `step` / 4 [rad].
 
         Args:
             pieces: the motion as piecewise polynomials.
-            step: travel, summed over all joints, between two checked postures [rad].
+            step: travel of all joints together between two postures that are checked for contact [rad].
         """
         fastest = np.abs(pieces.bernstein(1)).max(axis=1).sum(axis=1) * pieces.durations
         counts = np.maximum(1, np.ceil(4.0 * fastest / step)).astype(np.int64)

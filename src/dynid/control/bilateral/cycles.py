@@ -97,8 +97,8 @@ class PairCycles:
         Args:
             leader: newest state of the leader.
             follower: newest state of the follower.
-            own_ns: time since the state that the previous cycle used, for leader and follower, by each arm's clock
-                [ns].
+            own_ns: time from the state used in the previous cycle to the newest state, for leader and follower, by each
+                arm's own clock [ns].
         """
         begin_ns, self._now_ns = self._now_ns, self._now_ns + max(own_ns)
         self._used_ns = [leader.stamp_ns, follower.stamp_ns]
@@ -113,7 +113,7 @@ class PairCycles:
     def _stamp(self, side: int, stamp_ns: int, now_ns: int) -> int:
         """Return the time stamp of an arm's newest state on the common time axis of both arms [ns].
 
-        A state that had an age above `MOST_AGE_S` at its arrival gets a stamp at least this age before `now_ns`.
+        If the state was older than `MOST_AGE_S` at its arrival, its stamp is at most `now_ns` minus its age.
 
         Args:
             side: 0 for the leader, 1 for the follower.

@@ -2,7 +2,7 @@
 
 The modules `observer` and `law` explain the equations. All vectors of an arm are stored in one matrix (rows, n) in SI
 units, whose rows have the names `Q` to `IN_FORCE`. The vectors of the control law are stored in a matrix with the rows
-`CENTRE` to `MOST`. Matrices keep calls short, since each array argument costs time. All functions share one file with
+`CENTRE` to `MOST`. Matrices make calls fast, since each array argument costs time. All functions share one file with
 the row names, because numba's cache detects changes only in a function's own file.
 """
 

@@ -4,7 +4,8 @@ A hand moves the leader l; the follower f acts on the environment. The goals are
 and zero sum of their external torques (Sakaino, Sato and Ohnishi, IEEE Trans. Industrial Electronics 58, 2011). The law
 commands accelerations, so that control of the position difference and of the torque sum are decoupled. alpha is the
 scale of positions around a posture c, beta the scale of torques; d and t are the disturbance and the external torque
-from each arm's observer:
+from each arm's observer; `offset` is the position difference at the start, which decreases to zero while the follower
+moves to the posture of the leader:
 
     y = alpha (q_l - c) - (q_f - c) - offset,               u = K_P y + K_V y' + r (alpha d_l - d_f),
     s = k (M_l + alpha beta M_f)^-1 (t_l + beta t_f) - (d_l + alpha d_f) / (1 + alpha^2) - b dq_l,
@@ -105,12 +106,12 @@ class BilateralSettings:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; expected {low:g} to {high:g}")
 
     def gains(self) -> Gains:
-        """Return the gains of bilateral control, keyed by the symbols `SYMBOLS`: alpha, beta, K_P, K_V, k, r, b, ..."""
+        """Return the gains of bilateral control, keyed by their symbols in the equations, see `SYMBOLS`."""
         return dict(zip(SYMBOLS, self.values, strict=True))
 
     @cached_property
     def values(self) -> equations.Gains:
-        """Gains of bilateral control as a tuple in the order of `SYMBOLS`: alpha, beta, K_P, K_V, k, r, b, ..."""
+        """Gains of bilateral control as a tuple in the order of `SYMBOLS`."""
         alpha, beta, K_P, K_V, k, r, b, free, pressed = (float(getattr(self, name)) for name in RANGES)
         return alpha, beta, K_P, K_V, k, r, b, free, pressed
 
@@ -124,7 +125,7 @@ class BilateralLaw:
         robot: the robot model of both arms.
         leader: identified model of the leader.
         follower: identified model of the follower.
-        dynamics: inverse dynamics of the arms at their mount.
+        dynamics: inverse dynamics of the arms as mounted.
         settings: settings of the law; None means the defaults.
         centre: posture c around which positions are scaled, (n,) [rad]; None is the rest posture.
         delay_cycles: number of cycles between sending a torque and its effect.

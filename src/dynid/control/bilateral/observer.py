@@ -54,7 +54,7 @@ class ArmObserver:
 
     Args:
         model: identified model of the arm.
-        dynamics: inverse dynamics of the arm at its mount, see `dynid.control.dynamics_kernel.compile_single`.
+        dynamics: inverse dynamics of the arm as mounted, see `dynid.control.dynamics_kernel.compile_single`.
         delay_cycles: number of cycles between sending a torque and its effect.
         bandwidth_1_s: bandwidth w of the observer.
 
@@ -65,9 +65,9 @@ class ArmObserver:
         dq: estimated velocities, (n,) [rad/s].
         disturbance: estimated disturbance d, the joint acceleration that external torques cause, (n,) [rad/s^2].
         inertia: inertia matrix M(q), (n, n) [kg m^2]; the next cycle overwrites it.
-        bias: torques of the base parameters at zero acceleration (gravity, Coriolis forces and drive-side terms), (n,)
-            [N m].
-        friction: gear friction in addition to the base parameters, (n,) [N m].
+        bias: torques of the base parameters at zero acceleration (gravity, Coriolis forces, springs, and friction that
+            is among the base parameters), (n,) [N m].
+        friction: gear friction that the base parameters do not contain, (n,) [N m].
         external: external torque M d, (n,) [N m].
     """
 

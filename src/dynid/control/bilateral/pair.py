@@ -1,7 +1,8 @@
 """Run-time supervision of two arms under one bilateral law: late states, diverging arms, and unexplained energy.
 
-`ArmPair` commands both arms or neither. When it stops, its caller must disable both arms. If that message is lost,
-commands still end, and each arm's safety guard brakes, holds and lowers its own arm, independently of the other arm.
+`ArmPair` commands both arms or neither. When it stops, its caller must disable both arms. If the message that disables
+an arm is lost, commands still end, and each arm's safety guard brakes, holds and lowers its own arm, independently of
+the other arm.
 
 Passivity is observed (Hannaford and Ryu, IEEE Trans. Robotics and Automation 18, 2002): only hands, walls, and the
 energy they have stored move the pair, so
@@ -61,7 +62,7 @@ class Watch:
     """Monitor that detects whether the driver of an arm repeats old positions although the arm is moving.
 
     An arm must be moving if it was too fast to stop immediately, or if its reported velocities amount to a movement. It
-    should be moving, too, if the other arm moves.
+    is expected to move, too, if the other arm moves far.
     """
 
     def __init__(self) -> None:
