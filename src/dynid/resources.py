@@ -215,7 +215,9 @@ def new_path(path: Path) -> Path:
 
 
 def refuse_existing(path: Path) -> None:
-    """Check before a long computation that an output can be written to a path; the file for this check is removed.
+    """Check that an output can be written to a path, before a long computation.
+
+    The check creates a file in the nearest existing parent folder, and removes it again.
 
     Raises:
         OutputExistsError: the output exists already.
@@ -247,7 +249,7 @@ def _refuse_taken(path: Path) -> None:
 
 
 def move_to_output(made: Path, path: Path) -> None:
-    """Rename the complete folder or file `made` to `path`, the name of an output, without overwriting.
+    """Rename the complete folder or file `made` to the output path `path`, without overwriting.
 
     Raises:
         OutputExistsError: a file or folder with this name exists.

@@ -19,7 +19,8 @@ class Check(Strict):
         id: name of the check for programs, which never changes; "" in files of older versions.
         group: subject of the check; "" in files of older versions.
         name: name of the check for people, which may change.
-        value: measured value, which is compared with the limit; NaN if the check could not be made, which never passes.
+        value: measured value, which is compared with the limit. If the check could not be made, the value is NaN and
+            the check does not pass.
         limit: limit of the value.
         sense: how the value must compare with the limit: "at most", "at least" or "equals".
         unit: unit of value and limit; "" without one.

@@ -19,7 +19,7 @@ FRAME = ("#b3261e", "#2e7d32", "#1f5fa8")  # colours of the last link's x, y and
 
 
 def sign_test_poses(robot: Robot) -> dict[str, FloatArray]:
-    """Return the poses of the figure, (n,) each [rad or m], by title.
+    """Return the poses that `pose_figure` draws, (n,) each [rad or m], by title.
 
     The poses are the zero pose and, if robot.yaml has one, the rest posture. A further pose for each chain joint is the
     zero pose with this joint moved in its positive direction.

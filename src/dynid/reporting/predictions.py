@@ -75,12 +75,12 @@ def _stored_motion(path: Path, stored: np.lib.npyio.NpzFile, k: int) -> Motion:
 
 
 def recorded_bags(content: ModelFile) -> list[tuple[Path, Kind, Mapping]]:
-    """Return the bags from which a model was identified, except those that no longer exist at their path.
+    """Return the bags that a model file names as data of the identification, if they still exist at their path.
 
-    Model files of older versions do not name their bags; then the list is empty.
+    CSV files are omitted. Model files of older versions do not name their bags; then the list is empty.
 
     Returns:
-        For each bag its path, its use ("fitted" or "held out", for example) and its mapping.
+        For each bag its path, its use in the identification (such as "fitted" or "held out") and its mapping.
 
     Raises:
         DataError: the model file states an unknown use of a bag.
@@ -107,8 +107,8 @@ def predicted_with(robot: Robot, content: ModelFile, recordings: Sequence[tuple[
     Raises:
         InputNotFoundError: a recording does not exist.
         ConfigurationError: a mapping is invalid.
-        DataError: a recording cannot be used or has other torque constants, or the settings in the model file are of
-            another version.
+        DataError: a recording cannot be used, its torque constants differ from those of the model, or the settings in
+            the model file are of another version.
     """
     stored = content.provenance.get("settings")
     if not recordings:

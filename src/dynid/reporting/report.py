@@ -62,7 +62,8 @@ def render_report(result: Result, others: Sequence[Result] = (), tracked: Sequen
         tracked: bags of motions whose tracking errors are reported.
 
     Raises:
-        DataError: the other results have different parameters, a bag has no reference, or the text would exceed 5 MB.
+        DataError: the other results have different parameters, a bag contains no reference trajectory, or the text
+            would exceed 5 MB.
     """
     context = _context(result, others) | {"tracking": tracking_rows(result.robot, tracked)}
     environment = jinja2.Environment(
@@ -93,8 +94,8 @@ def write_report(result: Result, path: Path, others: Sequence[Result] = (), trac
 
     Raises:
         OutputExistsError: the file exists.
-        DataError: a result folder is damaged or of another version, the results cannot be compared, or a bag has no
-            reference.
+        DataError: a result folder is damaged or of another version, the results cannot be compared, or a bag contains
+            no reference trajectory.
     """
     with guarded(result.folder, "result folder"):
         write_whole(path, render_report(result, others, tracked))

@@ -92,9 +92,10 @@ def _motions(results: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def _joint_errors(results: Sequence[Result]) -> list[list[float]]:
-    """Return each result's relative torque error per joint, as RMS over the result's held-out motions.
+    """Return the relative torque error of each joint, as one list of n errors per result.
 
-    The list of a result without held-out motions is empty.
+    An error is the root mean square of the errors of the result's held-out motions. The list of a result without
+    held-out motions is empty.
     """
     found = []
     for one in results:

@@ -27,7 +27,8 @@ def digits(value: float | None, count: int) -> str:
 def check_rows(result: Result) -> list[dict[str, Any]]:
     """Return one row for each check of a result, failed checks first.
 
-    A row has group, name, value, limit, the used fraction of the limit, outcome and detail.
+    A row has group, name, value, limit, outcome and detail. Its entry `share` is the value as a fraction of the limit,
+    as computed by `used`: below 1 if the check passed, 1 if it failed, and None if this fraction is undefined.
     """
     rows = []
     for check in (*result.content.verdict, *result.processing):
@@ -84,8 +85,8 @@ def tiles(result: Result) -> list[dict[str, str]]:
 def parameter_rows(result: Result) -> list[dict[str, Any]]:
     """Return a row for each base parameter: unit, value, standard deviation, and the value after each stage.
 
-    Stages are the steps of the identification method. The entry `moved` is the difference between the value after a
-    stage and the final value, in standard deviations.
+    Stages are the steps of the identification method. The entry `moved` states for each stage the value after this
+    stage minus the final value, in standard deviations.
     """
     path = {row["parameter"]: row for row in result.tables.get("parameters", [])}
     before = result.content.provenance.get("unconstrained", {})
@@ -109,7 +110,7 @@ def parameter_rows(result: Result) -> list[dict[str, Any]]:
 
 
 def method_stages(result: Result, names: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return a row of key figures for each stage of the identification method, the final model last.
+    """Return a row of key figures for each stage of the identification method; the last row is the final model.
 
     The list is empty for results of older versions. `names` are the printed names of the stages.
     """
@@ -131,7 +132,7 @@ def used_stages(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def friction_rows(result: Result) -> list[dict[str, str]]:
-    """Return a row for each axis and each non-zero term of the friction law that supplements the base parameters."""
+    """Return a row for each axis and each non-zero friction term that is not among the base parameters."""
     law = result.content.friction()
     if law is None:
         return []
@@ -152,7 +153,10 @@ def friction_rows(result: Result) -> list[dict[str, str]]:
 
 
 def ladder_rows(result: Result) -> list[dict[str, Any]]:
-    """Return a row for each compared friction structure, with its error on held-out blocks of time."""
+    """Return a row for each friction structure (set of friction terms) from which the identification chose one.
+
+    The row states the torque error of this structure on blocks of time that were not fitted.
+    """
     block = result.content.friction_law
     return [
         {
@@ -169,7 +173,8 @@ def ladder_rows(result: Result) -> list[dict[str, Any]]:
 def set_rows(result: Result) -> tuple[list[str], list[dict[str, Any]]]:
     """Return the names of a campaign's held-out motions, and a row of errors on these motions per parameter set.
 
-    Parameter sets come from the stages of the method and from comparison fits. Errors are relative torque errors.
+    Parameter sets come from the stages of the method. For comparison, others are fitted to the held-out motions
+    themselves. Errors are relative torque errors.
     """
     stored = result.campaign.get("held_out", {})
     motions = list(next(iter(stored.values()), {}))

@@ -107,7 +107,7 @@ class Result:
 
     @property
     def cross_validated(self) -> tuple[Motion, ...]:
-        """Fitted motions with cross-validated predictions: a fit to all other blocks of time predicts each block."""
+        """Fitted motions with cross-validated torques: each block of time is predicted by a fit to all other blocks."""
         return tuple(one for one in self.motions if one.kind == "cross-validated")
 
     def pooled(self, motions: Sequence[Motion] | None = None) -> dict[str, Any] | None:

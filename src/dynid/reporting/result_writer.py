@@ -21,7 +21,8 @@ def write_result(result: Identification, folder: Path | str) -> Path:
     """Write the result of an identification into a new folder.
 
     The folder contains model.yaml, MJCF, URDF with rotor_inertias.yaml, predictions.npz and report.html. A campaign
-    adds campaign.json, tables, figures and runs; its temporary files of finished runs are then removed.
+    adds campaign.json and the folders tables, figures and runs. Then the temporary files in which it stored finished
+    runs are removed.
 
     Returns:
         Path of the report.
@@ -58,7 +59,7 @@ def add_report(robot: Robot, folder: Path, motions: Sequence[Motion], named: Pat
         robot: robot of the model.
         folder: the folder.
         motions: measured and predicted torques of motions.
-        named: final path of the folder, from which the report derives the name of the result.
+        named: path to which `folder` will be renamed; the report derives the name of the result from this path.
 
     Raises:
         OutputExistsError: one of the files exists.

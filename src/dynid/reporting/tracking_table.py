@@ -20,7 +20,7 @@ def tracking_rows(robot: Robot, bags: Sequence[Path]) -> list[dict[str, Any]]:
 
     Raises:
         InputNotFoundError: a bag does not exist.
-        DataError: a bag cannot be read, or holds no reference or no trajectory.
+        DataError: a bag cannot be read, no reference was recorded, or the recorded trajectory never started.
     """
     rows = []
     turning = ~np.array(robot.prismatic)

@@ -46,7 +46,8 @@ def check_output(path: Path) -> None:
 def trajectory_figure(robot: Robot, excitation: Excitation, trajectory: Trajectory, profile: str) -> Figure:
     """Draw a trajectory in one row per joint, with columns for position q, velocity dq and acceleration ddq.
 
-    The limits of the arm and of the excitation profile `profile` are drawn, too.
+    The limits of the arm and those of excitation.yaml are drawn, too. `profile` is the name of the profile (variant of
+    all trajectories) in excitation.yaml whose position limits are drawn.
     """
     times = np.linspace(0.0, trajectory.duration, SAMPLES)
     samples = trajectory.sample_all(times)
@@ -98,10 +99,10 @@ def _curve(axes: Axes, times: FloatArray, values: FloatArray, label: str, note: 
 
 
 def _limits(axes: Axes, arm: Span | None, profile: Span | None) -> None:
-    """Draw the limits of the arm and of the excitation profile as lines, and shade the range beyond the arm's limits.
+    """Draw the limits of the arm and of excitation.yaml as lines, and shade the range beyond the arm's limits.
 
-    `arm` and `profile` are a pair of lower and upper limit each, or None for no limits. The vertical axis is extended
-    so that all limits are visible.
+    `arm` are the lower and upper limit of the arm, and `profile` those of excitation.yaml; None draws no limits. The
+    vertical axis is extended so that all limits are visible.
     """
     bottom, top = axes.get_ylim()
     given = [value for span in (arm, profile) if span for value in span]

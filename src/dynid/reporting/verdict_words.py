@@ -74,7 +74,8 @@ def outcome(checks: Sequence[Check]) -> str:
 def advice(checks: Sequence[Check], recordings: Iterable[str]) -> tuple[str, ...]:
     """Return advice for each failed check, without repetitions.
 
-    Advice may differ between bags and CSV files, which the paths `recordings` of the recordings show.
+    Some advice differs between bags and CSV files. `recordings` are the paths of the model's recordings, whose names
+    show which of them are CSV files.
     """
     table = read_yaml(ADVICE)
     kinds = dict.fromkeys("csv" if is_csv(Path(one)) else "bag" for one in recordings)

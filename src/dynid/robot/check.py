@@ -58,11 +58,11 @@ class RobotCheck:
         return self.uses[0].ready and all(field.split(".")[0] in DRIVING_FIELDS for field in self.undecided)
 
     def tried(self, trials: dict[str, Callable[[], str]]) -> "RobotCheck":
-        """Return a copy of this check in which each possible use has been tried.
+        """Call the trial function of each use that is possible so far; return a copy of this check with the results.
 
         Args:
-            trials: trial function by name of the use. It returns why the use is impossible, which replaces
-                `Use.missing`, or '' if the use is possible. Uses without a trial function do not change.
+            trials: trial function by name of the use. It returns why the use is impossible, or '' if it is possible.
+                This text replaces `Use.missing`. Uses without a trial function do not change.
         """
         uses = (
             replace(use, missing=trials[use.name]()) if use.ready and use.name in trials else use for use in self.uses
@@ -90,7 +90,10 @@ class RobotCheck:
 
 
 def _missing(*attributes: str, robot: Robot) -> str:
-    """Return the error message of the first named attribute that the robot lacks; '' if the robot has all."""
+    """Return the error message of the first of several attributes that cannot be read; '' if all can be read.
+
+    `attributes` are names of attributes of `robot`, such as "torque_limits", that need certain data in robot.yaml.
+    """
     for name in attributes:
         try:
             getattr(robot, name)

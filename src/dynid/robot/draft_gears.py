@@ -1,8 +1,9 @@
-"""Gear friction of a drafted robot, derived from its servo models, for friction.yaml and the joints' entries.
+"""Gear friction of a drafted robot, derived from its servo models.
 
-Published friction values are in friction.yaml of the robots CRANE-X7 and OMX leader. For another servo model, the
-values of the servo with the nearest stall torque are scaled by the ratio of the stall torques. The field `source` of
-the drafted gear states this.
+It is written to the robot's friction.yaml, and gives the joints' proposed drive parameters. Published friction values
+are in friction.yaml of the robots CRANE-X7 and OMX leader. For another servo model, the values of the servo with the
+nearest stall torque are scaled by the ratio of the stall torques. Then the field `source` of the gear in the new
+friction.yaml names this servo and the ratio.
 """
 
 import math

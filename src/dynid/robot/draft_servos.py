@@ -117,7 +117,7 @@ def _other_ids(rows: list[dict[str, Any]], source: ServoSource) -> Iterator[int]
 
 
 def joint_constant(row: dict[str, Any]) -> float:
-    """Return the proposed torque of all servos of a joint together, per ampere of one servo [N m/A].
+    """Return the torque at a joint if each of its servos carries 1 A [N m/A].
 
     `row` is the joint's entry of robot.yaml, which must name a servo model. A servo model without a published torque
     constant counts as 1 N m/A.

@@ -42,7 +42,7 @@ class Joint(Strict):
         role: "chain" for a joint of the serial arm; "decoupled" for a joint (of a hand) that is modelled by inertia and
             friction alone.
         torque_constant_nm_per_a: torque of all servos of the joint together per ampere of one servo, on the motor's
-            side of the gear. None multiplies the servo model's constant by the number of servos.
+            side of the gear. If None, it is the servo model's constant times the number of servos.
         gear_ratio: motor angle over joint angle, for data measured at the motors.
         direction: -1 if the joint turns against its first servo's registers, else 1.
         reverse_mode: whether the first servo counts backwards (bit 0 of its drive mode). The driver requires this
@@ -53,8 +53,8 @@ class Joint(Strict):
         paired: further servos of the joint that are commanded by their own IDs.
         zero_offset_rad: angle that the driver adds to the encoder's angle; `dynid identify --estimate-setup` estimates
             it.
-        beyond_urdf: limits that intentionally exceed those of the URDF; if other limits exceed them, the arm is not
-            driven.
+        beyond_urdf: kinds of limits that intentionally exceed those of the URDF. If a limit of another kind exceeds
+            that of the URDF, the arm is not driven.
     """
 
     name: JointName

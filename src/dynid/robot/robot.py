@@ -230,7 +230,7 @@ class Robot:
     def farthest(self) -> FloatArray:
         """Largest plausible |position| of each joint in recorded data, (n,) [rad or m].
 
-        This is the larger value of 2 pi and the joint's largest |limit| plus 1.
+        This is the joint's largest |limit| plus 1, but at least 2 pi.
         """
         return read_only(np.maximum(2.0 * np.pi, 1.0 + np.maximum(np.abs(self.lower), np.abs(self.upper))))
 
@@ -347,7 +347,7 @@ class Robot:
         """Return the gravitational acceleration in the base link's frame, (3,) [m/s^2].
 
         Args:
-            mount: name of a mount in mounts_gravity_m_s2; None is the default mount.
+            mount: name of a mount (orientation of the base) in mounts_gravity_m_s2; None is the default mount.
 
         Raises:
             UnknownNameError: robot.yaml has no mount of this name.

@@ -94,7 +94,7 @@ def _whole(text: str, what: str) -> int:
 
 
 def _by_joint(block: ElementTree.Element) -> Iterator[tuple[str, JointServos]]:
-    """Yield (joint, servos) for joints with an `id` parameter, as the package dynamixel_hardware uses."""
+    """Yield (joint, servos) for joints with an `id` parameter, the format of the package dynamixel_hardware."""
     for joint in block.findall("joint"):
         own = _parameters(joint)
         if "id" in own:
@@ -112,7 +112,7 @@ def _by_joint(block: ElementTree.Element) -> Iterator[tuple[str, JointServos]]:
 def _by_gpio(
     block: ElementTree.Element, line: Mapping[str, str], notes: list[str]
 ) -> Iterator[tuple[str, JointServos]]:
-    """Yield (joint, servos) from `<gpio>` elements of type dxl, as ROBOTIS uses.
+    """Yield (joint, servos) from `<gpio>` elements of type dxl, the format of ROBOTIS.
 
     Servo k moves joint k, unless a transmission matrix assigns another joint.
 

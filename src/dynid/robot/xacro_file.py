@@ -27,7 +27,8 @@ def expanded(path: Path, arguments: Mapping[str, str]) -> str:
 
     Raises:
         InputNotFoundError: the file does not exist.
-        ConfigurationError: xacro is not installed, or cannot expand the file; the message quotes xacro's.
+        ConfigurationError: xacro is not installed, or cannot expand the file; the message quotes the error of
+            xacro.
     """
     if not path.is_file():
         raise InputNotFoundError(f"no such xacro file: {path}")
