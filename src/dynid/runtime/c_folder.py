@@ -50,7 +50,7 @@ def _values(source: CSource) -> dict[str, str]:
     """Return the texts that replace the placeholders in the template of the C test, by placeholder.
 
     The texts contain random states within the limits, and the results that the model computes for them. With `float`
-    numbers, states with ambiguous friction are omitted.
+    numbers, states at which friction has two possible values are omitted, see `ambiguous_torques`.
     """
     model, rng = source.model, np.random.default_rng(SEED)
     robot = model.robot

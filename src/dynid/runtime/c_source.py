@@ -126,7 +126,10 @@ class CSource:
         return "\n".join([*lines, ""])
 
     def _law(self) -> str:
-        """Return the text of the C functions that compute this model's friction; "" if none are needed."""
+        """Return the text of the C functions of the friction law that this model needs.
+
+        The text is "" if the model has neither sign-dependent friction nor an additional friction law.
+        """
         one = self.constants
         roots = [friction.motor_torque_of] if one.law.size else []
         roots += [friction.torque_of] if one.dry.size else []
@@ -150,7 +153,7 @@ class CSource:
         return "\n".join([head, *lines, "}", ""])
 
     def _dry(self) -> str:
-        """Return the text of the C function for the sign-dependent friction among the base parameters."""
+        """Return the text of the C function that adds the sign-dependent friction given by base parameters."""
         one, lines = self.constants, []
         if one.dry.size:
             lines.append("    for (int i = 0; i < N; i++) tau[i] += torque_of(DRY, i, transition, dq[i], 0, 0);")

@@ -25,11 +25,12 @@ class Constants:
         phi: base parameters with spring parameters set to zero, (p,).
         links: base parameters of links, with drive and spring parameters set to zero, (p,).
         drag: base parameters of viscous friction, all others set to zero, (p,).
-        dry: sign-dependent friction of joints among the base parameters, (terms, n), with one row per term of a
-            friction law; (terms, 0) without such friction.
+        dry: sign-dependent friction of the joints that is given by base parameters, (terms, n), with one row per term
+            of a friction law; (terms, 0) without such friction.
         motors: Coulomb friction of motors that move several joints, (m,).
         coupling: rotation of these motors per rotation of the joints, (m, n).
-        law: values of the friction law that supplements the base parameters, (terms, n); (terms, 0) without one.
+        law: values of the additional friction law, whose friction is not given by base parameters, (terms, n);
+            (terms, 0) without one.
         transition: transition velocity of the friction law, below which the sign of a velocity is smoothed [rad/s].
     """
 
@@ -74,12 +75,12 @@ class Constants:
 
     @property
     def loaded(self) -> bool:
-        """Whether the supplementing friction law depends on motor torque or load."""
+        """Whether the friction of the additional friction law depends on motor torque or load."""
         return bool(self.law.size) and FrictionLaw(self.law).depends_on_load
 
 
 def _dry(arm: ArmModel, base: BaseParameters) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the sign-dependent friction among base parameters as three arrays.
+    """Return the sign-dependent friction that is given by base parameters, as three arrays.
 
     Returns:
         The friction of joints, (terms, n), with one row per term of a friction law; (terms, 0) without any.
@@ -110,7 +111,7 @@ class Calls:
     Args:
         arm: the arm as mounted.
         base: base parameters of the arm.
-        law: friction law that supplements the base parameters; None without one.
+        law: additional friction law, whose friction is not given by base parameters; None without one.
         tool: point in the URDF frame of the last chain joint, (3,) [m].
     """
 

@@ -44,7 +44,7 @@ class ControlledModel:
         robot: the robot.
         arm: geometry, model structure and gravity of the arm as mounted.
         base: base parameters.
-        law: friction law that supplements the base parameters; None without one.
+        law: additional friction law, whose friction is not given by base parameters; None without one.
         accepted: whether the model passed its checks.
         torque_constants: torque constants with which the identification converted currents to torques, (n,) [N m/A].
     """
@@ -57,7 +57,11 @@ class ControlledModel:
     torque_constants: tuple[float, ...] = ()
 
     def refuse_unfit(self) -> None:
-        """Raise SafetyError if the model was not accepted, or if `ModelGate` rejects it for this arm."""
+        """Raise SafetyError if the model was not accepted, or if it must not move this arm.
+
+        A model must not move the arm, for example, if its inertia matrix is not positive definite, or if it predicts
+        torques far beyond the limits; `ModelGate` checks this.
+        """
         if not self.accepted:
             raise SafetyError(
                 f"the model of {self.robot.name} did not pass its checks: identify again, or give rejected=True to "
@@ -69,9 +73,9 @@ class ControlledModel:
         ModelGate(self.robot, self.arm).check(candidate)
 
     def constants(self, share: float) -> Constants:
-        """Return the constants for the compiled functions, with friction that opposes motion scaled by `share`.
+        """Return the constants for the compiled functions, with friction multiplied by `share`.
 
-        Constant friction offsets are not scaled.
+        Only friction that opposes the motion is multiplied; constant friction offsets do not change.
         """
         resisting = np.array([kind_and_number(name)[0] in RESISTING for name in self.base.names])
         base = self.base.with_values(np.where(resisting, share, 1.0) * self.base.values)

@@ -42,8 +42,8 @@ def controller_step(
         springs: joint, power, zero position and coefficient of every spring term, (k, 4).
         phi: base parameters with spring parameters set to zero, (p,).
         links: base parameters of links, with drive parameters set to zero, (p,).
-        dry: sign-dependent friction of joints among the base parameters, (terms, n), with one row per term of a
-            friction law.
+        dry: sign-dependent friction of the joints that is given by base parameters, (terms, n), with one row per term
+            of a friction law.
         motors: Coulomb friction of motors that move several joints, (m,).
         coupling: rotation of these motors per rotation of the joints, (m, n).
         law: values of the additional friction law, (terms, n).

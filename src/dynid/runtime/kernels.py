@@ -77,7 +77,7 @@ def resting(program: int, turns: Any, springs: Any, q: Any, phi: Any, at: Any, o
 
 @compiled
 def add_dry(dry: Any, motors: Any, coupling: Any, transition: float, dq: Any, out: Any) -> None:
-    """Add the sign-dependent friction among the base parameters to the torques `out` (n,) [N m].
+    """Add the sign-dependent friction that is given by base parameters to the torques `out` (n,) [N m].
 
     Args:
         dry: friction parameters of the joints, with one row per term of a friction law, (terms, n).

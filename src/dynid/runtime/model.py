@@ -38,8 +38,8 @@ class Model:
     Attributes:
         robot: the arm.
         base: base parameters.
-        friction_law: friction law that supplements the base parameters; None without one. The method `friction` adds
-            the friction of both.
+        friction_law: additional friction law, whose friction is not given by base parameters; None without one. The
+            method `friction` returns the sum of all friction.
         mount: name of the arm's mount; None is the robot's default.
         torque_constants: torque constants with which the identification converted currents to torques, (n,) [N m/A]; ()
             if unknown or if torques were measured.
@@ -160,9 +160,9 @@ class Model:
     def forward_dynamics(self, q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
         """Return the accelerations under motor torques, (n,) or (N, n) [rad/s^2]; the inverse of `torques`.
 
-        Stiction is not modelled: sign-dependent friction is 0 at zero velocity. Friction terms quadratic in torque jump
-        at equal magnitudes of motor torque and load. For motor torques within this jump, the acceleration is not
-        unique.
+        Stiction is not modelled: sign-dependent friction is 0 at zero velocity. A friction term that is quadratic in
+        torque is discontinuous where motor torque and load have equal magnitudes. Because of this, some accelerations
+        result from no motor torque. For these, `torques` returns a motor torque at the discontinuity.
 
         Args:
             q: positions, (n,) or (N, n) [rad].
@@ -232,7 +232,8 @@ class Model:
             rejected: whether to accept a model that did not pass its checks, for study without an arm.
 
         Raises:
-            SafetyError: the model did not pass its checks, or `ModelGate` rejects it for this arm.
+            SafetyError: the model did not pass its checks, or it must not move this arm, for example because its
+                inertia matrix is not positive definite or its torques are far beyond the limits.
             ConfigurationError: a value is out of range, or is neither given nor in the robot's folder.
         """
         stated = (proportional_gain_1_s2, velocity_gain_1_s, torque_limits_nm, velocity_filter_s)

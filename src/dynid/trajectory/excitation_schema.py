@@ -1,4 +1,8 @@
-"""Schema of excitation.yaml, which defines primitives, patterns, profiles and trajectories.
+"""Schema of excitation.yaml, which defines the named trajectories of a robot.
+
+A pattern is a sequence of primitives, motions of one or two joints to both sides of a posture. A trajectory is a
+pattern at a posture and a speed, a sequence of other trajectories, or a motion through waypoints. A profile is a
+variant of all trajectories, with its own limits and amplitudes.
 
 Joints are counted from 1, as in arXiv:2605.15949 and the arm's documentation. Angles are in degrees if the key ends
 with `_deg`.

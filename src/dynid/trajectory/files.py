@@ -164,7 +164,7 @@ def load_trajectory_file(path: Path, excitation: Excitation, hold: FloatArray) -
 
     Args:
         path: the file; its stem is the trajectory's name unless the file gives one.
-        excitation: trajectories of the robot, which give the limits of the time law between waypoints.
+        excitation: named trajectories of the robot; their velocity and acceleration limits apply between waypoints.
         hold: positions of joints that the file does not name, (n,) [rad].
 
     Raises:
@@ -193,8 +193,8 @@ def save_trajectory_file(path: Path, motion: PolynomialTrajectory, positions: Fl
 
     Args:
         path: the file.
-        motion: the motion, which gives name, joints and times of the points.
-        positions: positions at the knots of the motion, (k, n) [rad].
+        motion: the motion; its name, joints and knots (times of the points) are written.
+        positions: positions of the points, that is, at the k knots of the motion, (k, n) [rad].
 
     Raises:
         OutputExistsError: the file exists.

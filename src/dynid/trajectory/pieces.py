@@ -135,11 +135,11 @@ class Pieces:
 
 
 def _peak(control: FloatArray, least: float) -> float:
-    """Return the largest absolute value of N polynomials on [0, 1], but at least `least`.
+    """Return the largest absolute value of N polynomials on [0, 1], or `least` if this is larger.
 
     Args:
         control: Bernstein coefficients of the polynomials, (N, d).
-        least: lower bound of the result: an absolute value that occurs in the motion.
+        least: known lower bound of the result, such as the largest absolute value at 0 and 1.
     """
     for _ in range(MOST_BISECTIONS):
         hull = np.abs(control).max(axis=1)

@@ -45,7 +45,7 @@ class PolynomialTrajectory(Motion):
 
     @cached_property
     def peak_velocities(self) -> FloatArray:
-        """Largest absolute velocity of each joint, at or between samples, (n,) [rad/s]."""
+        """Largest absolute velocity of each joint in the whole motion, (n,) [rad/s]."""
         return read_only(self.pieces().peaks(1))
 
     def pieces(self) -> Pieces:

@@ -95,12 +95,12 @@ class Trajectory(Motion):
 
     @cached_property
     def peak_velocities(self) -> FloatArray:
-        """Largest absolute velocity of each joint, at or between samples, (n,) [rad/s]."""
+        """Largest absolute velocity of each joint in the whole motion, (n,) [rad/s]."""
         return read_only(np.max(self.segment_velocities, axis=0, initial=0.0))
 
     @cached_property
     def peak_accelerations(self) -> FloatArray:
-        """Largest absolute acceleration of each joint, at or between samples, (n,) [rad/s^2]."""
+        """Largest absolute acceleration of each joint in the whole motion, (n,) [rad/s^2]."""
         slopes = np.array([1.5 * law.rate / law.ramp if law.rate else 0.0 for law in self.laws]).reshape(-1, 1)
         return read_only(np.max(np.abs(np.diff(self.waypoints, axis=0)) * slopes, axis=0, initial=0.0))
 
@@ -115,7 +115,7 @@ class Trajectory(Motion):
             velocity: velocity limits, (n,) [rad/s].
 
         Raises:
-            SafetyError: a limit is exceeded; names joint, time and value.
+            SafetyError: a limit is exceeded; the message names joint, time and value.
         """
         tolerance = 1e-9
         # Negated comparisons, so that a limit of NaN refuses every trajectory instead of none.

@@ -187,7 +187,10 @@ class EmulatedServoBus:
             os.close(descriptor)
 
     def _patience_s(self) -> float:
-        """Return the maximum time to wait for instructions [s]; it ends before the next bytes must go to the client."""
+        """Return the longest time to wait for instructions [s].
+
+        The wait ends shortly before the next bytes must go to the client, and after `IDLE_POLL_S` at the latest.
+        """
         due_s = self._due_s()
         if due_s is None:
             return IDLE_POLL_S
@@ -195,7 +198,10 @@ class EmulatedServoBus:
         return max(0.0, min(IDLE_POLL_S, left_s - SLEEP_OVERSHOOT_S))
 
     def _due_s(self) -> float | None:
-        """Return the time [s] at which the next bytes go to the client, by the clock of `_line_s`, or None."""
+        """Return the time [s] at which the next bytes go to the client; None if no bytes are pending.
+
+        The time is measured by the clock of `_line_s`.
+        """
         kept_ns = None if self._adapter is None else self._adapter.due_ns
         due = [when for when, _ in self._late[:1]] + ([] if kept_ns is None else [kept_ns * 1e-9])
         return min(due, default=None)

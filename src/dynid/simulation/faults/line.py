@@ -90,8 +90,7 @@ def _garbage(frame: bytes, _: int | None, random: np.random.Generator) -> Pieces
 def _wrong_id(frame: bytes, servo_id: int | None, random: np.random.Generator) -> Pieces:
     """Return the frame with a correct CRC, but from an ID that the request did not address.
 
-    In a fast reply only one block gets the false ID: the block of `servo_id`, or a random block if there is no such
-        block.
+    In a fast reply only one block gets the false ID: the block of `servo_id`, or a random block if this servo has none.
     """
     (packet,) = protocol.PacketParser().feed(frame)
     stranger = int(random.integers(100, protocol.MAX_SERVO_ID))

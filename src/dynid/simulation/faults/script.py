@@ -102,7 +102,10 @@ class CableCut(Strict):
 
 
 class Stall(Strict):
-    """A pause of the simulated arm's process for `for_s` [s] before it executes instruction `request`, from 1."""
+    """A pause of the simulated arm's process for `for_s` [s] before it executes an instruction.
+
+    `request` is the number of the instruction, counted from 1 at the start of the bus.
+    """
 
     kind: Literal["stall"]
     request: Annotated[int, Field(ge=1)]

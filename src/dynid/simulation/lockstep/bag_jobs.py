@@ -87,7 +87,7 @@ def make_bag(job: BagJob) -> BagMade:
 
     Raises:
         OutputExistsError: the folder exists.
-        UnknownNameError: the name of a robot, trajectory, profile, mount or simulated imperfection is unknown.
+        UnknownNameError: the name of a robot, trajectory, profile, mount, friction model or nuisance is unknown.
         SafetyError: the arm does not follow the trajectory.
     """
     begin, processor_begin = time.perf_counter(), time.process_time()

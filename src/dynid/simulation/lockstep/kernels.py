@@ -168,7 +168,10 @@ class CompiledFeedforwardPd:
 
 
 def compiled_law(controller: Controller) -> Controller:
-    """Return a compiled copy of a plain `FeedforwardPd`; return any other controller unchanged."""
+    """Return a compiled copy of a `FeedforwardPd`; return any other controller unchanged.
+
+    A subclass of `FeedforwardPd`, or an instance with another control law, counts as another controller.
+    """
     # a subclass, or an instance with a replaced law, may compute something else
     if type(controller) is FeedforwardPd and type(controller.law) is FeedforwardPdLaw:
         return CompiledFeedforwardPd(controller.law)

@@ -293,8 +293,8 @@ def simulate(
 def _refuse_beyond(trajectory: Motion, walls: tuple[FloatArray, FloatArray], robot: Robot) -> None:
     """Raise SafetyError if a trajectory exceeds the joint stops `walls`, lower and upper, (n,) each [rad].
 
-    The check of a `Trajectory` is exact, because its extreme positions are its waypoints. Other motions are checked by
-    `MotionCheck`.
+    The check is exact, also between samples: the extreme positions of a `Trajectory` are its waypoints, and any other
+    motion is checked as a piecewise polynomial.
     """
     if isinstance(trajectory, Trajectory):
         trajectory.check_limits(*walls, np.full(robot.size, np.inf))

@@ -90,10 +90,10 @@ def write_bag(
 
 
 def _streams(run: SimulatedRun, stamps: NDArray[np.int64]) -> dict[str, Batch]:
-    """Return the input of `BagWriter.write_many` for each topic with one message per cycle, by topic.
+    """Return the messages of all topics that have one message per cycle, by topic, for `BagWriter.write_many`.
 
-    Each input is a pair: the log times `stamps` (N,) [ns] of the N cycles of `run`, and a function. This function takes
-    a slice of K cycles and returns their serialized messages as bytes (K, size).
+    The entry of a topic is a pair: the log times `stamps` (N,) [ns] of the N cycles of `run`, and a function. This
+    function takes a slice of K cycles and returns their serialized messages as bytes (K, size).
     """
     state = JointStateEncoder(run.joint_names)
     effort = JointStateEncoder(run.joint_names, fields=("effort",))

@@ -23,7 +23,7 @@ LOCKED_NM = 1000.0  # friction of a locked joint [N m]
 
 
 def check_friction(robot: Robot, chosen: str | None) -> str:
-    """Return the name of the friction model of a simulated arm: `chosen`, or robot.yaml's choice if it is None.
+    """Return the name of the friction model of a simulated arm: `chosen`, or that in robot.yaml if `chosen` is None.
 
     Raises:
         UnknownNameError: the name is neither "viscous" nor a model for which the robot's folder has values.

@@ -263,7 +263,10 @@ class ServoChain:
         self._settle()
 
     def _misses_write(self, servo_id: int, address: int) -> bool:
-        """Return whether a group write to this servo and register is lost; if so, count it in `missed_writes`."""
+        """Return whether a group write to this servo and register is lost.
+
+        If so, the number of further lost writes in `missed_writes` decreases by 1.
+        """
         left = self.missed_writes.get((servo_id, address), 0)
         if left > 0:
             self.missed_writes[servo_id, address] = left - 1

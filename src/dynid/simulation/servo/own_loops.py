@@ -23,7 +23,7 @@ LOOP_1_S = 1000.0  # rate of the servo's control loop [1/s]
 class OwnLoops:
     """Internal position, velocity and PWM loops of all m servos of an arm.
 
-    `place` is always the index of a servo in `Robot.wired_servos`.
+    In all methods, `place` is the index of a servo in `Robot.wired_servos`.
 
     Args:
         robot: robot whose `motors.yaml` gives the windings; without that file, `DEFAULT_WINDING` is used.
