@@ -40,9 +40,9 @@ def reach(rows: list[dict[str, Any]], clear: float = 0.0) -> tuple[FloatArray, F
 
 
 def gravity_loads(chain: SerialChain, rows: list[dict[str, Any]]) -> tuple[FloatArray, FloatArray]:
-    """Return K random postures within the joint limits, (K, n) [rad or m], and their gravity torques, (K, n).
+    """Return K postures within the joint limits, (K, n) [rad or m], and their gravity torques, (K, n) [N m; N].
 
-    Torques are in N m, forces of prismatic joints in N. The first posture is the allowed posture nearest to zero.
+    The first posture is the one nearest to zero that keeps a margin from the limits; all others are random.
     `rows` are the joints of robot.yaml.
     """
     (lower, upper), clear = reach(rows), reach(rows, CLEAR)

@@ -144,7 +144,7 @@ def _advice(row: dict[str, Any], needed_a: float) -> str:
 
 
 def draft_gears(rows: Sequence[dict[str, Any]]) -> DraftedGears:
-    """Return the known gears of all servo models that `rows`, the joint entries of robot.yaml, name."""
+    """Return the known gears of the servo models of all joints; `rows` are the joint entries of robot.yaml."""
     published, siblings = _published()
     servos: dict[str, str] = {}
     gears: dict[str, Gear] = {}

@@ -181,7 +181,7 @@ class Model:
         return self.calls.jacobian(states[0]).reshape(*shape[:-1], 6, shape[-1])
 
     def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
-        """Return the confidence interval of each parameter at level `level`, as lower and upper bound by name, in SI.
+        """Return the confidence interval of each parameter at level `level`, by name, as (lower, upper) in SI units.
 
         Parameters of the friction law are named by term and axis, such as FC3. Parameters without a standard deviation
         are omitted.

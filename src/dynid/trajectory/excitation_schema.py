@@ -94,7 +94,7 @@ class WaypointMotion(Strict):
     Attributes:
         waypoints_deg: postures at which the motion stops [deg].
         waypoints: postures in place of `waypoints_deg` for arms with prismatic joints [rad; m].
-        speed_factor: factor of the robot's limits of velocity and acceleration.
+        speed_factor: factor by which the velocity and acceleration limits of excitation.yaml are multiplied.
         dwell_s: duration of the pause at every inner waypoint.
     """
 

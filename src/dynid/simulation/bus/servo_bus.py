@@ -222,7 +222,7 @@ class EmulatedServoBus:
         return time.monotonic() if self._adapter is None else self._now_s()
 
     def _follow_cable(self) -> None:
-        """Execute due faults; pull the cable or plug it in if the script or `pull` requires it."""
+        """Execute due faults; pull the cable or plug it in if the fault script or a call of `pull` requires it."""
         self.faults.advance()
         if (self.faults.plugged and not self._pulled) == self._terminal.plugged:
             return

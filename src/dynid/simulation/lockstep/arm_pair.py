@@ -236,7 +236,7 @@ class LockstepPair:
     def _disable_guards(self) -> None:
         """Disable the guard of each arm `REACTION_S` after the controller has stopped.
 
-        The guard of an arm that commands no longer reach (`Lines.mute_from_s`) stays enabled.
+        If commands no longer reach an arm (`Lines.mute_from_s`), its guard stays enabled.
         """
         self._stopped_s = min(self._stopped_s, self.time_s)
         for guard, line in zip(self.guards, self.lines, strict=True):

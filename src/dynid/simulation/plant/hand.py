@@ -66,7 +66,7 @@ class Lead:
     torques stay limited if the arm does not yield.
 
     Args:
-        path: motion whose displacements from its start the hand follows; its absolute position does not matter.
+        path: motion of the hand, which is shifted so that it starts at the arm's present posture.
         wait_s: time before the hand grasps the arm [s]; until then only the motors move the arm.
         pace: speed of the hand as a fraction of the path's own speed [-].
     """

@@ -394,9 +394,10 @@ class ServoChain:
             self._set_currents(self._shafts.carried(np.array(counts)))
 
     def _drive_by_own_loops(self, step_s: float) -> None:
-        """Set the plant's currents for the next `step_s` [s], some of which the servos' internal loops compute.
+        """Set the plant's currents for the next `step_s` [s].
 
-        An internal loop computes the current of each servo whose torque is on and that is not in current mode.
+        If a servo has torque and is not in current mode, its internal loop computes its current. All other servos have
+        the commanded currents.
         """
         dq = self._shafts.velocities(self._transmission.motor_motion(self._refresh().dq))
         current_a = self._shafts.carried(np.array(self._drive_counts))
