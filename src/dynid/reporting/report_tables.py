@@ -132,7 +132,7 @@ def used_stages(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def friction_rows(result: Result) -> list[dict[str, str]]:
-    """Return a row for each axis and each non-zero friction term that is not among the base parameters."""
+    """Return a row for each non-zero friction parameter of an axis that is not a base parameter."""
     law = result.content.friction()
     if law is None:
         return []
