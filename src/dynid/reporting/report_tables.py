@@ -45,7 +45,7 @@ def check_rows(result: Result) -> list[dict[str, Any]]:
                 "detail": check.detail,
             }
         )
-    order = ["Prediction", "Physics", "Estimation", "Data", "Campaign", "Other"]
+    order = ["Prediction", "Physics", "Estimation", "Data", "Campaign", "Chain", "Other"]
     return sorted(rows, key=lambda row: (bool(row["passed"]), order.index(str(row["group"]))))
 
 
