@@ -70,9 +70,10 @@ class TorqueBands:
 
     @cached_property
     def _left(self) -> FloatArray:
-        """Root mean square residual by speed class and axis, (classes, n) [N m].
+        """Root mean square of the torque residual by speed class and axis, (classes, n) [N m].
 
-        If a class has fewer than `FEWEST` samples of an axis, the value is that of all samples of this axis.
+        A speed class is a range of a joint's speed; the bounds follow from `CLASSES`. If a class has fewer than
+        `FEWEST` samples of an axis, the value is that of all samples of this axis.
         """
         residual, classes = self._residual, self._class_of(self.samples)
         found = np.tile(np.sqrt(np.mean(residual**2, axis=0)), (len(CLASSES) + 1, 1))
@@ -106,7 +107,7 @@ class TorqueBands:
         )
 
     def _passing(self) -> FloatArray:
-        """Return the standard deviation of friction that the law lacks, by speed class and axis, (classes, n) [N m].
+        """Return the standard deviation of the friction law's error, by speed class and axis, (classes, n) [N m].
 
         The result is `passing_nm` of model.yaml. It is estimated from the part of the residual that lasts longer than
         noise, because friction errors change only with the speed of the joint.

@@ -1,4 +1,4 @@
-"""Friction torque of slow joints beyond the largest torque of the friction law (its "friction budget").
+"""Excess of slow joints' friction over the largest torque of the friction law, which is called the friction budget.
 
 A friction law without Stribeck friction and without a bristle model lacks the break-away torque. Its largest torque is
 then too small when motion starts. If this torque is used as a bound, such as for contact detection at rest, the result

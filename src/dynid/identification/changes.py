@@ -64,8 +64,8 @@ def parameter_changes(
 def beyond_chance(changes: Sequence[Change], confidence: float = CONFIDENCE) -> tuple[Change, ...]:
     """Return the statistically significant changes, the most significant first.
 
-    If the arm did not change, the result is empty with a probability of at least `confidence`. The probability is that
-    for all changes together (Bonferroni correction).
+    If the arm did not change, the result is empty with a probability of at least `confidence`, regardless of the number
+    of compared parameters (Bonferroni correction).
     """
     most = float(ndtri(1.0 - 0.5 * (1.0 - confidence) / max(len(changes), 1)))
     found = [one for one in changes if abs(one.difference) > most * one.deviation]

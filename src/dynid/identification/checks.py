@@ -12,7 +12,8 @@ table are applied to "facts", which are the measurements of one stage of the ide
     HELD_OUT                   the predicted torques of a held-out motion
 
 Set-up unknowns are encoder zeros, tilt of the base, torque constants and a torque delay. A campaign identifies every
-bag at every sampling interval. `campaign/checks.py` has further checks of campaigns; the demo has its own, too.
+bag at every sampling interval. Further checks are in `campaign/checks.py` for campaigns, and in `dynid.demo.checks` for
+the demo.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -54,7 +55,7 @@ class Rule(Generic[Facts]):
         value: function that returns the value to compare, alone or with a detail in words. The function returns None if
             the check does not apply.
         limit: limit of the value, as a number, as the path of a field of the settings, or as a function of the facts.
-        sense: comparison with the limit that a passed check satisfies.
+        sense: comparison of value and limit that is true for a passed check: "at most", "at least" or "equals".
         unit: unit of value and limit; "" if they have none.
         meaning: possible causes of a failure, in words, which are added to the detail of a failed check.
     """
@@ -156,8 +157,8 @@ class Fitted(NamedTuple):
             refinement.
         diagnosis: alternative interpretations of the data, such as a wrong sign or scale of a joint; None if the
             diagnosis did not run.
-        droop: upper bound of each joint's viscous friction from goal (commanded) currents minus its viscous friction
-            from present (measured) currents, (n,) [N m s/rad]; None if it is unknown.
+        droop: largest amount by which each joint's viscous friction can be higher if identified from goal (commanded)
+            instead of present (measured) currents, (n,) [N m s/rad]; None if it is unknown.
         pull: change of the parameters due to the physical bounds, relative to their standard deviations; None if the
             standard deviations are not known.
         steadiness: changes of the arm during the recordings; None if the search for them did not run.

@@ -124,7 +124,7 @@ class Comparison:
         model: the arm as it was mounted.
         fitted: samples to which the estimators are fitted.
         held: held-out samples; None if there are none.
-        settings: settings of the friction treatment.
+        settings: settings of the identification, of which only the treatment of friction is used.
     """
 
     def __init__(

@@ -58,7 +58,7 @@ def cross_validated(motions: Sequence[Motion], portions: Sequence[Portion], regr
     """Return fitted motions with cross-validated torques: each block of time is predicted by a fit to all other blocks.
 
     Args:
-        motions: fitted motions with the torques that the result predicts.
+        motions: fitted motions with the torques that the identified model predicts.
         portions: the fitted portions of recordings, in the order of the motions.
         regression: the regression of the samples of all portions.
     """
@@ -93,10 +93,10 @@ class _Folds:
         names: names of the free parameters, (k,). Friction parameters come first and have the name "".
         free: mask of the columns of the regression whose parameters are not at a bound.
         R: R factor of the QR decomposition of all weighted rows, in the free columns, (k, k).
-        columns: columns of all rows, (rows, n, all columns).
+        columns: regressor of all rows: torques per unit of each friction and base parameter, (rows, n, parameters).
         weights: weights of all rows, (rows, n).
         residual: weighted residuals, (rows, n).
-        judged: columns for the prediction of the torques of all N samples, (N, n, all columns).
+        judged: regressor that predicts the torques of all N samples, including standstill, (N, n, parameters).
     """
 
     names: tuple[str, ...]

@@ -11,8 +11,8 @@ ratio of the torque that the group explains to the dynamic torque in the data. N
 expected error due to noise, and the value that noise exceeds once in a thousand cases, follow from the residual that
 remains after all groups are fitted, corrected for the noise that this fit absorbs (`stationary_noise`). Residuals are
 larger at some times than at others, so their covariance is also estimated from windows of time, and the larger result
-is used. An identified model also has errors that its parameters' covariance states; they are added. The expected error
-of a model that is as accurate as it states is therefore known for any motion and noise.
+is used. The expected error also includes the uncertainty that the covariance of the model's parameters states. It is
+therefore known, for any motion and noise, for a model that is as accurate as its covariance states.
 
 A single event, such as a bump, must not cause the refusal of a model. The data are divided into `BLOCKS` blocks of
 time, and the error is also computed after omission of each single block. The smallest of these errors is used.

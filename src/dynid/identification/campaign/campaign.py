@@ -89,7 +89,7 @@ class Campaign:
             sampling interval. Refused runs, which have no feasible result, are included.
         failures: reasons why bags could not be used, by name of the bag.
         reused: number of runs that an earlier campaign had already stored.
-        candidates: the feasible runs, in the order of the cloud's candidates.
+        candidates: records of the feasible runs, in the order of `cloud.candidates`.
         cloud: statistical analysis of the feasible runs' parameter sets.
         study: representative run, and the model computed from it.
         processing: checks of the whole campaign: the fraction of feasible runs, and whether the closed-loop refinement
@@ -176,11 +176,11 @@ def _size(bag: Path) -> int:
 def campaign_gears(robot: Robot, bags: Sequence[Path], settings: IdentificationSettings) -> KnownGears | None:
     """Return the arm's friction for all runs of a campaign, fitted to one usable bag.
 
-    All runs use the friction terms of this fit and are linearised at its values. Friction is fitted only once, because
-    the comparison of possible friction terms takes as long as dozens of runs. The duration grows with the size of the
-    bag. So the smallest bag is used that has at least a third of the largest bag's size. The choice seldom changes if
-    bags are added or cannot be used. If this bag cannot be used, larger bags are tried, then smaller ones. The result
-    is None if friction is not estimated or no bag can be used.
+    All runs use the friction terms of this fit, and linearise torques at its parameter values. Friction is fitted only
+    once, because the comparison of possible friction terms takes as long as dozens of runs. The duration grows with the
+    size of the bag. So the fit uses the smallest of those bags that have at least a third of the largest bag's size; if
+    bags are added, this is usually still the same bag. If this bag cannot be used, larger bags are tried, then smaller
+    ones. The result is None if friction is not estimated or no bag can be used.
     """
     if settings.coulomb_friction.treatment != "estimated":
         return None
@@ -270,7 +270,7 @@ def campaign(
     advance: Advance = lambda text: None,
     validation_mapping: Mapping = None,
 ) -> Campaign:
-    """Execute a campaign over all bags and sampling intervals, and return it with one chosen and checked model.
+    """Execute a campaign over all bags and sampling intervals; return all runs, and one chosen and checked model.
 
     Args:
         robot: the robot that was recorded.

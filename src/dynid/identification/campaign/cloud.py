@@ -65,7 +65,7 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        """Text that names the run, such as 'AG02 at 40 ms'."""
+        """Name of the run for messages: its bag and its sampling interval, such as 'AG02 at 40 ms'."""
         return f"{self.trajectory} at {self.interval_s * 1e3:g} ms"
 
     def stage(self, name: Stage) -> FloatArray:

@@ -2,9 +2,10 @@
 
 A campaign refines a model for every bag separately and chooses one of the models. Here one set of parameters phi must
 explain all bags. The cost is the sum over all bags of the squared differences between the torques commanded in the
-recording and in the simulation (closed-loop input error, arXiv:2605.15949, eq. 9). Each axis is divided by the standard
-deviation of its residuals. The bounds on parameters, and the conditions that keep the inertia matrix M(q) positive
-definite, are those of a campaign. Friction from the fit to all bags acts as a known load on the simulated joints.
+recording and in the simulation (closed-loop input error, arXiv:2605.15949, eq. 9). The differences of each axis are
+divided by the standard deviation of the axis's residuals. The bounds on parameters, and the conditions that keep the
+inertia matrix M(q) positive definite, are those of a campaign. Friction from the fit to all bags acts as a known load
+on the simulated joints.
 """
 
 from collections.abc import Sequence

@@ -65,13 +65,13 @@ class RepresentativeStudy:
         run: the chosen run.
         final: the run's feasible parameters, from the closed-loop refinement (CLIE) or from a rescue after it. A rescue
             finds near parameters whose inertia matrix is positive definite.
-        path_rescue: refinement and rescue by the method of arXiv:2605.15949, with the same initial parameters; an error
-            text if they failed.
+        path_rescue: refinement and rescue by the method of arXiv:2605.15949, from the initial parameters of the run's
+            own refinement; an error text if they failed.
         result: the physically consistent model nearest to `final`, with its checks.
-        held_out: predicted torques of the held-out bags, by name of the parameter set. "CLIE" is the refined set and
-            "result" the one of `result`. "path CLIE" and "rescue" are the refined and the rescued set of `path_rescue`.
-            "direct fit" is fitted to the held-out bags, and "direct fit of base parameters" is such a fit without
-            friction.
+        held_out: predicted torques of the held-out bags, by name of the parameter set. "CLIE" is the refined set of
+            the run, and "result" the set of the model `result`. "path CLIE" and "rescue" are the refined and the
+            rescued set of `path_rescue`. "direct fit" is fitted to the held-out bags, and "direct fit of base
+            parameters" is such a fit without friction.
     """
 
     run: RunRecord
@@ -97,7 +97,8 @@ def study_representative(
         run: the chosen run.
         recording: recording of the run's bag.
         held_out: held-out bags for the checks; may be empty.
-        gears: friction of the arm, whose terms are used; None means that friction is fitted to the run.
+        gears: friction that was fitted to one bag and is used in all runs, see `campaign_gears`; None means that
+            friction is fitted to this run.
 
     Raises:
         InfeasibleError: there is no physically consistent model within the robot's bounds, such as those of masses.

@@ -137,7 +137,8 @@ class Runner:
         robot: the robot.
         settings: settings of the identification.
         mount: name of the robot's mount (orientation of its base).
-        gears: friction of the arm, whose terms all runs use; None means that each run chooses its own friction terms.
+        gears: friction that was fitted to one bag and is used in all runs, see `campaign_gears`; None means that each
+            run fits its own friction.
     """
 
     def __init__(

@@ -77,7 +77,7 @@ class Iteration:
         promised: cost after the step that the linear model predicts [N^2 m^2].
         found: cost after the step [N^2 m^2]; inf if the simulation failed.
         accepted: whether the step was accepted.
-        damping: Levenberg-Marquardt damping, relative to scaled parameters [-].
+        damping: Levenberg-Marquardt damping, as a fraction of each diagonal element of J'J, with the Jacobian J [-].
         stride: control cycles per step of the Jacobian's integration.
         cuts: number of positive-definiteness cuts, linear conditions that keep M positive definite.
         outcome: outcome of the simulation after the step, as in `LoopSimulation`.
@@ -167,7 +167,7 @@ def refine_loop(
     Args:
         loop: the loop or loops.
         phi0: initial parameters, from ordinary least squares or their projection.
-        options: options of the refinement, of which `loop` is not used; None uses the defaults.
+        options: options of the refinement; its field `options.loop` has no effect here. None uses the defaults.
         auditor: search for poses in a box at which the inertia matrix M has an eigenvalue below eps. M >= eps I must
             then hold in this box. None requires it only on the simulated path.
 

@@ -1,4 +1,6 @@
-"""Positive-definiteness cuts in every step of an optimiser (eq. 10 of arXiv:2605.15949, which applies them at the end).
+"""Positive-definiteness cuts in every step of an optimiser (eq. 10 of arXiv:2605.15949).
+
+In that paper, cuts are applied only after the optimisation.
 
 A cut is a linear condition on the base parameters phi that keeps the inertia matrix M(q; phi) positive definite at one
 pose q. `CutSet` collects the cuts that a trial phi has violated: on the simulated path, on a sample of the audit

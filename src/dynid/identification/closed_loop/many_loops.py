@@ -25,7 +25,8 @@ class JoinedData:
         sample_times: times of the samples, (S,) [s]; each experiment is shifted in time, so that the times increase.
         tau: torques of the commanded currents, (S, n) [N m].
         weights: weights of the residuals, (S, n); None means 1.
-        load_deviation: change of `tau` by one standard deviation of the external load, (S, n) [N m]; None means 0.
+        load_deviation: change of `tau` if the external load changes by one standard deviation, (S, n) [N m]; None
+            means 0.
     """
 
     sample_times: FloatArray

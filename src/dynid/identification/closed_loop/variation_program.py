@@ -21,7 +21,9 @@ from dynid.model.dynamics import ArmModel
 
 
 def _masked(name: str, sparsity: ca.Sparsity) -> tuple[ca.SX, ca.SX]:
-    """Return a symbol for all entries of a matrix, (n n, 1) in column order, and the sparse matrix itself, (n, n).
+    """Return n n symbols, (n n, 1), and a sparse matrix (n, n) whose nonzeros are these symbols in column order.
+
+    Symbols at places outside the sparsity pattern are not used in the matrix.
 
     Args:
         name: name of the symbol.
