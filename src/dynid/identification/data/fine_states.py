@@ -155,7 +155,9 @@ def grid_step_s(interval_s: float, states: FineStates) -> float:
 
 
 def chosen(parts: Sequence[FineStates], which: NDArray[np.bool_]) -> tuple[FineStates, ...]:
-    """Return the states with only the selected samples; an entry without any selected sample is omitted.
+    """Return copies of states in which only selected samples remain; an entry without selected samples is omitted.
+
+    The fine grids are unchanged.
 
     Args:
         parts: states of one or more recordings, one entry per recording or part of it.

@@ -35,10 +35,13 @@ MAKERS = {"filtered": filtered_samples, "averaged": averaged_samples}
 
 
 def signals_of(recording: DriverRecording, robot: Robot, settings: IdentificationSettings) -> Signals:
-    """Return the signals of a driver recording in the robot's joint order; their window is the time of the trajectory.
+    """Return the signals of a driver recording in the robot's joint order.
+
+    The field `window` is the time in which the trajectory was executed; None if no experiment was recorded.
 
     Raises:
-        DataError: the recording lacks a joint of the robot or the chosen torque, or no trajectory was executed.
+        DataError: the recording lacks a joint of the robot or the chosen torque, or the trajectory of the recorded
+            experiment never started.
     """
     missing = [name for name in robot.joint_names if name not in recording.joint_names]
     if missing:
@@ -219,10 +222,10 @@ def _windows(begin: float, end: float, length: float, interval: float) -> list[t
 
 
 def _grid_and_reach(choice: RowChoice, settings: IdentificationSettings, axis: TimeAxis) -> tuple[float, float]:
-    """Return two times [s]: the step of the grid of states, and the reach of data that affect samples.
+    """Return the time step of the states' grid [s], and the time around a block in which data affect its samples [s].
 
-    The grid of states is finer than the sampling interval. The reach is the time before and after a block of the
-    recording in which raw data affect the samples of the block.
+    The grid of states is at least as fine as the sampling interval. A block is a part of the recording; raw data that
+    precede or follow it by at most the second time may affect its samples.
 
     Args:
         choice: choice between filtered and averaged signals, with the sampling interval.

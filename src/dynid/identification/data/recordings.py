@@ -316,7 +316,7 @@ def _readings(folder: Path, robot: Robot, mappings: Mappings) -> Iterator[Callab
 
 
 def _refuse(error: DataError) -> Recording:
-    """Raise the given error instead of reading a recording, because a folder cannot be opened."""
+    """Raise the error of a folder that cannot be opened; called in place of a function that reads a recording."""
     raise error
 
 
@@ -467,8 +467,7 @@ def read_recordings(
 
     Raises:
         DataError: a recording was read for a robot with other joints.
-        ConfigurationError: an entry is neither a path nor a `Recording`; or units are given although no recording needs
-            them.
+        ConfigurationError: an entry is neither a path nor a `Recording`.
     """
     sources: list[Recording] = []
     mappings, room = mappings_of(mapping), MemoryBudget(most_rows)

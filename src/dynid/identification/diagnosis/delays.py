@@ -86,7 +86,7 @@ class _Fit(NamedTuple):
 
     @classmethod
     def of(cls, delays_s: FloatArray, regression: Regression) -> "_Fit":
-        """Return the friction that a regression fitted to torques shifted by `delays_s` (n,) [s]."""
+        """Return the friction fitted by a regression whose torques were shifted by `delays_s` (n,) [s]."""
         friction, start = regression.joint_friction, regression.known_start
         assert friction is not None and start is not None
         play = None if friction.play is None else friction.play.taken
@@ -175,7 +175,7 @@ class DelaySearch:
         return _left(unknowns(self.model, later, regression, ("delay",)), regression)
 
     def _left_in(self, samples: Samples) -> RemainingDelay:
-        """Return the remaining delays of samples without a friction law; any friction is in the base parameters."""
+        """Return the remaining delays of samples, for a model without friction outside the base parameters."""
         regression = Regression.stack(self.model, samples, self.coulomb)
         return _left(unknowns(self.model, samples, regression, ("delay",)), regression)
 
@@ -216,7 +216,8 @@ class DelaySearch:
         """Return the time shifts of the torques after which no delay remains; None if the search fails.
 
         If the search fails for some axes, it is repeated without them, and they keep their shift from `start_s`. The
-        search uses approximate fits (`about`) until no delay remains, and exact fits (`remaining`) after that.
+        search first uses approximate fits (`about`). When these show no remaining delay, it continues with exact fits
+        (`remaining`).
 
         `Root.seen` is computed from the last step that exceeds the tolerance of the search.
 

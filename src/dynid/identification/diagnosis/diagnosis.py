@@ -42,15 +42,19 @@ LINEAR_RANGE = {"torque scale": 0.6, "position zero": 0.5, "position scale": 0.0
 class Suspicion:
     """Suspected fault of the recorded data: a model that assumes this fault fits the data better.
 
+    It comes from an `Unknown`, the size of a fault that is estimated as an additional parameter, or from an
+    `Interpretation`, a fit to data after correction of an assumed fault.
+
     Attributes:
-        kind: kind of the `Unknown` or `Interpretation` that the suspicion comes from.
+        kind: kind of the `Unknown` or `Interpretation`; "losses" if it concerns the load on which gear losses depend.
         joints: names of the joints; () for all joints.
-        strength: size of the fault less its uncertainty, divided by the limit of the size; for an `Interpretation`, the
-            smaller of gain and significance, each divided by its limit. A fault with a strength above 1 is reported.
+        strength: size of the fault less its uncertainty, divided by the limit of the size; for an `Interpretation` and
+            for gear losses, the smaller of gain and significance, each divided by its limit. A fault with a strength
+            above 1 is reported.
         words: description of the fault, with the errors with and without the fault, or with the standard deviation of
             the estimate.
-        gain: error reduction by a fitted `Interpretation`, as a sum of logarithms.
-        explained: share of the squared error that an `Unknown` removes.
+        gain: error reduction by an `Interpretation` or by other gear losses, as a sum of logarithms; else 0.
+        explained: share of the squared error that an `Unknown` removes; else 0.
     """
 
     kind: str
@@ -66,13 +70,13 @@ class Diagnosis:
     """Results of all tested interpretations of the data, each of which assumes one fault.
 
     Attributes:
-        suspicions: reported suspicions, which are those with a strength (size or significance over limit) above 1, most
-            significant first.
+        suspicions: reported suspicions, which are those with a strength (size or significance over limit) above 1.
+            Those about the meaning of all efforts come first; then the order is by error reduction.
         strongest: strength of the strongest suspicion, whether reported or not.
         unseen: joints at which the data would not reveal a wrong torque constant, each with the standard deviation of
             its torque scale.
-        losses: result of the test whether gear losses grow with the links' torque instead of the motor's torque, as the
-            model assumes; None if the model has no gear losses.
+        losses: result of the test whether gear losses grow with the links' torque, while the model assumes that they
+            grow with the motor's torque; None if the model has no gear losses.
         small: sentence about a tilt of gravity or an offset of a joint's zero that is significant but below its limit;
             "" if there is none.
     """
@@ -111,7 +115,7 @@ class Diagnosis:
 
     @property
     def of_efforts(self) -> tuple[str, ...]:
-        """Sentences about what the efforts of all joints may be instead of motor torques; () if there are none."""
+        """Sentences about suspicions that the recorded efforts are not motor torques; () if there are none."""
         return tuple(one.words for one in self.suspicions if one.kind in MEANINGS)
 
     @property
@@ -179,7 +183,7 @@ def diagnose(
 def _weighed(
     one: Unknown, trials: Trials, limits: SuspicionLimits, joints: Sequence[str], doubt: FloatArray
 ) -> Suspicion:
-    """Return the suspected fault that an estimated unknown implies, with its strength.
+    """Return the suspicion for a fault whose size was estimated.
 
     The strength (size over limit) is the larger of two values. One comes from the estimate and its standard deviation,
     the other from a trial fit.
@@ -298,7 +302,7 @@ def _of_losses(losses: OtherLosses, limits: SuspicionLimits) -> Suspicion:
 
 
 def _limit(kind: str, limits: SuspicionLimits) -> float:
-    """Return the limit for unknowns of this kind, in their unit; a value beyond the limit is a suspected fault."""
+    """Return the limit of the size of faults of one kind, in the unit of `Unknown.value`; a larger one is suspected."""
     return {
         "torque scale": limits.torque_scale,
         "position zero": limits.position_zero_rad,
@@ -320,7 +324,7 @@ def _ms(seconds: float) -> str:
 def _of_unknown(
     one: Unknown, limits: SuspicionLimits, joints: Sequence[str], doubt: FloatArray, unit: str = "rad"
 ) -> Suspicion:
-    """Return the suspected fault that an estimated unknown implies, from its value and standard deviation.
+    """Return the suspicion for a fault, from the estimate of its size and the standard deviation of this estimate.
 
     Args:
         one: the estimated unknown.

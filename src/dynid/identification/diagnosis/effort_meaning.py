@@ -141,7 +141,7 @@ def _net_of_gravity(trials: Trials, nominal: _NominalGravity | None) -> Interpre
 
 
 def _certain(kind: str, axes: tuple[int, ...], relative: FloatArray) -> Interpretation:
-    """Return an interpretation that needs no fit to be certain, with infinite gain and significance.
+    """Return an interpretation that is certain without a fit; its gain and significance are infinite.
 
     Args:
         kind: kind of the interpretation.

@@ -147,7 +147,8 @@ class Interpretation:
         axis: index of the axis with the largest gain, from 0.
         before: relative torque error of `axis` with the data as recorded.
         after: relative torque error of `axis` with this interpretation.
-        along: direction of gravity for a mount, such as "-z"; "" if gravity is reversed.
+        along: assumed direction of gravity if the kind is "mount", such as "-z"; "" if gravity is reversed, and for all
+            other kinds.
     """
 
     kind: str

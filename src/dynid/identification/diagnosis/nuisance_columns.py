@@ -198,9 +198,9 @@ def with_scatter_of_joints(delays: Sequence[Unknown]) -> tuple[Unknown, ...]:
     """Return delays with standard deviations that include the scatter over the axes.
 
     The standard deviation of the common delay then covers the disagreement of the axes. The standard deviation of each
-    axis's delay is increased, in quadrature, by the typical delay of the other axes: the median of |delay| minus
-    standard deviation. The reason is that similar delays of most axes may have a common cause, such as friction that is
-    not in the model.
+    axis's delay is increased, in quadrature, by the typical delay of the other axes: the median over these axes of
+    |delay| - standard deviation, at least 0 for each axis. The reason is that similar delays of most axes may have a
+    common cause, such as friction that is not in the model.
 
     Args:
         delays: the delay of all torques, followed by those of each axis.

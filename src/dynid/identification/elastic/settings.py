@@ -39,13 +39,13 @@ class Stribeck(Strict):
 
 
 class Spline(Strict):
-    """Settings of the reference motion: the best of several random splines of degree five around a posture.
+    """Settings of the reference motion, which is chosen among random splines of degree five around a posture.
 
     duration_s: duration of the motion [s].
     control_points: number of control points per joint.
     centre_deg: posture at rest at the beginning and at the end of the motion [deg].
     amplitude_deg: largest distance of a control point from `centre_deg` [deg].
-    candidates: number of random splines, of which the best is used.
+    candidates: number of random splines; the one with the smallest condition number of the regressor is used.
     seed: seed of the random splines.
     """
 

@@ -148,7 +148,7 @@ class GearFit:
 
 
 def start_law(axes: int, transition_rad_s: float) -> FrictionLaw:
-    """Return a friction law without friction, whose Stribeck velocity and exponent are the initial values for a fit.
+    """Return a friction law with zero friction, and with the initial Stribeck velocity and exponent of a fit.
 
     Args:
         axes: number of axes.
@@ -384,7 +384,7 @@ class GearFitter:
         return here.fit
 
     def _weighed(self, fit: GearFit) -> "_Weighed":
-        """Return a fit with row weights from its residuals, which stay fixed during the next Gauss-Newton step."""
+        """Return a fit with row weights computed from its residuals, for the next Gauss-Newton step."""
         residual = self.rows.target - fit.rows.tau
         sigma = self.sigma(residual)
         weights, held = self.trust / sigma, 1.0 / np.maximum(sigma, self.standing_sigma(fit.point.phi))

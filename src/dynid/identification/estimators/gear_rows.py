@@ -4,7 +4,7 @@
 
 The equation is solved for the motor torque tm. W phi is the torque of the base parameters phi, dq the velocity, and te
 the load of the gear by Coriolis forces C and gravity g. If the measured torque replaced tm on the right-hand side, its
-errors would bias the fit. So only its ripple, at frequencies above the fitted band, is added to tm there. Predictions
+errors would bias the fit. So only the ripple of the torque, its part above the fitted band, is added to tm. Predictions
 and derivatives are computed on a time grid finer than the samples, and then low-passed like the measured torques.
 
 The torque of a sticking joint does not follow from its velocity, and the low-pass would spread this torque to
@@ -112,7 +112,7 @@ class _Stretch:
         self._more = None if states.other_raw is None else states.other_raw - raw  # other current minus the chosen one
 
     def by_other_current(self) -> tuple[FloatArray, FloatArray]:
-        """Return the difference of torques between the unused and the used recorded current, (N, n) each [N m].
+        """Return the torques of the unused minus the torques of the used recorded current, (N, n) each [N m].
 
         A recording may contain a measured and a commanded current; the fit uses one of them. The first array is for
         states in which the joint moves, the second for masked states near standstill.
@@ -348,7 +348,7 @@ class GearRows:
 
     @cached_property
     def by_other_current(self) -> tuple[FloatArray, FloatArray]:
-        """Difference of torques between the unused and the used recorded current, (N, n) each [N m].
+        """Torques of the unused minus torques of the used recorded current, (N, n) each [N m].
 
         A recording may contain a measured and a commanded current; the fit uses one of them. The first array is for
         states in which the joint moves, the second for masked states near standstill. Both are zero if only one current

@@ -1,4 +1,7 @@
-"""Friction outside the base parameters as part of a regression, linearised at fitted values, with prior deviations."""
+"""Friction that the base parameters do not contain, as additional columns of a regression.
+
+The columns are linearised at fitted parameter values. The parameters have prior standard deviations.
+"""
 
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -54,7 +54,7 @@ class FoundDelay:
 
     @property
     def remaining(self) -> float:
-        """Likely size (root mean square) of the delay [s], for which the torques are not corrected.
+        """Likely size (root mean square) of the delay [s]; the torques are not corrected for it.
 
         The mean square is taken over the posterior distribution of the delay. The prior has mean zero and the standard
         deviation `PRIOR_DELAY_S`.

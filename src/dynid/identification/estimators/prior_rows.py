@@ -9,7 +9,7 @@ LIKELY_RESIDUAL = 0.05  # likely residual relative to the torques, before any fi
 
 
 def prior_unit(torques: FloatArray) -> float:
-    """Return a likely standard deviation of the residuals before any fit [N m], for use as `unit` of `prior_rows`.
+    """Return a guess, without a fit, of the residuals' standard deviation [N m], for use as `unit` of `prior_rows`.
 
     The result is a fixed fraction of the root mean square of `torques` (N, n) [N m].
     """

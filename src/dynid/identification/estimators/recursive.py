@@ -5,10 +5,10 @@ The state consists of R factors of QR decompositions, because a normal matrix wo
     R of the rows [C W tau] of moving joints,    R_j of axis j's rows [W tau] near standstill,
 
 with columns C of friction, columns W of base parameters and the torque tau. The state also contains sums that determine
-the weights of the R_j. Torques are linearised at known friction (`KnownGears`). The estimate equals that of
-`Regression.stack` for all pieces together with this linearisation, up to rounding. A better linearisation point, the
-shape of friction, other nonlinear parameters and the covariance cannot be computed from the state: they need the
-samples again.
+the weights of the R_j. Torques are linearised at known friction (`KnownGears`). Up to rounding, the
+estimate equals that of `Regression.stack` for all pieces at once, with the same linearisation. A better linearisation
+point, the shape of friction, other nonlinear parameters and the covariance cannot be computed from the state: they need
+the samples again.
 """
 
 from dataclasses import dataclass, replace
