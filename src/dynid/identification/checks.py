@@ -6,7 +6,7 @@ table are applied to "facts", which are the measurements of one stage of the ide
 
     DATA                       raw signals of one recording
     FRICTION                   the regression: does the motion reveal friction well enough?
-    FITTED                     an identification, or the chosen one of a campaign's identifications
+    FITTED                     an identification; for a campaign, that of the representative run
     PREDICTED                  the predicted torques of a fitted motion
     SETUP                      set-up unknowns that were estimated together with the parameters
     HELD_OUT                   the predicted torques of a held-out motion

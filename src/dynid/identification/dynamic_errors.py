@@ -57,7 +57,7 @@ class DynamicError:
 
     Attributes:
         joint: index of the joint, from 0.
-        group: description of the parameter group whose error is most significant.
+        group: description of the parameter group with the largest error in excess of noise.
         error: error of that group.
         expected: root mean square of this error if the model is as accurate as its covariance states.
         noise: error that noise and the stated uncertainty of the parameters exceed once in a thousand cases.
@@ -73,7 +73,7 @@ class DynamicError:
 
     @property
     def sure(self) -> float:
-        """Error minus `noise`, the error that noise alone may cause; at least 0, relative to the dynamic torque."""
+        """Error minus `noise`, the error that a correct model may have; at least 0, relative to the dynamic torque."""
         return max(self.error - self.noise, 0.0)
 
     @property

@@ -87,7 +87,7 @@ def _rows(
     friction: FrictionLaw | None,
     step_s: float | None,
 ) -> tuple[FloatArray, ...]:
-    """Return the fields `residual` to `friction` of `DynamicRows` for states, before any low-pass; M rows each.
+    """Return all fields of `DynamicRows` except `share`, for M states before any low-pass.
 
     Args:
         model: the arm.

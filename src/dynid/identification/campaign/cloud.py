@@ -300,7 +300,7 @@ def _choose(runs: tuple[Candidate, ...], distances: FloatArray, limit: float) ->
     Args:
         runs: the N runs.
         distances: Mahalanobis distances of the runs' refined sets to the median, (N,).
-        limit: smallest eigenvalue of the inertia matrix that a feasible run must have [kg m^2].
+        limit: lower limit of the inertia matrix's eigenvalues for a feasible run [kg m^2].
     """
     order = np.argsort(distances, kind="stable")
     shortlist = order[: max(SHORTLIST_LEAST, round(SHORTLIST_SHARE * len(runs)))]

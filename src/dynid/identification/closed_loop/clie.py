@@ -149,7 +149,8 @@ def refine(
             then hold in this box. None requires it only on the simulated path.
 
     Raises:
-        InfeasibleError: if the loop cannot be simulated with phi0, or no model satisfies bounds and cuts.
+        InfeasibleError: if the loop cannot be simulated with phi0, or no model within the bounds has M >= eps I at all
+            checked poses.
         DataError, ConfigurationError: if the arguments do not match each other.
     """
     chosen = options or ClieOptions()
@@ -172,7 +173,8 @@ def refine_loop(
             then hold in this box. None requires it only on the simulated path.
 
     Raises:
-        InfeasibleError: if a loop cannot be simulated with phi0, or no model satisfies bounds and cuts.
+        InfeasibleError: if a loop cannot be simulated with phi0, or no model within the bounds has M >= eps I at all
+            checked poses.
         DataError: if the data do not determine all parameters.
     """
     begin = time.perf_counter()
@@ -399,8 +401,8 @@ class _Refinement:
 def _fixed_bounds(phi0: BaseParameters, options: ClieOptions) -> tuple[FloatArray, FloatArray]:
     """Return bounds on single parameters as linear conditions A phi >= b, with A (m, p) and b (m,) [SI].
 
-    Each bound is plus or minus `bound_factor` times the initial value. The bounds also exclude negative rotor inertias
-    and negative friction.
+    Each bound is plus or minus `bound_factor` times the absolute initial value, which counts as at least
+    `SMALLEST_SIZE`. The bounds also exclude negative rotor inertias and negative friction.
 
     Args:
         phi0: initial parameters.

@@ -11,7 +11,7 @@ refined:
 
 So the variational equations need no derivative of friction, and the Jacobian of this problem is exact. One effect is
 ignored: a change of parameters changes the motor torque, and with it load-dependent friction. This does not move the
-minimum, because the residuals are zero at the true parameters in any case.
+minimum of the cost: the residuals are zero at the true parameters, whether the effect is ignored or not.
 
 Friction changes too fast for the low-pass of the samples. So the motion from which friction is computed passes a
 separate low-pass.

@@ -165,7 +165,8 @@ def enter_cycle(
 ) -> None:
     """Look up the command part that depends on the reference, and the joint load, for LANES parallel simulations.
 
-    A simulation that starts at its present control cycle also gets its initial state.
+    The states of the simulations are also initialised: at the start of the warm-up, and once more at control cycle 0 if
+    `initial` is given.
 
     Args:
         s: number of cycles since the start of the warm-up.

@@ -169,8 +169,8 @@ class Recording(Columns):
 
         Args:
             settings: settings of the identification.
-            share: fraction of the time that is held out for validation, from 0 to 1. If it is 0, the second list is
-                empty.
+            share: fraction of the time that is held out for validation, at least 0 and below 1. If it is 0, the second
+                list is empty.
 
         Raises:
             DataError: as for `samples`, or too few samples remain on one side.

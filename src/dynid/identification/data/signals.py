@@ -292,7 +292,7 @@ def data_quality(
     *,
     averaged: bool = False,
 ) -> DataQuality:
-    """Return the quality of raw signals.
+    """Return numbers that describe the quality of raw signals, such as gaps, jitter and saturation.
 
     Args:
         signals: raw signals of one recording.

@@ -331,7 +331,7 @@ def iterated_delays(search: DelaySearch, limits: SuspicionLimits, doubt: FloatAr
 
 
 def _contradicts(one: Unknown, common_s: float) -> bool:
-    """Return whether the delay of an axis differs significantly from the common delay."""
+    """Return whether an axis's delay differs from the common delay significantly, and by more than half of it."""
     return abs(one.value - common_s) > max(0.5 * abs(common_s), CONTRADICTION_Z * one.deviation)
 
 

@@ -59,8 +59,9 @@ def meanings(trials: Trials, nominal: BaseParameters | None) -> Iterator[Interpr
 
     Args:
         trials: fits of the samples.
-        nominal: base parameters of the nominal arm; None if there are none. They give the gravity torques that the
-            efforts may lack. If `nominal` is None, load-dependent friction is computed from a load without gravity.
+        nominal: base parameters of the nominal arm, which give the gravity torques that the efforts may lack; None if
+            there are none. Missing gravity is then tested only by a fit without gravity, which also omits gravity from
+            the load that friction depends on.
     """
     given, own = trials.given, trials.as_given
     seen = np.isfinite(own.relative)

@@ -4,9 +4,10 @@ The masses that fit the data depend on this choice. Let t be the torque of the l
 motor's torque, the motor torque is t / (1 - k) if the motor drives the links, and t / (1 + k) if they drive the motor.
 If the gear loses the share k of t, the motor torque is (1 + k) t and (1 - k) t, respectively. The ratio of the two
 motor torques is the same in both cases. Without other friction, the cases would differ only in the estimated masses, by
-the factor 1 / (1 - k^2), which is 1.11 for k = 0.32. Coulomb and viscous friction make the cases distinguishable,
-because a share of the motor's torque is also a share of this friction. The links' torque is tested with and without the
-torque for the rotors' inertia: a rotor is on the motor side of the gear, but its bearings may not be.
+the factor 1 / (1 - k^2), which is 1.11 for k = 0.32. Coulomb and viscous friction make the cases distinguishable:
+they are part of the motor's torque but not of the links' torque, so only losses of the motor's torque grow with them.
+The links' torque is tested with and without the torque for the rotors' inertia: a rotor is on the motor side of the
+gear, but its bearings may be on the links' side.
 """
 
 from dataclasses import dataclass

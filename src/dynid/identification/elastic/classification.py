@@ -17,7 +17,7 @@ PASSED_ON = ("YY", "MZ", "M")
 
 @dataclass(frozen=True, eq=False)
 class Classification:
-    """Kinds of the parameters pi (s,), and identifiable groups p = K pi, (b,).
+    """Classification of the parameters pi (s,) of an arm, and their identifiable groups p = K pi, (b,).
 
     A group is a linear combination of parameters on which the torques depend.
 

@@ -7,10 +7,10 @@ set chi_ref:
     chi = chi_ref + V1 S1^-1 U1' (Y - W chi_ref)                  closest to chi_ref (eq. 30);
     chi = chi_ref + diag(chi_e) V1e S1e^-1 U1e' (Y - W chi_ref)   only essential parameters change (eq. 32),
 
-with U S V' the singular value decomposition of W, truncated at the number of base parameters. In eq. 32 it is that of W
-diag(chi_e), truncated at the number of essential parameters; chi_e are their values. The result is not constrained.
-Physical consistency is checked afterwards, by the Cholesky factors of every link's inertia about its centre of mass
-with a tolerance (their Table III).
+with U S V' the singular value decomposition of W, truncated at the number of base parameters. In eq. 32, the
+decomposed matrix is W diag(chi_e), with the values chi_e of the essential parameters, and the decomposition is
+truncated at their number. The result is not constrained. Physical consistency is checked afterwards, by the Cholesky
+factors of every link's inertia about its centre of mass with a tolerance (their Table III).
 """
 
 from dataclasses import dataclass

@@ -126,7 +126,7 @@ class GearFit:
             (N, n, p + m (+ 1)).
         theta: fitted values of all parameters, in the order of the columns, (p + m (+ 1),).
         target: measured torques minus the linearised prediction at theta = 0, (N, n) [N m]; `columns` @ `theta`
-            approximates them.
+            approximates it.
         settled: whether the fit has converged, so that a further step would hardly change the prediction.
         change: root-mean-square change of the prediction by a further step, in standard deviations of the torques.
     """
@@ -208,7 +208,7 @@ def with_parameters(law: FrictionLaw, parameters: Sequence[Parameter], values: F
 
 
 def conforming(point: Point, parameters: Sequence[Parameter], drift: bool) -> Point:
-    """Return a copy of a linearisation point that has only the given friction parameters, and drift only if `drift`.
+    """Return a copy of a linearisation point with only the given friction parameters; drift is 0 if not `drift`.
 
     A parameter of several axes becomes the mean of the values at these axes. Friction terms without a parameter become
     zero, except the Stribeck velocity and exponent.

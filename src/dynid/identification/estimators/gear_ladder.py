@@ -1,9 +1,10 @@
 """Choice of a friction structure (set of friction terms) by cross-validation of nested structures on blocks of time.
 
-Every structure is fitted to all data and linearised there. Then six linear fits each omit a different sixth of the time
-blocks, of one second each, and predict the torques in these blocks. The smallest structure is chosen whose squared
-prediction error is close to that of the best one. Close means that the difference is at most its standard error over
-the blocks, or 2 % of the squared error. On the fitted data, the largest structure would always have the smallest error.
+Every structure is fitted to all data, and torques are linearised at this fit. Then six linear fits each omit a
+different sixth of the time blocks, of one second each, and predict the torques in these blocks. The smallest structure
+is chosen whose squared prediction error is close to that of the best one. Close means that the difference is at most
+its standard error over the blocks, or 2 % of the squared error. On the fitted data, the largest structure would always
+have the smallest error.
 """
 
 from collections.abc import Sequence
