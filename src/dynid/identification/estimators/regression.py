@@ -456,9 +456,9 @@ class Regression:
     def independence_from_coulomb(self) -> dict[str, float]:
         """Return for each base parameter the fraction of its column that Coulomb friction cannot reproduce, 0 to 1.
 
-        The keys are parameter names; Coulomb friction itself is not included. The column contains the torques per unit
-        of the parameter. The fraction is the length of its part orthogonal to Coulomb friction over the length of the
-        column.
+        The keys are parameter names; Coulomb friction itself is not included. A column contains the torques per unit of
+        the parameter. It is projected onto the orthogonal complement of all Coulomb friction columns; the fraction is
+        the length of the projected column divided by the length of the column.
         """
         coulomb, count = self._coulomb_columns, self.friction_size
         own = np.flatnonzero(~coulomb[count:]) + count
@@ -501,7 +501,11 @@ class Regression:
         return replace(self, tau=np.where(there, self.other, 0.0), trust=trust, other=None)
 
     def solve(self, weights: FloatArray | None = None) -> Solution:
-        """Return the weighted least-squares solution; `weights` (N n,) apply to the rows in addition to `trust`."""
+        """Return the weighted least-squares solution.
+
+        Args:
+            weights: row weights (N n,), which are multiplied by the weights `trust` of this regression; None means 1.
+        """
         return self._plain if weights is None else self._bounded(self._triangle(weights))
 
     def friction_given(self, phi: FloatArray) -> FloatArray | None:
@@ -519,8 +523,9 @@ class Regression:
     def friction_model(self, phi: FloatArray) -> FrictionLaw | None:
         """Return the friction law that fits best for given base parameters phi (p,).
 
-        The standard deviations of the law are those of the fit that also estimates phi. The result is None if the
-        regression contains no friction outside the base parameters.
+        The standard deviations in the law also contain the uncertainty of phi: they come from the fit that estimates
+        friction and phi together. The result is None if the regression contains no friction outside the base
+        parameters.
         """
         if self.joint_friction is None:
             return None
@@ -531,7 +536,7 @@ class Regression:
 
     @cached_property
     def weighted_spread(self) -> FloatArray:
-        """Covariance (k, k) of the parameters of the weighted least-squares solution, as `whole_spread` orders them."""
+        """Covariance (k, k) of all uncertain parameters at the weighted least-squares solution, see `whole_spread`."""
         return self.whole_spread(self.weighted_solution, self.row_weights)
 
     def friction_deviations(self, solution: Solution, spread: FloatArray) -> FloatArray:
@@ -546,11 +551,13 @@ class Regression:
         return deviations
 
     def spread(self, solution: Solution, weights: FloatArray | None = None, inflation: float = 1.0) -> FloatArray:
-        """Return the covariance of the friction parameters that are not at a bound, and of the base parameters.
+        """Return the joint covariance of base parameters and of those friction parameters that are not at a bound.
+
+        The friction parameters come first.
 
         Args:
             solution: least-squares solution.
-            weights: row weights (N n,) of the solution, in addition to `trust`; None means 1.
+            weights: row weights (N n,) of the solution, which are multiplied by `trust`; None means 1.
             inflation: factor by which the inverse normal matrix is multiplied; 1 for least squares.
 
         Raises:
@@ -599,16 +606,16 @@ class Regression:
     def _of_all_recordings(
         self, reduced: ReducedRows, solution: Solution, whole: FloatArray, noise: FloatArray, weights: FloatArray
     ) -> FloatArray:
-        """Convert the covariance of the rows in memory to the covariance (q, q) for the rows of all recordings.
+        """Return the covariance (q, q) of parameters fitted to all recordings, from that of the recordings in memory.
 
-        The part of the covariance due to noise decreases with the number of recordings. The part due to unmodelled
-        torques does not.
+        The part of the covariance due to noise decreases with the number of rows. The part due to unmodelled torques
+        does not. Standard deviations are then increased if groups of recordings scatter more, see `ReducedRows.wider`.
 
         Args:
             reduced: R factors of the rows of all recordings.
             solution: least-squares solution of all rows.
             whole: covariance from the rows in memory, (q, q).
-            noise: covariance from the rows in memory without unmodelled torques (such as backlash), (q, q).
+            noise: the same covariance without the part due to unmodelled torques (such as backlash), (q, q).
             weights: weights of the joints, (n,).
         """
         share = min(1.0, float(self.trusted.sum() / max(reduced.rows.sum(), 1.0)))
@@ -636,7 +643,7 @@ class Regression:
 
     @property
     def _effects(self) -> FloatArray:
-        """Torques of effects that no parameter describes, each at its likely size, (N n, k) [N m].
+        """Torques of k effects that no parameter describes, each at its standard deviation, (N n, k) [N m].
 
         An example is the backlash that remains after the correction of the states for backlash.
         """

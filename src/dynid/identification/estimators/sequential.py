@@ -21,8 +21,9 @@ for which the remainder for the previous link is positive semidefinite. So witho
 as a fit of all joints at once. With noise, A may be close to the margin delta, and C would exceed the limits of a link.
 So a second program per joint minimises mass and second moment among all parameters that fit equally well within the
 noise. The resulting links are as light as the torques allow, and the mass that is assigned to the previous link need
-not lie within that link. The consistent projection that follows enforces masses, boxes and the least spread of
-robot.yaml, and redistributes this mass among the links.
+not lie within that link. The consistent projection that follows redistributes this mass among the links. It enforces
+the bounds of robot.yaml: masses, boxes around the links, and the minimum standard deviation of a link's mass
+distribution.
 
 The method requires products of inertia, because mass that is assigned to the previous link generally has products of
 inertia in that link's frame. A structure without products of inertia raises an error.

@@ -27,8 +27,8 @@ def sliding_states(dq: FloatArray, slow_rad_s: float, width: int, slowest: Float
         dq: velocities after the states' filter, (M, n) [rad/s].
         slow_rad_s: speed below which joints may stick [rad/s].
         width: number of successive states over which the filter spreads one state.
-        slowest: smallest recorded velocity near each state, positive in the direction of dq, (M, n) [rad/s]; None if
-            no velocity was recorded.
+        slowest: smallest recorded velocity near each state, (M, n) [rad/s], with a positive sign for the direction of
+            dq, so that short stops and reversals give values near 0 or below. None if no velocity was recorded.
     """
     slow = np.abs(dq) < slow_rad_s
     if slowest is not None:
@@ -55,7 +55,7 @@ def sliding_masks(samples: Samples, slow_rad_s: float) -> list[FloatArray]:
 
 
 class SlidingRows(NamedTuple):
-    """Regression rows in which states near standstill are masked, after the low-pass of the torques.
+    """Regression rows at the samples; states near standstill were set to zero before the low-pass of the torques.
 
     Attributes:
         W: regressor, (N, n, p).
@@ -72,7 +72,7 @@ class SlidingRows(NamedTuple):
 
 
 def sliding_rows(model: ArmModel, samples: Samples, slow_rad_s: float) -> SlidingRows:
-    """Return the regression rows of samples in which states near standstill are masked before the low-pass.
+    """Return regression rows at the samples, with states near standstill set to zero before the low-pass.
 
     Args:
         model: model of the arm.

@@ -32,9 +32,10 @@ class Solution:
 
     @property
     def metric(self) -> FloatArray:
-        """R factor (p, p) of the regression of base parameters, after elimination of friction: metric of projections.
+        """R factor (p, p) of the regression of base parameters after elimination of friction.
 
-        || R (phi - self.phi) || is the weighted torque error that is added if the base parameters are phi.
+        Projections use it as their metric: without active bounds, || R (phi - self.phi) ||^2 is the increase of the
+        weighted squared torque error if the base parameters are phi and friction is fitted again.
         """
         count = int(self.sliding.sum())
         return self.triangle[count:-1, count:-1]

@@ -1,7 +1,7 @@
 """Prediction of torques from motion and parameters, with friction that may depend on the motor torque.
 
-The motor torque tm then solves tm = W phi + friction(dq, tm, te). The module `gear_rows` also computes derivatives by
-all parameters.
+If friction depends on the motor torque tm and the load te, tm is the solution of tm = W phi + friction(dq, tm, te).
+`dynid.model.friction` defines the load. The module `gear_rows` also computes derivatives by all parameters.
 """
 
 import numpy as np

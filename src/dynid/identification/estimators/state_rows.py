@@ -93,9 +93,9 @@ class StateRows:
     def filtered(self, columns: int, fill: Callable[[FloatArray], None], sticking: bool) -> FloatArray:
         """Return values (N, columns) at the samples, computed on the fine time grid and low-passed like the torques.
 
-        Before the low-pass, the measured torques have passed the filter of the states, which has a higher cut-off
-        frequency. This filter matters only for friction near standstill, which changes very fast. So it is applied to
-        the values only if `sticking` is True.
+        The measured torques have passed two filters: the filter of the states, which has a higher cut-off frequency,
+        and the low-pass. The values pass the filter of the states only if `sticking` is True, because it matters only
+        for friction near standstill, which changes very fast.
 
         Args:
             columns: number of columns.

@@ -12,16 +12,18 @@ weights b (Newey and West 1987). Sums over sliding windows are equivalent to Bar
 
 A fit adapts to its own data. So residuals are smaller than errors, above all if few samples excite a parameter.
 Therefore the residuals e_w of a window are first multiplied by (I - X_w A^-1 X_w')^-1/2, which makes S unbiased if
-errors are white (CR2, Bell and McCaffrey 2002): the window's scores become (I - X_w' X_w A^-1)^-1/2 s_w. If few windows
-excite a parameter, its confidence intervals follow Student's distribution. The degrees of freedom are 3/2 of the number
-of windows (Priestley 1981). The effective number of windows is (sum q)^2 / sum q^2, where q are the contributions of
-the windows to the variance. Standard deviations are widened such that 90 % intervals are correct with the factors of
-the normal distribution.
+errors are white (CR2, Bell and McCaffrey 2002). The window's score s_w = X_w' e_w thus becomes
+(I - X_w' X_w A^-1)^-1/2 s_w. If few windows excite a parameter, its confidence intervals follow Student's distribution.
+The degrees of freedom are 3/2 of the number of windows (Priestley 1981). The effective number of windows is
+(sum q)^2 / sum q^2, where q are the contributions of the windows to the variance. Users multiply standard deviations by
+factors of the normal distribution. So the standard deviations are increased by the ratio of the quantiles of both
+distributions, which makes 90 % confidence intervals correct.
 
 Errors that repeat in every motion, such as those from backlash, are not noise: the fitted parameters absorb them, and
-residuals hardly show them. The torques of such nuisances, `effects`, are modelled as Z u with u ~ N(0, 1). They add
-A^-1 X' Z Z' X A^-1 to the covariance. This increases the standard deviations of parameters that have similar torques as
-a nuisance. The sizes of the nuisances are estimated from the data, see `play` and `discrepancy`.
+residuals hardly show them. The torques of such effects are modelled as Z u with u ~ N(0, 1); the columns of Z are the
+torques of each effect at its standard deviation. They add A^-1 X' Z Z' X A^-1 to the covariance. This increases the
+standard deviations of parameters whose torques resemble those of an effect. The standard deviations of the effects are
+estimated from the data, see `play` and `discrepancy`.
 """
 
 import numpy as np
@@ -170,10 +172,10 @@ def whole_covariance(
 
 
 def unit_scale(columns: FloatArray, variance: float, known: FloatArray) -> FloatArray:
-    """Return divisors (p,) of columns that give their normal matrix, including the prior, a unit diagonal.
+    """Return a divisor of each column, (p,), so that the normal matrix including the prior has a unit diagonal.
 
-    The divisors include the prior. If a column near zero were scaled by its length alone, its diagonal entry would be
-    so large that a pseudo-inverse would drop all other entries as rounding errors.
+    If columns were divided by their lengths alone, the prior would give a column near zero a diagonal entry so large
+    that a pseudo-inverse would drop all other entries as rounding errors.
 
     Args:
         columns: the columns, (N, p).

@@ -180,9 +180,9 @@ class Auditor:
     def screen(self, phi: BaseParameters, eps: float, poses: int, blocks: int, seed: int) -> tuple[int, FloatArray]:
         """Sample poses, and return their number and the worst poses, where the inertia matrix M has small eigenvalues.
 
-        The measure m = 1 / trace((M - eps I)^-1) is the smaller, the closer the smallest eigenvalue is to eps, and not
-        positive below eps. The sample is divided into blocks, each of which covers the whole box. The pose with the
-        smallest m of each block is returned.
+        Poses are compared by m = 1 / trace((M - eps I)^-1). It decreases to 0 as the smallest eigenvalue decreases to
+        eps, and is not positive if the smallest eigenvalue is below eps. The sample is divided into blocks, each of
+        which covers the whole box. The pose with the smallest m of each block is returned.
 
         Args:
             phi: base parameters.
@@ -231,9 +231,9 @@ class Auditor:
     ) -> tuple[int, FloatArray, float]:
         """Screen sampled poses twice for small eigenvalues of the inertia matrix M, and return the worst poses.
 
-        Both screens rank poses by m = 1 / trace((M - eps I)^-1), see `screen`. This order agrees best with that of the
-        smallest eigenvalues if eps is just below the lowest of them. The first screen, of at most CHUNK poses, finds
-        this eps for the second one.
+        Both screens sort poses by m = 1 / trace((M - eps I)^-1), see `screen`. The closer eps is below the lowest
+        eigenvalue of all poses, the better m agrees with the smallest eigenvalue of a pose. The first screen, of at
+        most CHUNK poses, estimates the lowest eigenvalue, from which eps of the second screen follows.
 
         Args:
             phi: base parameters.

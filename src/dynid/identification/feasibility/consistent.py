@@ -3,11 +3,11 @@
 A set of standard parameters is consistent if every link's pseudo-inertia is at least delta I. Then the inertia matrix
 M(q) is positive definite at EVERY pose, no poses need to be sampled, and a URDF exists. A consistent link may still be
 too large or too thin for the arm. So no link has mass outside a box around it (`link_rows`), and the standard deviation
-of its mass distribution is at least a given spread. The projection of base parameters phi0 has two stages, with K the
-regrouping matrix:
+of its mass distribution is at least the value that robot.yaml requires. The projection of base parameters phi0 has two
+stages, with K the matrix from standard parameters pi to base parameters:
 
-    1. min || L (K pi - phi0) ||   over consistent pi within the physical bounds;
-    2. min || pi - pi_prior ||     over the same set with K pi fixed to the first stage's.
+    1. min || L (K pi - phi0) ||   over consistent pi within the physical bounds; the minimum is at pi_1;
+    2. min || pi - pi_prior ||     over the same set, with K pi = K pi_1 up to a small tolerance.
 
 Without bounds on masses and centres of mass, a solver returns links of hundreds of kilograms.
 """
@@ -57,8 +57,8 @@ class ConsistentModel:
         margin: smallest eigenvalue of all pseudo-inertias, computed from the returned values.
         total_mass: mass of all links [kg].
         strained: base parameters that the bounds changed by more than `STRAIN_DEVIATIONS` standard deviations, each
-            with its change in standard deviations. Then data or bounds are wrong. Therefore the covariance of `base` is
-            that of phi0 plus the outer product of these changes.
+            with its change in standard deviations. Such a change means that the data or the bounds are wrong. The
+            covariance of `base` is that of phi0 plus the outer product of these changes.
         negative: names of those rotor inertias and friction parameters in `strained` that the data make negative, which
             is physically impossible.
     """

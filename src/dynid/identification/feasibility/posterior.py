@@ -1,16 +1,16 @@
 """Posterior of consistent standard parameters, given an identification and physical bounds, and draws from it.
 
 The data determine the base parameters and the additional Coulomb friction as y = B x + e with e ~ N(0, C), where x are
-the free standard parameters. Physics requires that every slack s of a linear bound is positive (masses, centres of
-mass, boxes, rotors, friction), and that every link's pseudo-inertia beyond margin and spread, S, is positive definite.
-The prior density within the bounds is taken as
+the free standard parameters. Physical bounds require two conditions: the distance s from every linear bound (masses,
+centres of mass, boxes, rotors, friction) is positive; and for every link, the matrix S, its pseudo-inertia minus the
+smallest one that the bounds permit, is positive definite. The prior density within the bounds is a product of factors
 
     s exp(-s / s0),    det(S) exp(-tr(S0^-1 S)),
 
-that is, Gamma and Wishart densities about a central arm x0, the analytic centre of the consistent arms that fit. They
-vanish at the bounds, which excludes extreme arms, such as links that are thin rods or joints without friction. They are
-largest at x0, so they do not bias base parameters that the data determine. Far inside the bounds, these parameters have
-the distribution N(y, C).
+that is, of Gamma and Wishart densities. s0 and S0 are the values of s and S for a central arm x0, which maximises the
+likelihood times all s and det(S) (an analytic centre). The factors vanish at the bounds, which excludes extreme arms,
+such as links that are thin rods or joints without friction. They are largest at x0, so they do not bias base parameters
+that the data determine. Far inside the bounds, these parameters have the distribution N(y, C).
 
 The posterior is log-concave. Its mode is found by Newton's method. Hamiltonian Monte Carlo draws from it in the
 coordinates in which the Laplace approximation at the mode is N(0, 1): many chains at once, as arrays.
@@ -291,8 +291,8 @@ class _Arm:
     def inside(self, standard: FloatArray, belief: Belief) -> FloatArray:
         """Return initial values of the free parameters (d,), strictly inside the bounds, in the solver's units.
 
-        They are those of `standard`, except for friction and springs. Bounds alone determine no plausible friction or
-        spring, so the estimate gives these values; friction is at least its standard deviation.
+        The values are those of `standard`, except for friction and springs, which are taken from the estimate, because
+        bounds alone determine no plausible values. Friction below its standard deviation is raised to the latter.
 
         Args:
             standard: standard parameters (s,), strictly inside the bounds except for additional friction.

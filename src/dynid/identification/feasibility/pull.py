@@ -8,15 +8,15 @@ squared distance from that plane, in standard deviations of g' phi0:
 
 If the true parameters are within the bounds, T follows a chi-bar-square distribution: a mixture of chi-squares of 0 to
 q degrees of freedom. Here q is the number of independent directions of base parameters that the bounds block
-(Silvapulle and Sen, Constrained Statistical Inference, 2005, ch. 3). For any weights of the mixture, its upper
-quantiles are at most those of 0.5 chi^2_(q-1) + 0.5 chi^2_q. C is estimated from windows of time, so both become q F(q,
-windows), as Student's distribution replaces the normal one.
+(Silvapulle and Sen, Constrained Statistical Inference, 2005, ch. 3). Whatever the weights of the mixture are, its upper
+quantiles are at most those of 0.5 chi^2_(q-1) + 0.5 chi^2_q. C is an estimate with nu degrees of freedom, so each
+chi^2_k is replaced by k F(k, nu).
 
-Regression rows are computed by finite differences and filters, so they determine no parameter to better than a
-thousandth of its value, however small their noise: C is increased accordingly.
+Regression rows are computed by finite differences and filters. So even without noise, they determine no parameter to
+better than a thousandth of its value. The variance g' C g is increased by this error.
 
-A bound counts if the nearest consistent parameters reach it: q is the dimension of the gradients of all reached bounds,
-as far as they affect base parameters.
+q is the dimension of the space of the gradients of all active bounds, as far as they affect base parameters. A bound is
+active if the nearest consistent parameters lie on it.
 """
 
 from dataclasses import dataclass
@@ -82,9 +82,10 @@ class BoundsPull:
 
 
 def pull_limit(directions: int, freedom: float, chance: float = CHANCE) -> float:
-    """Return the limit that the test statistic T exceeds with a probability of at most `chance` if bounds are right.
+    """Return the limit of the test statistic T for a false-alarm probability of `chance`.
 
-    T is the squared ratio of the estimate's displacement by physical bounds to its standard deviation.
+    T is the squared ratio of the estimate's displacement by physical bounds to its standard deviation. If the true
+    parameters are within the bounds, T exceeds the limit with a probability of at most `chance`.
 
     Args:
         directions: number q of independent directions in the space of base parameters that the active bounds block.

@@ -10,9 +10,10 @@ from dynid.robot import FloatArray
 
 
 def rounding_of(values: Iterable[float]) -> float:
-    """Return the largest rounding error of decimal values: half a unit of the last decimal place that any of them has.
+    """Return the largest rounding error of decimal values.
 
-    For values with all digits of a double-precision number, it is nearly zero.
+    It is half a unit of the last decimal place of the value with the most decimals. If the values have all digits of
+    double precision, the result is nearly zero.
     """
     exponents = [Decimal(repr(value)).normalize().as_tuple().exponent for value in values if value]
     last = min((exponent for exponent in exponents if isinstance(exponent, int)), default=-17)
