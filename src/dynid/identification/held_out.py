@@ -87,7 +87,7 @@ def validate(
         settings: settings of the identification; None reads the robot's identification.yaml.
         interval_s: sampling interval [s]; None uses that of the settings.
         mapping: meaning of the columns of CSV files, or of the topics and units of bags and data sets.
-        bands: source of standard deviations for the predictions; None gives predictions without them.
+        bands: object that computes standard deviations of the predicted torques; None computes none.
         fitted: samples to which the model was fitted. A note names each recording that repeats their motion. None if
             the samples are not known.
         other_models: other models that predict the same samples, by name; no check uses their errors.

@@ -253,10 +253,13 @@ class Identification:
     def suspicions(self) -> tuple[str, ...]:
         """Sentences about possible faults of the recordings.
 
-        The first sentences are about efforts that are not motor torques, the next about changes of the arm, the last
-        about other faults. If the model is refused, two kinds of sentences are added. Those about efforts that are
-        updated less often than positions come first. Those about changes too small to refuse the model by themselves
-        come last.
+        Their order is:
+
+        1. efforts that are updated less often than positions, only if the model is refused;
+        2. efforts that are not motor torques;
+        3. changes of the arm that refuse the model by themselves;
+        4. other faults;
+        5. smaller changes of the arm, only if the model is refused.
         """
         changes = self.steadiness.beyond(self.settings.acceptance.change_of_arm)
         found = (*self.diagnosis.of_efforts, *changes, *self.diagnosis.sentences)
@@ -620,8 +623,8 @@ def conclude(
         estimate: the unconstrained estimate.
         start: parameters to project to the closest consistent model; None uses those of the estimate.
         constants: torque constants of the recorded currents, (n,) [N m/A]; () if torques were recorded.
-        refined: 1.0 if a closed-loop refinement converged, else 0.0, with a text about its end; None without a
-            refinement.
+        refined: outcome of a closed-loop refinement: 1.0 if it converged, else 0.0, and a text that describes how it
+            ended. None without a refinement.
         seed: seed of the audit, which is added to that of the settings.
         progress: function that is called with the name of each stage as it starts.
 

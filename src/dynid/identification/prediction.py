@@ -93,8 +93,8 @@ class Motion:
 
         The noise is estimated from differences of neighbouring errors (von Neumann's ratio). The ratio is near 1 for a
         correct model, whose errors are mostly noise. Errors of a wrong model keep their sign for a large part of a
-        motion, so the ratio is larger. The fraction `NEVER_BELOW` of the torque is always added to the noise, so that
-        smaller errors do not reject a model if the data contain no noise.
+        motion, so the ratio is larger. Data without noise would make the ratio of even a tiny error large. Therefore
+        the noise always includes another contribution, the fraction `NEVER_BELOW` of the torque.
         """
         k, e = self.apart, self.residual
         moves = np.abs(self.dq) > MOVING_RAD_S

@@ -75,14 +75,14 @@ def passing_shares(
     Noise is uncorrelated at these lags. A correlation of the residuals is therefore attributed to friction that the
     friction law does not model. The share is estimated from products of two residuals.
 
-    The result is the larger of two estimates. The first uses pairs of samples in the same speed class and direction.
-    The second uses pairs across a reversal, with both speeds in the classes of `NEAR_REVERSAL`, because slow joints
-    often reverse before the lag has passed. Missing friction gives residuals of opposite sign before and after a
-    reversal. An error in the time of the reversal gives residuals of the same sign, which lower the estimate.
+    There are three kinds of classes: the slowest class, in which joints may stick; the slow classes, which are those of
+    `NEAR_REVERSAL`; and the fast classes. A slow or fast class with fewer than `FEWEST` pairs has the share of all
+    classes of its kind. If these have too few pairs, too, it has the share of all slow and fast classes together.
 
-    There are two groups of classes: those of `NEAR_REVERSAL`, and all faster ones. A class with fewer than `FEWEST`
-    pairs has the share of its group. A group with too few pairs has the share of all classes above the slowest one, in
-    which joints may stick.
+    A first estimate uses pairs of samples in the same speed class and direction. Slow joints often reverse before the
+    lag has passed. So for slow classes, a second estimate uses pairs of slow samples across a reversal, and the larger
+    of the two estimates is returned. Missing friction gives residuals of opposite sign before and after a reversal. An
+    error in the time of the reversal gives residuals of the same sign, which lower the second estimate.
 
     Args:
         time: times of the samples, (N,) [s], increasing within a recording.

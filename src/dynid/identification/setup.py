@@ -347,7 +347,7 @@ def _first_guess(
 
 
 class Steps:
-    """Anderson acceleration of a fixed-point iteration x <- x + f(x), from the last two steps.
+    """Anderson acceleration of a fixed-point iteration x <- x + f(x), with a memory of two previous steps.
 
     In `estimate_setup`, a step without acceleration reduces the error by only a third. The reason is that the
     regression is linearised at parameters that have absorbed a part of the unknown.
@@ -358,7 +358,7 @@ class Steps:
         self._f: list[FloatArray] = []
 
     def beyond(self, x: FloatArray, f: FloatArray, scale: FloatArray, largest: FloatArray) -> FloatArray:
-        """Return the next x (k,) of the iteration, computed from this step and the last two by Anderson acceleration.
+        """Return the next x (k,) of the iteration, computed from the present step and at most two previous ones.
 
         Args:
             x: present values, (k,), any unit.
@@ -378,12 +378,13 @@ class Steps:
 def _in_given_directions(
     values: FloatArray, chosen: Sequence[Choice], now: FloatArray, given: FloatArray
 ) -> FloatArray:
-    """Return unknowns (k,), any unit, with tilt components in the axes of robot.yaml's gravity vector.
+    """Return unknowns of the set-up (k,), any unit, with the tilt converted to the axes that belong to `given`.
 
-    A tilt has two components, along two axes that are perpendicular to a gravity vector (`perpendicular_axes`).
+    A tilt has two components, along two axes that are perpendicular to a gravity vector (`perpendicular_axes`). All
+    other unknowns stay unchanged.
 
     Args:
-        values: values of the unknowns, (k,), with tilt components in the axes of `now`.
+        values: values of the unknowns, (k,), with tilt components along the axes that belong to `now`.
         chosen: the unknowns, k of them.
         now: gravity vector of the present iteration's set-up, (3,) [m/s^2].
         given: gravity vector of robot.yaml, (3,) [m/s^2].

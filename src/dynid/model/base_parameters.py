@@ -14,13 +14,13 @@ For revolute joints the recursion from the last link to the first (Khalil and Do
     MZR_j-1 = MZ_j-1 + Ca (MZ_j + r M_j)
     MR_j-1  = M_j-1 + M_j
 
-with alpha, d and r of joint j, Sa = sin(alpha) and Ca = cos(alpha); YY_j, MZ_j and M_j disappear. Parameters that
-affect no torque (most of link 1) disappear, too. A rotor inertia IA_j is grouped with ZZ_j if links 1 to j-1 never
-rotate about z_j.
+with alpha, d and r of joint j, Sa = sin(alpha) and Ca = cos(alpha). YY_j, MZ_j and M_j are then contained in other base
+parameters and have none of their own. Parameters that affect no torque (most of link 1) belong to no base parameter. A
+rotor inertia IA_j is grouped with ZZ_j if links 1 to j-1 never rotate about z_j.
 
-The numerical rank of the regressor at random states verifies the result: it must equal the number of names. If it does
-not (parallel axes, a mount along an axis), and for prismatic joints, the groups are found from the regressor itself,
-see `numerical_regrouping`; `Regrouping.method` states which method was used.
+The numerical rank of the regressor at random states verifies the result: it must equal the number of names. It may
+differ for arms with parallel axes or with gravity along an axis. Then, and for prismatic joints, the groups are found
+from the regressor itself, see `numerical_regrouping`. `Regrouping.method` states which method was used.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Contribution of the drives to the rigid links: rotor inertia, friction and offsets, with coupled motors.
+"""Torques of the drives in addition to those of the rigid links: rotor inertia, friction, offsets, coupled motors.
 
 With a coupling matrix C, u = C q are the motors' angles divided by their gear ratios. A torque t_k at the output of
 gear k acts on joint i as C[k, i] t_k. The rotors add C' diag(IA) C to the inertia matrix M. The friction of motor k

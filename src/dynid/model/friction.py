@@ -2,7 +2,8 @@
 
 The friction budget is the largest friction torque against the motion. At rest, friction balances any applied torque up
 to the budget. Let w be the velocity of a joint and tm the motor's torque on it. The load te is the torque of gravity,
-Coriolis forces and contact on the joint, so -(C + g) of a free arm. s = exp(-(|w| / ws)^a) decreases with speed. Then
+Coriolis forces and contact on the joint; without contact, te = -(C + g), with C + g the motor torques that balance
+Coriolis forces and gravity. The factor s = exp(-(|w| / ws)^a) decreases with speed. Then
 
     budget = fb + fa sign(w) + |ke te - km tm| + s (fs + |kes te - kms tm| + q)
     torque = fv w + of + sign(w) budget
@@ -135,11 +136,11 @@ Load = tuple[float, float, float, float, float, float, float]
 
 @numba.njit(cache=True)
 def load_at(p: FloatArray, i: int, tm: float, te: float) -> Load:
-    """Return seven numbers, computed from motor torque and load, in which the friction of axis i is linear.
+    """Return the seven functions of motor torque and load on which the friction of axis i depends linearly.
 
-    Because of this linearity, their means over many motor torques give the mean friction (`mean_load`). The numbers
-    contain the signs of ke te - km tm and kes te - kms tm, two terms of the friction law. If such a term is zero, its
-    sign is that for a slightly larger |tm|. km, ke, kms and kes are parameters of the law, see `TERMS`.
+    Because of this linearity, their means over many motor torques give the mean friction (`mean_load`). They contain
+    the signs of two terms of the friction law, ke te - km tm and kes te - kms tm, with the parameters km, ke, kms and
+    kes of the law. If such a term is zero, its sign is that for a slightly larger |tm|.
 
     Args:
         p: friction parameters, a row per term in the order of `TERMS`, (terms, n), SI.
@@ -631,7 +632,8 @@ class FrictionLaw:
 
         The result is sign(dq) or tanh(dq / v), as in `directions`, except in short standstills. A joint stands still
         if |dq| is at most the transition velocity v. If this lasts less than `LONGEST_STICK_S`, the direction changes
-        linearly in time between the values before and after. In longer standstills, friction is in fact unknown.
+        linearly in time between the values before and after. In longer standstills, the true friction is unknown, and
+        the result is that of `directions`.
 
         Args:
             dq: velocities, (M, n) [rad/s].

@@ -4,8 +4,9 @@ Frame j is fixed to link j: z_j lies along joint axis j, x_j along the common no
 
     T(j-1, j) = Rot(x, alpha_j) Trans(x, d_j) Rot(z, theta_j) Trans(z, r_j),   theta_j = q_j + offset_j.
 
-The choices that the convention leaves open make offsets zero if possible: frame 0 equals frame 1 at q = 0, x_j
-points like x_{j-1} if the two are parallel, and the first x whose sign is free makes alpha_{j+1} negative.
+The convention does not determine frame 0 and the signs of the axes x_j. Here frame 0 equals frame 1 at q = 0, and x_j
+points like x_{j-1} if the two are parallel, so that as many offsets as possible are zero. Otherwise x_j points from z_j
+to z_{j+1} or, if these axes intersect, in the direction that makes alpha_{j+1} negative.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """Numerical regrouping: independent columns of a regressor, and factors that express its other columns by them.
 
-Columns are examined in a given order, so rounding errors do not affect the choice; in a pivoted factorisation they
-decide ties. Columns that are zero within rounding are excluded first: normalised to unit length, they would be rounding
-noise, which is linearly independent of all other columns.
+Columns are examined in a given order, so that rounding errors do not affect the choice; in a factorisation with
+pivoting, they would decide between columns of equal length. Columns that are zero within rounding are excluded first:
+normalised to unit length, they would be rounding noise, which is linearly independent of all other columns.
 """
 
 from collections.abc import Sequence

@@ -140,7 +140,10 @@ class ScrewChain:
         return _inverse(before) @ self.placements
 
     def _relative(self, q: FloatArray) -> FloatArray:
-        """Return the placements of frame i in frame i - 1, (N, n, 4, 4): M_(i-1,i) exp([xi_i] q_i)."""
+        """Return the placements of frame i in frame i - 1, (N, n, 4, 4), at joint positions q (N, n).
+
+        They are M_(i-1,i) exp([xi_i] q_i), with M_(i-1,i) the placement at q = 0 and xi_i the screw of joint i.
+        """
         moved = np.tile(np.eye(4), (*q.shape, 1, 1))
         for i, slides in enumerate(self.prismatic):
             if slides:

@@ -2,9 +2,10 @@
 
 A spring with coefficients k_p requires the motor torque sum_p k_p (q - a)^p at its joint, in addition to gravity; a is
 `about_deg` and the powers p are those of robot.yaml. Its potential is sum_p k_p (q - a)^(p + 1) / (p + 1), and its
-stiffness sum_p p k_p (q - a)^(p - 1). A coefficient is a parameter of the model, named KS<power>_<joint>, such as
-KS1_2: linear in the torque, without its own bounds, and identified with all others. A spring belongs to the joint, not
-to the drive: the gear carries its torque like gravity, so load-dependent friction includes this torque.
+stiffness sum_p p k_p (q - a)^(p - 1). Each coefficient is a parameter of the model, named KS<power>_<joint>, such as
+KS1_2. Torques are linear in the coefficients, which have no bounds and are identified together with all other
+parameters. A spring belongs to the joint, not to the drive: the gear carries its torque like that of gravity, so
+load-dependent friction includes this torque.
 """
 
 from collections.abc import Mapping, Sequence

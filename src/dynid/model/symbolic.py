@@ -1,8 +1,8 @@
 """Equations of motion of an arm in CasADi symbols (arXiv:2605.15949, eq. 3).
 
 Torques follow from the recursive Newton-Euler algorithm, and M(q) from composite rigid bodies, in the modified DH
-frames. The ten standard parameters of a link are zero except for representatives of base parameters, which hold the
-values of phi. So the expressions have no terms with structural zeros, and tau is a function of phi.
+frames. Each base parameter takes the place of one standard parameter, its representative; all other standard parameters
+of the links are the constant zero. So tau is a function of phi, and terms of the other parameters drop out.
 """
 
 from dataclasses import dataclass

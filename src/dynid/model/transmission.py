@@ -88,8 +88,8 @@ class Transmission:
     def within(self, joint_a: FloatArray, motor_caps: FloatArray) -> FloatArray:
         """Return currents of the joints, (n,) [A], reduced so that no motor exceeds its current limit.
 
-        All joints that share motors are reduced by the same factor, so that no torque changes its sign. A motor that
-        moves one joint is not checked: the limit of the joint's current already limits it.
+        All joints that share motors are reduced by the same factor, so that no torque changes its sign. The currents of
+        joints without shared motors are returned unchanged; the caller limits them by the limits of the joints.
 
         Args:
             joint_a: wanted currents of the joints, (n,) [A], see `joint_currents`.

@@ -176,8 +176,9 @@ class ArmStream:
     def _on_load(self, load: FloatArray) -> None:
         """Initialise `load` with the first fractions of overload capacity that the driver reports, (n,) [-].
 
-        The first report includes the effect of all earlier currents. Later reports are ignored: `_follow_load` then
-        updates `load` from the applied commands. Segments are also planned with commanded, not measured currents.
+        The first report includes the effect of all earlier currents. Later reports are ignored, because `_follow_load`
+        then updates `load` from the applied commands. So `load` follows from commanded currents, like the loads that
+        are predicted when segments are planned.
         """
         known = self._overload is not None and load.shape == self.load.shape and bool(np.isfinite(load).all())
         if known and not self._begun:

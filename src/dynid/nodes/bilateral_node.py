@@ -153,7 +153,7 @@ class BilateralNode(Node):
     def _refuse_slow_drivers(self) -> None:
         """Raise SafetyError if a driver's cycle is longer than 1.1 ms.
 
-        The gains are tuned for a cycle of 1 ms: at 500 Hz the arms began to oscillate.
+        The gains are tuned for a cycle of 1 ms. With a cycle of 2 ms, the arms began to oscillate.
         """
         for side in self._sides:
             if side.settings is not None and side.settings.cycle_s > LONGEST_CYCLE_S:

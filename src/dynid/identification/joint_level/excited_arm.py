@@ -39,7 +39,7 @@ def simulate_excitation(
         mount: name of a mount of robot.yaml; None means the default mount.
         seed: seed of all random disturbances.
         switched_off: names of simulated disturbances (nuisances of robot.yaml) that are disabled.
-        standard: standard parameters of the simulated arm; None means the parameters that the robot's file names.
+        standard: standard parameters of the simulated arm; None reads the file that robot.yaml names for it.
         friction: friction law of the gears, or its name; None means the law that robot.yaml chooses.
 
     Raises:

@@ -171,9 +171,9 @@ def from_all(
 def _pieces(count: int) -> list[tuple[int, ...]]:
     """Return the indices of the recordings of each task, for a total of `count` recordings.
 
-    Recordings are divided into `GROUPS` groups, and each group has its own R factors. All recordings of a task belong
-    to the same group, so that the task returns few R factors. If a recording is processed in several blocks of time,
-    the later blocks belong to other groups.
+    Regression rows are divided into `GROUPS` groups, and each group has its own R factors. The rows of a recording's
+    first block of time belong to one group, those of each later block to the next group. A task gets recordings whose
+    first blocks belong to the same group, so that it returns few R factors.
     """
     groups = [range(group, count, GROUPS) for group in range(GROUPS)]
     return [tuple(own[first : first + PER_TASK]) for own in groups for first in range(0, len(own), PER_TASK)]

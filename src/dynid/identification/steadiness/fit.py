@@ -28,9 +28,10 @@ class ChangeFit:
         explained: weighted squared residual that the change removes.
         by_noise: expectation of `explained` for noise alone.
         chance: probability of values this large if nothing changed.
-        theta_at_start: fitted parameters with the change minus those without it, (p,). The parameters with the change
-            are those of the arm at the start of the recordings.
-        theta_at_end: the same difference (p,) for the arm at the end of the recordings.
+        theta_at_start: shift of all fitted parameters (p,) if the change is fitted, too, such that they describe the
+            arm at the start of the recordings.
+        theta_at_end: shift of all fitted parameters (p,) if the change is fitted, too, such that they describe the arm
+            at the end of the recordings.
     """
 
     values: FloatArray
@@ -71,15 +72,15 @@ class Information:
     def without(self, columns: Sequence[int], course: FloatArray, beside: bool) -> tuple[FloatArray, FloatArray]:
         """Return the normal equations of a change over time, after elimination of all other unknowns.
 
-        They are D'D x = D'y, with matrix D'D (..., k, k) and right-hand side D'y (..., k), any unit. D are the k
-        regressor columns of a tested property, times a function of time, and y is the residual of the fit. Before the
-        products, all parts are removed from D and y that columns of the fitted parameters reproduce.
+        D are the k regressor columns of a tested property, times a function of time, and y is the residual of the fit.
+        Both are first projected onto the orthogonal complement of the columns of all fitted parameters. The equations
+        are D'D x = D'y, with matrix D'D (..., k, k) and right-hand side D'y (..., k), any unit.
 
         Args:
             columns: indices of the k columns among those of all tested properties.
             course: values of one or several functions of time, one value per window, (..., w).
-            beside: whether the property may also deviate by an unknown constant. Parts that its columns reproduce
-                without the function of time are then removed, too.
+            beside: whether the property may also deviate by an unknown constant. D and y are then also projected onto
+                the orthogonal complement of the property's columns without the function of time.
         """
         c = list(columns)
         own, target = self.own[:, c][:, :, c], self.own[:, c, -1]
@@ -149,8 +150,8 @@ class Information:
 
         Args:
             columns: indices of the changing property's columns among those of all tested properties.
-            course: values of the function of time, one per window, (w,). The shifted parameters describe the arm at
-                times at which this function is zero.
+            course: values of the function of time, one per window, (w,). The shifted parameters describe the arm at the
+                times at which the function is zero.
         """
         G, b = self.without(columns, course, False)
         values = self._inverse(G, columns, course) @ b
@@ -162,8 +163,8 @@ class Information:
     ) -> tuple[FloatArray, float]:
         """Return the covariance (k, k) of D'y, any unit, and the degrees of freedom of this covariance.
 
-        Both are estimated from the contributions of each time window to D'y.
-        D are the k regressor columns of a tested property, times a function of time, and y is the residual of the fit.
+        D are the k regressor columns of a tested property, times a function of time, and y is the residual of the fit,
+        both projected as in `without`. The results are estimated from the contributions of each time window to D'y.
 
         Args:
             columns: indices of the property's columns among those of all tested properties.

@@ -209,8 +209,8 @@ class Search:
         """Return the combination of property and function of time that explains most beyond noise, with its fit.
 
         Noise alone also explains some squared error; a multiple of its expectation is subtracted before the comparison.
-        A body that changes gradually counts less (`RARE`): a gradual loss of torque resembles a loss of mass.
-        None is returned if nothing was tested.
+        For a body whose mass changes gradually, the difference is multiplied by `RARE`, because such a change is
+        unlikely, but a gradual loss of torque resembles it. None is returned if nothing was tested.
 
         Args:
             tried: combinations of a tested property of the arm and a function of time.
@@ -259,7 +259,7 @@ class Search:
         )
 
     def _constants(self, best: _Tried) -> int:
-        """Return the number of joints among which the test for constant torque offsets divides its false-alarm rate.
+        """Return the number of tests in the Bonferroni correction of a constant torque offset, one test per joint.
 
         A joint is relevant if an offset of `DEVIATIONS` standard deviations changes the model's gravity torques by more
         than `RELEVANT_SHARE`. If `best` is an offset of a relevant joint, only relevant joints count. Otherwise all
