@@ -1,8 +1,8 @@
 """Autocorrelation of torque residuals while a joint slides in one direction.
 
 The residuals have passed a low-pass filter, so their noise is uncorrelated after half a period of the cut-off
-frequency. Friction that the law does not model, such as Stribeck friction, bristles or load-dependent friction, remains
-correlated for longer.
+frequency. Friction that the fitted friction law does not contain, such as Stribeck friction, bristles or load-dependent
+friction, remains correlated for longer.
 """
 
 from collections.abc import Iterator

@@ -41,7 +41,7 @@ class Term:
         prefix: name without the axis number, such as "FC" in FC3.
         unit: SI unit.
         kind: "shape" for ws and a, which enter s = exp(-(|dq| / ws)^a) nonlinearly; "signed" if the parameter may be
-            negative; else "size".
+            negative; "size" for all others, which are not negative.
         fades: whether the parameter is multiplied by s, which decreases with speed.
     """
 

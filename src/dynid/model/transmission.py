@@ -19,7 +19,7 @@ class Transmission:
     The current of a joint is its torque divided by its torque constant at the joint, `Robot.joint_constants`.
 
     Args:
-        robot: gear ratios and coupling; for currents also torque constants.
+        robot: the robot, whose gear ratios and coupling are used, and for currents also its torque constants.
 
     Attributes:
         direct: whether motor and joint quantities are equal: no gear ratio other than 1, and no coupling.

@@ -686,9 +686,9 @@ class Regression:
 
     @property
     def known_start(self) -> KnownStart | None:
-        """Friction fit from which a fit to the same recordings may start if the correction of the set-up changes.
+        """Friction fit at which a new fit may start, after position zeros or a delay of the recordings were corrected.
 
-        The set-up correction concerns position zeros or a delay. The value is None if friction was not fitted.
+        The value is None if friction was not fitted.
         """
         found = self.joint_friction
         return None if found is None else KnownStart(found.fit.structure, found.fit.point, found.ladder)
@@ -696,8 +696,8 @@ class Regression:
     def axis_sigma(self, residual: FloatArray) -> FloatArray:
         """Return the standard deviation of every axis's residual, (n,) [N m].
 
-        Rows with a lower weight near standstill are not used. The degrees of freedom of an axis are the number of its
-        rows minus an equal part of the number of base parameters.
+        Rows with a lower weight near standstill are used only for an axis that has no others. The degrees of freedom of
+        an axis are the number of its used rows minus p / n, for p base parameters and n axes.
 
         Args:
             residual: residual of the samples, (N, n) [N m]; residuals of additional rows near standstill may follow.
@@ -741,8 +741,8 @@ def _without_play(
 ) -> tuple[GearFitter, GearFit, FoundPlay]:
     """Return fitter, friction fit and backlash after a correction of the joints' states for backlash.
 
-    The returned backlash contains the applied corrections. The correction of a joint is kept only if it reduces the
-    joint's error on held-out blocks of time.
+    The correction of a joint is kept only if it reduces the joint's error on held-out blocks of time. `taken` of the
+    returned backlash states the corrections.
 
     Args:
         fitter: fitter of the uncorrected rows.
@@ -766,7 +766,7 @@ def _without_play(
 def _too_few(equations: int, parameters: int, samples: Samples, coulomb: CoulombSettings | None) -> DataError:
     """Return the error about too few equations for a number of parameters.
 
-    If `coulomb` is given, the message states that only states above the slow speed were counted.
+    If `coulomb` is given, the message states that only states faster than its `slow_rad_s` were counted.
     """
     slow, advice = "", "record longer"
     if coulomb is not None:

@@ -183,7 +183,7 @@ def sequential_fit(model: ArmModel, W: FloatArray, tau: FloatArray, bounds: Phys
 
 
 class _JointProgram:
-    """Semidefinite program that fits the parameters of one joint's drive and, if it has a link, of this link."""
+    """Semidefinite program that fits the parameters of one joint's drive and, for a chain joint, of its link."""
 
     def __init__(self, model: ArmModel, bounds: PhysicalBounds, axis: int, mine: NDArray[np.int64]) -> None:
         self.axis = axis

@@ -124,7 +124,7 @@ class StateRows:
 
     @property
     def standing_W(self) -> FloatArray:
-        """Regressor W of the masked states near standstill of this recording alone, after the low-pass, (N, n, p)."""
+        """Contribution of the states near standstill to `whole_W`, after the low-pass, (N, n, p)."""
         return self.whole_W - self.sliding_W
 
     def _unpacked(self, packed: FloatArray) -> FloatArray:

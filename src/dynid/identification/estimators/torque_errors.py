@@ -44,9 +44,9 @@ class TorqueErrors:
 def in_motion(dq: FloatArray) -> NDArray[np.bool_]:
     """Return a mask (N, n) of joints in motion, from consecutive velocities dq (N, n) [rad/s].
 
-    A joint is in motion if it is faster than `MOVING_RAD_S` and moves in the same direction in the neighbouring
-    samples. Between two samples of different direction, the joint stuck for an unknown time. The torque of a sticking
-    joint does not follow from the motion.
+    A joint is in motion if it is faster than `MOVING_RAD_S` and moves in the same direction in both neighbouring
+    samples. If the direction changes between two samples, the joint may have stuck for an unknown time, in which its
+    torque does not follow from the motion.
     """
     direction = np.sign(np.pad(dq, ((1, 1), (0, 0)), mode="edge"))
     one_way = (direction[:-2] == direction[1:-1]) & (direction[2:] == direction[1:-1])

@@ -38,11 +38,12 @@ def triangle(joints: Iterable[FloatArray], more: FloatArray | None = None) -> Fl
 def bounded(R: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
     """Return the x (m,) within bounds that minimises || A x - b ||, given the R factor of the matrix [A b].
 
+    If a column of A is zero, the corresponding entry of x is the value nearest to 0 within its bounds.
+
     Args:
         R: R factor of a QR decomposition, (m + 1, m + 1).
         lower: lower bounds of x, (m,); -inf for unbounded entries.
-        upper: upper bounds of x, (m,); inf for unbounded entries. An entry of x whose column in A is zero becomes the
-            value nearest to 0 within its bounds.
+        upper: upper bounds of x, (m,); inf for unbounded entries.
     """
     scale = np.linalg.norm(R[:, :-1], axis=0)
     heard: NDArray[np.bool_] = scale > 1e-9 * scale.max()

@@ -4,8 +4,8 @@ M is the inertia matrix. The audit has three steps. First, a compiled kernel scr
 the box. Second, from the worst pose of every block of the sample, a search descends in a smooth measure of definiteness
 (`pose_kernels`), all searches at once. Third, exact eigenvalues of the lowest poses are computed, and the lowest of all
 is refined with the exact slope d lambda_min / d q_j = v' (dM / d q_j) v, with v the unit eigenvector. A sample or grid
-alone is not sufficient: the basin of an indefinite region can be smaller than its spacing, and the worst poses of a
-sample all lie in the broadest basin.
+alone is not sufficient: a region in which M is indefinite can be smaller than the spacing of the sampled poses, and the
+worst poses of a sample all lie in the broadest basin.
 
 M does not depend on the first joint of a chain, nor on decoupled axes. Such joints are detected and kept at mid-range.
 """

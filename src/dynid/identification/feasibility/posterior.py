@@ -226,7 +226,7 @@ class _Arm:
     def _freedom(self, model: ArmModel, names: tuple[str, ...], held: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return a mask (s,) of the standard parameters that are free (not fixed) in the posterior.
 
-        They are those that the model contains, and additional friction whose estimate has a variance above zero.
+        Free are the parameters that the model contains, and additional friction whose estimate has a variance above zero.
 
         Args:
             model: structure of the arm.

@@ -45,7 +45,7 @@ class BoundsPull:
     The displacement is that from the estimate to the nearest physically consistent model.
 
     Attributes:
-        value: T, the squared ratio of the displacement to its standard deviation.
+        value: T, the squared ratio of the displacement to its standard deviation, see the top of the file.
         directions: q, the number of independent directions in the space of base parameters that the active bounds
             block, see `directions_at_bounds`.
         freedom: degrees of freedom of the standard deviations.

@@ -29,8 +29,8 @@ def quick_audit(
 ) -> AuditResult:
     """Return the result of a search for the smallest eigenvalue of the inertia matrix M(q; phi) over a box of poses.
 
-    The eigenvalues are computed at random poses. From each of the `SEARCHES` poses with the smallest ones, a descent
-    leads to a local minimum.
+    The eigenvalues are computed at random poses. From each of the `SEARCHES` poses with the smallest eigenvalues, a
+    descent leads to a local minimum.
 
     Args:
         model: model of the arm.

@@ -98,8 +98,8 @@ def check_torque_constants(
     """Return each joint's ratio of reported to true torque, from two runs without and with a known body.
 
     Args:
-        model: model of the arm, mounted as in both runs. The model should contain Coulomb friction. Then a change of
-            friction by the body's load is estimated, too, instead of distorting the result.
+        model: model of the arm, mounted as in both runs. It should contain Coulomb friction: without it, a change of
+            friction by the body's load distorts the result instead of being estimated.
         without: samples of the run without the body.
         carrying: samples of the run with the body.
         body: mass, centre of mass and inertia of the known body, in the last URDF link frame.

@@ -161,8 +161,8 @@ def check_with_mass_alone(
     The ratios and the position are estimated from two runs, without and with the body at the last link.
 
     Args:
-        model: model of the arm, mounted as in both runs. The model should contain Coulomb friction. Then a change of
-            friction by the body's load is estimated, too, instead of distorting the result.
+        model: model of the arm, mounted as in both runs. It should contain Coulomb friction: without it, a change of
+            friction by the body's load distorts the result instead of being estimated.
         without: samples of the run without the body.
         carrying: samples of the run with the body.
         mass: mass of the body [kg].

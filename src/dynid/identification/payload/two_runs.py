@@ -39,8 +39,8 @@ def load_two_runs(robot: Robot, paths: tuple[Path, Path], mappings: tuple[Mappin
         mappings: description of each recording's columns or topics; None if a recording needs no description.
 
     Raises:
-        DataError: both recordings contain the same data, or they differ in mount or torque constants; also as for
-            `load_recording`.
+        DataError: both recordings contain the same data, or they differ in mount or torque constants. The errors of
+            `load_recording` are raised, too.
     """
     first, second = (load_recording(path, robot, mapping) for path, mapping in zip(paths, mappings, strict=True))
     if first.sha256 == second.sha256 and mappings[0] == mappings[1]:
@@ -61,7 +61,7 @@ def split_run(robot: Robot, path: Path, change_s: float, mapping: Mapping = None
         mapping: description of the recording's columns or topics; None if the recording needs no description.
 
     Raises:
-        DataError: the recording has no rows before or after the change; also as for `load_recording`.
+        DataError: the recording has no rows before or after the change. The errors of `load_recording` are raised, too.
     """
     recording = load_recording(path, robot, mapping)
     (before,), (after,) = (parts_of([recording], span) for span in (Span(None, change_s), Span(change_s, None)))

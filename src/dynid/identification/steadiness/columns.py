@@ -23,8 +23,9 @@ class TestedQuantity:
     """Property of an arm that may change during its recordings, such as friction, with its regressor columns.
 
     Attributes:
-        kind: `BODY` (mass at the last link), `ZERO` (of a joint's position), `SCALE` (of torques), `OFFSET` (of
-            torques), `FRICTION`, `LOAD_FRICTION` (the part that grows with load) or `MOUNT` (tilt of gravity).
+        kind: `BODY` (mass at the last link), `ZERO` (zero of a joint's position), `SCALE` (scale of torques), `OFFSET`
+            (torque offset), `FRICTION` (friction of the model), `LOAD_FRICTION` (additional friction in proportion to
+            load) or `MOUNT` (tilt of gravity).
         axes: indices of the joints concerned, from 0; () for a body, for the mount, and for all joints together.
         columns: torques per unit of the property, (N, n, k). The units are kg and kg m for a body, rad for a position
             zero and for the tilt of the mount, N m for an offset, relative changes for scale and friction, and N m per

@@ -205,9 +205,10 @@ class Information:
 
 
 def _covariance(scores: FloatArray) -> FloatArray:
-    """Return the covariance (k, k) of the sum of scores, any unit, if scores of neighbouring windows are correlated.
+    """Return the covariance (k, k) of the sum of scores, any unit, including the correlation of neighbouring windows.
 
-    Scores (w, k) are regressor columns times residual, summed over each of w time windows. Bartlett's weights are used.
+    Scores (w, k) are regressor columns times residual, summed over each of w time windows. Their products are weighted
+    by Bartlett's weights.
     """
     S = scores.T @ scores
     for lag, weight in ((1, 2.0 / 3.0), (2, 1.0 / 3.0)):

@@ -50,7 +50,8 @@ class Change:
         explained: fraction of the squared error that the change removes.
         gravity: relative difference between the model's gravity torques with this change in the fit and those without
             it (root mean square over random postures).
-        torque: the same relative difference for all torques along the recorded motions (root mean square).
+        torque: relative difference between the model's torques along the recorded motions with this change in the fit
+            and those without it (root mean square).
         at: time of a step [s] on the axis of its recording.
         recording: index of the recording that contains the step.
         into: whether the arm changed between the previous recording and this one, so that the step is at its start.
@@ -191,7 +192,8 @@ class Search:
 
         Args:
             information: products of the regression rows by window.
-            courses: functions of time: kind, values with one per window, (w,), and window at which each begins.
+            courses: functions of time, each with its kind, its value in every window, (w,), and the window at which it
+                begins.
             constant: values of the function of time of a constant torque offset, one per window, (w,). Such an offset
                 is also tested.
         """
