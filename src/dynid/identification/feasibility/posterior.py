@@ -226,12 +226,16 @@ class _Arm:
     def _freedom(self, model: ArmModel, names: tuple[str, ...], held: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return a mask (s,) of the standard parameters that are free (not fixed) in the posterior.
 
-        Free are the parameters that the model contains, and additional friction whose estimate has a variance above zero.
+        All parameters that the model contains are free. Friction, also additional friction that the model does not
+        contain, is free if its estimate has a variance above zero, else fixed.
 
         Args:
             model: structure of the arm.
             names: names of the estimated parameters, (k,).
             held: whether each of them has a variance of zero, (k,).
+
+        Raises:
+            DataError: the estimate of a parameter other than friction has a variance of zero.
         """
         free = np.array(model.modelled)
         for name, row, still in zip(names, self.rows, held, strict=True):
