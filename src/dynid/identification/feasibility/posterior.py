@@ -226,8 +226,8 @@ class _Arm:
     def _freedom(self, model: ArmModel, names: tuple[str, ...], held: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return a mask (s,) of the standard parameters that are free (not fixed) in the posterior.
 
-        All parameters that the model contains are free. Friction, also additional friction that the model does not
-        contain, is free if its estimate has a variance above zero, else fixed.
+        Parameters that the model contains are free, with one exception: estimated friction is free only if its estimate
+        has a variance above zero. The latter also holds for additional friction, which the model does not contain.
 
         Args:
             model: structure of the arm.
