@@ -116,9 +116,11 @@ def _named_if_broken() -> Iterator[None]:
 
 
 def with_progress(spread: Map, report: Callable[[str], None]) -> Map:
-    """Return a function that works like the parallel `map` `spread`, and also reports progress.
+    """Return a function that calls `spread` and also reports progress, up to four times per call.
 
-    During each call it reports up to four times; `report` receives a text such as "10 of 40 pieces".
+    Args:
+        spread: function like the builtin `map`, such as the one that `process_map` yields.
+        report: function that receives a text such as "10 of 40 pieces".
     """
 
     def watch(work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
@@ -152,7 +154,7 @@ def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
 def _one_thread_each() -> Iterator[None]:
     """Limit numerical libraries to one thread in child processes that are started in the `with` block.
 
-    Every core is already used by one child process.
+    The child processes together use all cores, so more threads would only compete with each other.
     """
     before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))

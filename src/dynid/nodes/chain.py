@@ -50,7 +50,8 @@ class ChainOptions:
         robot: name of the robot, or path of the robot's folder, as in the parameter `robot` of the nodes.
         real_port: serial port of a real arm; None starts a simulated arm.
         mount: name of a mount in robot.yaml; None uses the default mount.
-        switched_off: nuisance effects of the simulated arm that are switched off.
+        switched_off: disturbances that the simulated arm leaves out, such as noise or backlash; see
+            `dynid.simulation.plant.nuisances.NUISANCES`.
         seed: seed of the simulated arm's noise.
         friction: friction model of the simulated arm's gears, see `dynid.simulation.plant.gear_friction`; None uses
             that of robot.yaml.
@@ -59,8 +60,8 @@ class ChainOptions:
         identification: whether the identification node is started.
         driver: full name of the hardware node's module.
         layout: assignment of the started processes to processors and priorities; None changes neither.
-        wire_time: whether simulated servos take as long to answer as on a real line. The simulation computes on the
-            same processors, so transmission and computation together may exceed a cycle.
+        wire_time: whether simulated servos take as long to answer as on a real line. The time that the simulation
+            itself needs is added to this time, so a cycle may take longer than on a real line.
         paused_clock: whether a simulated arm's clock pauses while a busy host delays the driver or the commander.
             Otherwise the simulated arm moves on during the delay, as a real arm does.
         adapter: adapter between the simulated servos and the driver, see `dynid.simulation.bus.adapter`. All adapters
@@ -99,12 +100,12 @@ class ChainOptions:
 
     @property
     def trips(self) -> bool:
-        """Whether simulated servos switch themselves off at overload; the driver then limits currents to avoid it."""
+        """Whether simulated servos switch themselves off at overload; if so, the driver limits currents to avoid it."""
         return bool({"overload", ALL_EFFECTS}.intersection(self.motor))
 
 
 def _interrupt(number: int, _: FrameType | None) -> None:
-    """Handle SIGTERM and SIGHUP like Ctrl-C, by KeyboardInterrupt, so that the arm comes to rest before the end."""
+    """Raise KeyboardInterrupt on SIGTERM and SIGHUP, so that the arm comes to rest before this process ends."""
     raise KeyboardInterrupt
 
 
@@ -304,7 +305,7 @@ class Chain:
 
         Args:
             name: name of the trajectory, or path of its file.
-            profile: name of the excitation profile.
+            profile: name of the excitation profile, a set of motion limits in excitation.yaml, such as "limited".
             bag: folder of the new bag.
             report: function that receives the progress.
 

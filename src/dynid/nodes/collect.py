@@ -1,6 +1,7 @@
-"""Client that records one experiment with the running nodes: enable, record, execute, wait, disable.
+"""Client that executes one trajectory with the running nodes and records it into a bag.
 
-The parameters are `trajectory`, `profile` and `output`. The exit code is 0 only if the motion was completed and the bag
+It switches torque on before the motion and off after it. The parameters are `trajectory`, `profile` (excitation
+profile) and `output` (folder of the bag). The exit code is 0 only if the motion was completed and the bag
 closed.
 """
 
@@ -42,7 +43,7 @@ def collect(call: Supervisor, name: str, profile: str, bag: Path, report: Report
     Args:
         call: client of the running nodes.
         name: name of the trajectory, or path of its file.
-        profile: name of the excitation profile.
+        profile: name of the excitation profile, a set of motion limits in excitation.yaml, such as "limited".
         bag: folder of the new bag.
         report: function that receives the progress.
 
@@ -72,7 +73,7 @@ def begin_recording(call: Supervisor, name: str, profile: str, bag: Path) -> Non
     Args:
         call: client of the running nodes.
         name: trajectory that the executor will execute: a name or the path of a file.
-        profile: name of the excitation profile.
+        profile: name of the excitation profile, a set of motion limits in excitation.yaml, such as "limited".
         bag: folder of the new bag.
 
     Raises:
@@ -124,7 +125,7 @@ def execute(call: Supervisor, name: str, report: Report = silent) -> float:
 
     Args:
         call: client of the running nodes.
-        name: name of the motion in messages, until the executor reports the motion's name.
+        name: name of the motion in messages about its start. Later messages have the name that the executor reports.
         report: function that receives the progress.
 
     Raises:

@@ -34,7 +34,7 @@ class CollectionOptions:
 
     Attributes:
         names: trajectories in the order in which they run.
-        profile: excitation profile.
+        profile: excitation profile, a set of motion limits in excitation.yaml, such as "limited".
         chain: options of the chain of nodes.
         folder: folder of bags, logs and records of completed motions.
         cool_to_deg_c: maximum temperature of the warmest servo at the start of a motion [deg C].

@@ -1,4 +1,4 @@
-"""Arm that executes planned segments one after the other through the executor and the hardware node."""
+"""Arm for adaptive identification whose motion segments are executed by the running ROS nodes, one at a time."""
 
 import math
 import secrets
@@ -53,7 +53,8 @@ class CommandedArm:
         at: reference posture after the last motion, (n,) [rad].
         moved_s: total time of the segments and return motions so far [s].
         along_s: executed time of the last segment [s]; less than its duration if it was stopped on the way.
-        pauses_for_planning: whether the arm's time stops while a segment is planned; always False for this arm.
+        pauses_for_planning: whether the arm's clock stops while a segment is planned, as in a simulation; always False
+            for this arm.
     """
 
     def __init__(self, robot: Robot, call: Supervisor, stream: ArmStream, scene: Path | None = None) -> None:
@@ -109,9 +110,9 @@ class CommandedArm:
         Args:
             motion: motion of the segment.
             feedforward: torques of the segment.
-            tube: largest tracking errors, (n,) [rad]. Beyond them the segment is stopped.
-            most_load: largest used fractions of the servos' overload capacity, (n,) [-]. Above them the segment is
-                stopped.
+            tube: maximum tracking error of each joint, (n,) [rad]; a larger error stops the segment.
+            most_load: maximum used fraction of each servo's overload capacity, (n,) [-]; a larger fraction stops the
+                segment.
 
         Raises:
             RefusedError: the executor refuses the segment.
@@ -235,10 +236,10 @@ class CommandedArm:
         return self._stream.status(self._identifier)
 
     def _message(self, motion: PolynomialTrajectory, torques: Torques) -> JointTrajectory:
-        """Return a motion as JointTrajectory, whose efforts are feed-forward torques.
+        """Return a motion as JointTrajectory, with the feed-forward torques that the control law does not add itself.
 
-        The function `torques` returns the total feed-forward torques. The control law itself adds a part of them. Each
-        effort is the remaining part, limited to the joint's torque limit.
+        The control law adds the torques M_hat ddq + D_hat dq. The efforts of the message are the result of `torques`
+        (the total feed-forward torques) minus these, clipped to the joints' torque limits.
         """
         steps = math.ceil(motion.duration / POINT_S)
         # whole nanoseconds, as in the message, so that no two points have equal times
@@ -275,7 +276,10 @@ class CommandedArm:
         return state() == "done"
 
     def _stopped(self, name: str) -> SafetyError:
-        """Return the error for a motion that was stopped from outside, and refuse all further motions."""
+        """Return the error for a motion that the executor cancelled, and refuse all further motions of this arm.
+
+        `name` is the name of the motion in the message.
+        """
         status = self._status()
         reason = (status.reason if status is not None else "") or "it was cancelled"
         error = SafetyError(f"the motion '{name}' was stopped: {reason}")

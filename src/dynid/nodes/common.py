@@ -127,7 +127,7 @@ def seconds(time: Any) -> float:
 
 
 def end_with_expected_parent() -> None:
-    """Make this process end when its parent ends, if an environment variable contains the parent's process ID."""
+    """Make this process end when its parent ends, if the parent has requested it by $DYNID_END_WITH_PARENT."""
     parent = expected_parent()
     if parent is not None:
         end_with_parent(parent)
@@ -182,7 +182,7 @@ def spin_until(node: Node, stop: Callable[[], bool], *, events: bool = False) ->
     def spin_a_while() -> None:
         """Process events for up to `WAKE_S`.
 
-        The events executor does so within one call, since a return to Python after each message would cost more time.
+        The events executor handles all of them in one call, since a return after each event would cost more time.
         """
         if events:
             executor.spin_until_future_complete(Future(), WAKE_S)

@@ -1,4 +1,4 @@
-"""Contact handling of the executor: it publishes its model and payload, and contact may stop its motions.
+"""Contact handling of the executor node: publish its model and payload, and let contact stop its motions.
 
 Parameter `contact` sets the reaction: "stop" stops the arm, see `dynid.contact.stop`; "report" or "" does not
 stop it.
@@ -70,8 +70,8 @@ class ContactLink:
         """Raise SafetyError if contact is detected, has just ended, or cannot be ruled out.
 
         This function does nothing unless the reaction to contact is "stop". Contact is ruled out only by a recent
-        estimate with the executor's model, and if all estimates come from one publisher. `stamp_ns` is the timestamp of
-        the arm's present state [ns].
+        message on `contact` that was computed with the executor's model and payload, and only if the topic has one
+        publisher. `stamp_ns` is the timestamp of the arm's present state [ns].
         """
         if self._stop.enabled and self._source.refusal:
             raise SafetyError(self._source.refusal)
@@ -81,7 +81,8 @@ class ContactLink:
         """Stop the present motion if contact is detected or cannot be ruled out.
 
         This function does nothing unless the reaction to contact is "stop". Contact is ruled out only by a recent
-        estimate with the executor's model. `stamp_ns` is the timestamp of the arm's present state [ns].
+        message on `contact` that was computed with the executor's model and payload. `stamp_ns` is the timestamp of the
+        arm's present state [ns].
         """
         if reason := self._stop.watch(stamp_ns):
             self._node.get_logger().warning(f"the motion is stopped: {reason}")

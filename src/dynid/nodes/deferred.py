@@ -15,7 +15,7 @@ class Answer:
     """Pending answer to one service call; call `give` once, from the thread that spins the node.
 
     Args:
-        send: sends a response to the caller that a request header identifies.
+        send: function of a response and a request header, which sends the response to the caller that made the request.
         kind: class of the response, with fields success and message.
     """
 

@@ -13,7 +13,7 @@ DOMAIN_VARIABLE = "ROS_DOMAIN_ID"
 
 
 class PrivateDomain:
-    """ROS domain that no other process on this machine uses; ROS_DOMAIN_ID takes precedence if the user has set it.
+    """ROS domain that no other process on this machine uses, or the domain in ROS_DOMAIN_ID if the user has set it.
 
     Other processes can detect that a domain is in use only once its first node runs, seconds after the domain was
     chosen. Two runs that start together would sometimes choose the same domain, and command each other's arm. So a
@@ -24,7 +24,7 @@ class PrivateDomain:
 
     Attributes:
         number: number of the domain, as ROS_DOMAIN_ID takes it.
-        chosen: whether the user chose the domain, so that other processes may use it.
+        chosen: whether the user chose the domain by ROS_DOMAIN_ID; other processes may then use it, too.
 
     Raises:
         NodeError: every domain is in use.

@@ -148,7 +148,7 @@ class EmergencyStop:
     def _request_latched(self) -> None:
         """Receive the latched message of a publisher again, once it has been alone on the topic for long enough.
 
-        The publisher may have published `false` while other publishers were present, which did not release the stop.
+        If the publisher sent `false` while the topic had other publishers, that message did not release the stop.
         """
         alone = self._presses.has_sole_publisher(self._update_publishers())
         if alone and not self._resubscribed and self._presses.pressed:

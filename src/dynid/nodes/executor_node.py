@@ -155,7 +155,7 @@ class ExecutorNode(Node):
         self._output.end()
 
     def _declare_motions(self) -> None:
-        """Declare the parameters path_tolerance_rad, approach_rad and series of motions, and apply their values."""
+        """Declare and apply the parameters `path_tolerance_rad`, `approach_rad` and `series`, which concern motions."""
         tolerance = self._motion.tolerance.tolist()
         tolerance = declare(self, "path_tolerance_rad", tolerance, "error of each joint that brakes a trajectory [rad]")
         self._motion.tolerance = self._tolerance(tolerance)
@@ -376,7 +376,8 @@ class ExecutorNode(Node):
     def _log_push(self) -> None:
         """Log that a held arm was pushed, unless the driver itself moved the arm.
 
-        If the driver publishes reports, the first report after the push shows whether the driver moved the arm.
+        The driver's first report after the push shows whether it moved the arm. So the log entry waits for this report,
+        unless the driver publishes no reports.
         """
         if self._pushed is None or 0 < self._driver.reports <= self._pushed[1]:
             return
@@ -440,7 +441,7 @@ class ExecutorNode(Node):
         return time.monotonic() - self._arrival_s <= STALE_STATE_S
 
     def _refuse_contradiction(self, law: TorqueLaw) -> None:
-        """Raise SafetyError if a model-based law's gravity torque contradicts the torque that now holds the arm."""
+        """Raise SafetyError if a model-based law's gravity torques contradict the torques that now hold the arm."""
         if isinstance(law, GravityCompensation | ComputedTorque):
             self._holding.refuse_contradiction(law, static_friction(law, self._holding.q))
 

@@ -66,7 +66,7 @@ class ExperimentReport:
     """Publisher of the settings and the status of each motion, updated at every new phase.
 
     Attributes:
-        series: series name of the motions that begin from now on; all motions of a series form one recording in a bag.
+        series: name of the series to which the next motions belong; a series forms one recording in a bag. "" for none.
     """
 
     def __init__(self, node: Node, motion: MotionExecutor) -> None:

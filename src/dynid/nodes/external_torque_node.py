@@ -127,9 +127,10 @@ class ExternalTorqueNode(SensingNode):
             self._reports.publish(String(data=self._contact_report(contact).model_dump_json()))
 
     def _contact_report(self, felt: bool) -> ContactReport:
-        """Return the message about the newest state for which contact could be judged.
+        """Return the message that reports whether the arm is in contact (`felt`), and the joint with the clearest sign.
 
-        `felt` is whether the arm is in contact.
+        That is the joint whose external torque is largest relative to its threshold. The message has the timestamp of
+        the newest state for which contact could be judged.
         """
         sense = self._sense.sense
         torque, threshold = sense.observer.torque, sense.bars.threshold

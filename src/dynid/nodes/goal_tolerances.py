@@ -1,7 +1,7 @@
 """Tolerances of a FollowJointTrajectory goal, and their check with the messages of driver and executor.
 
-Values have the same meaning as in ros2_controllers: 0 sets no limit in the goal, so that the arm's own limits apply. -1
-allows every deviation. All other values are limits [rad, rad/s].
+Values have the same meaning as in ros2_controllers. 0 means that the goal states no limit; the arm's own limits apply.
+-1 allows every deviation. All other values are limits [rad, rad/s].
 """
 
 from collections.abc import Mapping, Sequence

@@ -452,8 +452,8 @@ class HardwareNode(ManagedNode):
     def _lower_rate(self, loop: ControlLoop, pace: CyclePace) -> None:
         """Restart the control loop at a lower cycle rate if the machine does not keep the present rate.
 
-        Torque must be off. As long as no node publishes commands, programs that are being started may delay the loop.
-        The rate is then lowered only if a request to enable torque is pending.
+        Torque must be off. As long as no node publishes commands, other programs are probably being started, and delay
+        the loop only for a while. So the rate is then kept, unless a request to enable torque is pending.
 
         Args:
             loop: running control loop.

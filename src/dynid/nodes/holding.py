@@ -93,8 +93,9 @@ def check_motions(model: Model, scene: str = "") -> tuple[Trajectory, Trajectory
         scene: free space of all motions: path of a file, "" for the robot's own file, or "none" for no limits.
 
     Raises:
-        SafetyError: the model must not move an arm, see `ControlledModel.refuse_unfit`. Or every second posture
-            violates joint limits or the free space, makes links touch, or needs too much torque.
+        SafetyError: the model must not move an arm, see `ControlledModel.refuse_unfit`. Or none of
+            the possible second postures can be used: each violates joint limits or the free space, makes links touch,
+            or needs too much torque.
     """
     if not model.accepted:
         raise SafetyError(f"the model of {model.robot.name} did not pass its checks, so it must not carry an arm")

@@ -2,9 +2,9 @@
 
 Nodes are discovered on this machine only, so that no other machine in the network commands the arm. Shared memory
 between processes is disabled: when Fast DDS opens a shared-memory port, it may wait for 333 ms under a lock that every
-publisher of the process needs (Fast-DDS issue 6535). A driver that stalls for that long loses control of its arm. ROS
-always adds shared memory to its own setting for localhost discovery. So an XML profile of Fast DDS sets both discovery
-and transports. The profile also keeps Fast DDS from waking a thread for each published message
+publisher of the process needs (Fast-DDS issue 6535). A driver that stalls for that long loses control of its arm. With
+ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST, ROS would always enable shared memory. So an XML profile of Fast DDS sets both
+discovery and transports instead. The profile also keeps Fast DDS from waking a thread for each published message
 (`nackSupressionDuration`), which would cost as much time as the message itself.
 """
 
@@ -19,7 +19,7 @@ LOCALHOST_PROFILE = Path(__file__).with_name("localhost_udp.xml")
 def middleware_defaults(environment: Mapping[str, str], rmw: str) -> dict[str, str]:
     """Return the environment variables to set for a process, so that the ROS middleware gets dynid's settings.
 
-    The function is idempotent: for an environment that already has these variables it returns the same ones.
+    If a parent process has set these variables already, the function returns the same ones again.
 
     Args:
         environment: present environment variables of the process; settings that a user has made are kept.

@@ -66,7 +66,7 @@ class MotionRequests:
 
         Args:
             name: name of a trajectory in excitation.yaml, path of a file, or joint_excitation_<number>.
-            profile: name of the excitation profile of a named trajectory.
+            profile: name of the excitation profile of a named trajectory, a set of motion limits in excitation.yaml.
             q: position of the arm, (n,) [rad].
             done: function that receives the plan or the error.
             to_rest: whether the arm returns to its rest posture in the end.

@@ -49,8 +49,8 @@ class CommandOutput(Protocol):
 class HardwareOutput:
     """Output as sensor_msgs/JointState on `joint_commands`; the hardware node stops the arm when commands end.
 
-    The positions in the message are those at which the arm is held, and NaN while it is not held. The hardware node
-    supervises a held arm.
+    The positions in the message are those at which the torques hold the arm; they are NaN if the arm is not held.
+    The hardware node stops the arm if it moves although it is held.
     """
 
     silence_s = HARDWARE_SILENCE_S

@@ -187,8 +187,8 @@ class PairSide:
     def overdue(self) -> str:
         """Sentence about a request that the driver has not answered within `ANSWER_S`; "" if there is none.
 
-        While states arrive, time is measured by the arm's clock, because a simulated arm pauses while its host is busy.
-        Without states it is measured by the clock of this host.
+        While states arrive, the waiting time is the difference of their timestamps, because a simulated arm and its
+        clock pause while the host is busy. If no states arrive, it is measured by the clock of this host.
         """
         if self._request is None:
             return ""

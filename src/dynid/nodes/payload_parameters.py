@@ -68,10 +68,10 @@ class PayloadOnModel:
     def taken(
         self, parameters: Sequence[Parameter], model: ControlModel | None, arm: ArmModel
     ) -> tuple[ControlModel | None, bool]:
-        """Return the model with payload that new parameter values request, and whether only the payload changes.
+        """Check a change of model or payload by ROS parameters; return the new model, and if only the payload changes.
 
-        The model is None if the values change neither model nor payload. Call `keep` to make the new model and payload
-        the active ones.
+        The new model includes the payload; it is None if neither model nor payload changes. The change takes effect
+        only when `keep` is called.
 
         Args:
             parameters: ROS parameters that one service call sets.
@@ -98,7 +98,7 @@ class PayloadOnModel:
         return with_payload(arm, without_payload, body) if body.any() else without_payload, True
 
     def keep(self) -> None:
-        """Make the model and payload that the last call of `taken` has checked the active ones."""
+        """Activate the model and payload that the last call of `taken` has checked."""
         self._active = self._next
 
     def _body(self, given: dict[str, object], arm: ArmModel) -> FloatArray | None:

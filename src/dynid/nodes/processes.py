@@ -197,8 +197,8 @@ class ProcessGroup:
     def stop(self) -> None:
         """End all processes of the group; the process that was started first ends last.
 
-        All others receive SIGTERM together. The first process may be a simulated arm, which they bring to rest
-        before it ends.
+        All processes except the first receive SIGTERM together. The first may be a simulated arm, and must run until
+        the others have brought the arm to rest.
         """
         for process in self.processes[:0:-1]:
             process.request_stop()

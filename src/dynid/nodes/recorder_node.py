@@ -173,9 +173,9 @@ class RecorderNode(ManagedNode):
         self._recorded, self._paused, self._discovery = {}, {}, Discovery(ARM_TOPICS, ARM_REPORTS)
 
     def _close(self, problem: str = "") -> None:
-        """Close the bag, if one is open, and answer all stop requests.
+        """Close the bag and answer all pending calls of `~/stop`; do nothing if no bag is open.
 
-        `problem` is the reason why the bag is incomplete. If it is "", this function decides whether it is complete.
+        `problem` is the reason why the bag is incomplete. If it is "", this function checks whether it is complete.
         """
         (writer, self._writer), (stops, self._stops) = (self._writer, None), (self._stops, [])
         if writer is None:

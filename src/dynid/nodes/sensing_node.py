@@ -22,8 +22,8 @@ class SensingNode(Node):
     """Base class of nodes that need a robot, its accepted model, and the torques that acted between joint states.
 
     The torques are those that the driver reports as applied (topic `applied_commands`). If the driver does not report
-    them, the last command is used instead. A command may lead or lag the applied torque by a cycle or more, so
-    estimated payloads and forces are then less certain.
+    them, the last command is used instead. A command may act a cycle or more before or after the time at which it is
+    assumed to act, so payloads and forces estimated from commands are less certain.
 
     Args:
         name: name of the node.

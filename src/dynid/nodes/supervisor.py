@@ -269,7 +269,7 @@ def run_client(name: str, work: Callable[[Supervisor], str]) -> None:
 
 
 def lower_arm(call: Supervisor) -> None:
-    """Switch torque off, which lowers the arm, and stop commanding it.
+    """Let the driver lower the arm and switch torque off, then make the executor stop commanding.
 
     Raises:
         NodeError: the driver or the executor refuses.

@@ -36,7 +36,7 @@ class RestDetector:
         rest_s: time at rest that ends hand guiding [s].
 
     Attributes:
-        now_ns: timestamp of the newest state [ns].
+        now_ns: timestamp of the newest state [ns], used as the present time.
         moved: whether a joint was moved by hand.
     """
 
@@ -133,7 +133,7 @@ class ReplayResult:
     Attributes:
         duration_s: duration of the motion [s].
         error_rad: largest deviation from the replay's reference [rad].
-        shown_error_rad: largest deviation from the original hand-guided motion [rad]; None if it is not known.
+        shown_error_rad: largest deviation from the original hand-guided motion [rad]; None if this motion is not known.
     """
 
     duration_s: float

@@ -51,7 +51,7 @@ class Outcome:
             "replaced": a newer goal replaced this one.
             "lost": the motion began and was given up.
             "missed": the motion ended outside the goal tolerance.
-            "late": the trajectory's requested time span was over when the goal arrived.
+            "late": the trajectory should have started, and ended, before the goal arrived.
             "doubtful": the motion is stopped because its progress is not known.
         reason: sentence with the reason.
     """

@@ -33,11 +33,11 @@ def process_memory() -> int:
 
 
 class BagBudgetError(DataError):
-    """Error for a bag that takes more memory or disk than its budget."""
+    """Error for a bag that takes more memory or disk than its limit (`BagBudget`)."""
 
 
 class BagBudget:
-    """Limit on the bytes of memory and disk that reading one bag may take.
+    """Limit on the bytes of memory and disk that reading one bag may take, and a count of those taken so far.
 
     The environment variable DYNID_BAG_GIB replaces the default limit [GiB].
 
@@ -62,7 +62,7 @@ class BagBudget:
         """Count `size` more bytes of memory for reading the bag.
 
         Raises:
-            BagBudgetError: the bag takes more than its budget; the message names the limit and how to raise it.
+            BagBudgetError: the bag takes more than its limit; the message names the limit and how to raise it.
         """
         self.taken += size
         if self.taken > self.most:
@@ -76,7 +76,7 @@ class BagBudget:
         """Count `size` more bytes in the temporary folder for reading the bag.
 
         Raises:
-            BagBudgetError: the bag takes more than its budget, or more than the free space of the temporary folder.
+            BagBudgetError: the bag takes more than its limit, or more than the free space of the temporary folder.
         """
         self.take(size)
         free = shutil.disk_usage(tempfile.gettempdir()).free

@@ -90,10 +90,10 @@ class BagInfo:
 def missed_cycles(stamp_ns: NDArray[np.int64], cycle_s: float) -> Drops:
     """Count the control cycles without a message, from the messages' stamps.
 
-    The lateness of a message is its stamp minus the time at which it would be due if no cycle had been missed. A driver
-    that runs late and catches up has missed no cycle. So a cycle counts as missed only if all later messages are late
-    by one more cycle. A delay that begins at the very end of the bag does not count, because the driver might have
-    caught up.
+    The delay of a message is its stamp minus the time at which it would be due if no cycle had been missed. A missed
+    cycle increases the delay of all later messages by one cycle. A driver that runs late and catches up has missed no
+    cycle, so an increase counts only if it lasts. An increase at the very end of the bag does not count, because the
+    driver might have caught up.
 
     Args:
         stamp_ns: stamps that jitter by less than half a cycle, (N,) [ns].

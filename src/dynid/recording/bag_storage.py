@@ -26,7 +26,7 @@ def yield_processor() -> None:
 class _Appended:
     """Output stream for an MCAP writer that appends all pending bytes to a file at every flush.
 
-    If a write fails, the file keeps its length and the bytes stay pending.
+    If a write fails, the file is cut to its previous length, and the bytes stay pending for the next flush.
     """
 
     def __init__(self, path: Path) -> None:

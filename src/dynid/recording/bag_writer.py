@@ -144,14 +144,14 @@ class BagWriter:
     def write_many(self, batches: Mapping[str, Batch]) -> None:
         """Write many messages at once.
 
-        Time is divided into slices, and the topics' messages of each slice are written one topic after another. So the
-        topics are interleaved in the file.
+        Time is divided into short intervals, and the messages of each interval are written one topic after another. So
+        the topics are interleaved in the file.
 
         Args:
             batches: for each topic, ascending log times (N,) [ns] and serialized messages of one size (N, size), as
                 returned by `JointStateEncoder.encode_many`. Instead of the messages, a function may be given that takes
-                a slice of the N indices and returns the encoded messages. This is faster, because the messages of a
-                short slice stay in the processor's cache.
+                a slice of the N indices and returns the encoded messages. This is faster, because the messages of one
+                interval stay in the processor's cache.
 
         Raises:
             UnknownNameError: a topic is not registered.

@@ -1,6 +1,6 @@
 """Checks that a bag is complete: before a motion, during recording, at its end, and on disk.
 
-- Discovery: has the recorder been discovered by every node to record? Messages published earlier are in no bag. -
+- Discovery: has every node whose topics are recorded discovered the recorder? Earlier messages are not in the bag. -
 Motion completion: has every topic been recorded up to the end of the motion? Topics arrive with different delays. -
 Late start: does a bag contain the motion from its start? - Completeness: does a bag contain every joint state that the
 driver published? The driver's diagnostics report the numbers of published states and of missed cycles, and the last
@@ -152,7 +152,7 @@ def late_starts(experiment: TopicContent | None, stamped: Sequence[TopicContent]
 
     Args:
         experiment: topic that reports the motions; None if it is missing.
-        stamped: topics whose messages have header stamps from the clock of the motions' phases. Topics without
+        stamped: topics whose header stamps come from the same clock as the motions' start times. Topics without
             messages, without a header, or with zero stamps are ignored.
     """
     motion_ns = _start_ns(experiment) if experiment else None

@@ -152,8 +152,8 @@ def _whole_series(
         told: interpretation of every column; None for the time column.
         kind: kind of quantity, a key of `KINDS`.
         robot: robot whose joints a series must contain.
-        counted: whether a column that names a joint, such as `joint1`, may also be assigned by the number in that name.
-            A series of numbered columns must then begin at 1.
+        counted: whether a column with a joint's name, such as `joint1`, may also belong to a series of columns that
+            state only joint numbers, by the number in its name. Such a series must then begin at 1.
 
     Returns:
         For each series, the words in its column names that distinguish it from others, and the columns' indices in
@@ -245,8 +245,8 @@ def _draft_velocities(
 ) -> None:
     """Add recorded velocities to the draft, in the unit stated in the column names or derived from the positions.
 
-    Without a stated unit, the unit is chosen with which the velocities equal the rate of change of the positions. If
-    there is no such unit, the velocities are left out.
+    If the names state no unit, the unit is the one in which the velocities equal the rate of change of the positions.
+    If there is no such unit, the velocities are left out.
 
     Args:
         draft: the draft, which already contains positions and time.

@@ -66,7 +66,9 @@ def header_of(csv: Path) -> Header:
 
 
 def _refuse_units_line(csv: Path, rows: list[list[str]]) -> None:
-    """Raise DataError if a CSV file has values in its third line, but not in its second (units, for example).
+    """Raise DataError if a CSV file's second line has no numbers or dates, but its third line has some.
+
+    The second line then contains the units of the columns, for example.
 
     Args:
         csv: path of the file.

@@ -1,4 +1,4 @@
-"""Schema of a mapping file for CSV recordings: column names, units, signs, ratios, side of the gears, and rows.
+"""Schema of a mapping file for CSV recordings: columns, rows, units, signs, ratios, and side (motor or joint).
 
     schema_version: 1
     rate_hz: 100                  # or   time: {column: t, unit: ms}

@@ -192,8 +192,8 @@ def _kind(letters: list[str], of_joint: bool) -> str:
 
     Args:
         letters: words of the column's name, without numbers.
-        of_joint: whether the name also contains a joint's name or a number. If so, and without other words except
-            "joint" or "axis", the column is assumed to contain the position.
+        of_joint: whether the name also contains a joint's name or a number. If it does, and `letters` has no words
+            other than "joint" or "axis", the column is assumed to contain the position.
     """
     if any(one in OTHER_WORDS.split() for one in letters):
         return ""

@@ -128,14 +128,14 @@ class _Lines:
         self._rest = chain([row], self._numbered)
 
     def _read(self) -> Iterator[tuple[int, str]]:
-        """Yield number and text of the file's lines, without comments and without empty lines at both ends."""
+        """Yield number and text of the file's lines, without comments and without empty lines at its start and end."""
         with _opened(self.path) as stream:
             packed = self.path.suffix == ".gz"
             most = BASE_BYTES + SIZE_FACTOR * self.path.stat().st_size if packed else sys.maxsize
             yield from self._filled(stream, most)
 
     def _filled(self, stream: IO[str], most: int) -> Iterator[tuple[int, str]]:
-        """Yield line number and text of a stream's lines, without comments and without empty lines at both ends.
+        """Yield line number and text of a stream's lines, without comments and without empty first and last lines.
 
         Raises:
             DataError: the stream has more than `most` characters, a line is too long, or too many consecutive lines are

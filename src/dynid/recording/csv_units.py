@@ -35,7 +35,7 @@ def time_unit(stamps: FloatArray) -> tuple[str, str]:
 
 
 def length_units(values: FloatArray, names: Sequence[str], robot: Robot) -> list[str]:
-    """Return for each joint the unit with which its positions are within the joint limits, preferably an SI unit.
+    """Return the unit of each joint's positions: one that places them within the joint limits, preferably an SI unit.
 
     All revolute joints get the same unit.
 

@@ -116,8 +116,9 @@ class DriverRecording:
     def trajectory_span(self, experiment: ExperimentSettings | None = None) -> tuple[float, float]:
         """Return start and end [s] of an experiment's trajectory motion, on this recording's time axis.
 
-        Without an argument, the last experiment in the bag is used. If this last experiment belongs to a series of
-        motions, start and end are those of the whole series.
+        Args:
+            experiment: the experiment; None is the last one in the bag, or the whole series of motions if it belongs to
+                one.
 
         Raises:
             DataError: no experiment was recorded, or its trajectory never started.
@@ -321,8 +322,9 @@ def _reference(series: JointSeries | None, stamp0: int, bag: Bag) -> ReferenceSe
 def _experiments(content: TopicContent | None, notes: list[str]) -> tuple[ExperimentSettings, ...]:
     """Return the last published settings of each experiment that a topic reports.
 
-    A message belongs to the same experiment as the previous message if the settings are equal and phases were only
-    added. Otherwise another experiment starts. Invalid messages are left out with a note. If all are invalid, the first
+    A message belongs to the same experiment as the previous message if the settings are equal, and if its list of
+    phases (such as approach and trajectory) begins with that of the previous message. Otherwise another experiment
+    starts. Invalid messages are left out with a note. If all are invalid, the first
     error is raised.
     """
     found: list[ExperimentSettings] = []

@@ -60,12 +60,12 @@ def foreign_note(robot: Robot, mapping: BagMapping) -> str:
 
 
 def state_topics(bag: Bag, mapping: BagMapping) -> Topics:
-    """Return the topics of a bag that may contain the arm's joint states.
+    """Return the topics of a bag in which the arm's joint states are searched.
 
     These are the topics named in the mapping, or else all topics of a joint-state type except command topics.
 
     Raises:
-        DataError: no topic may contain joint states; the message lists the bag's topics.
+        DataError: the bag has no such topic; the message lists the bag's topics.
         UnknownNameError: the mapping names a topic that the bag lacks.
         ConfigurationError: the mapping names a topic of another type.
     """
@@ -83,11 +83,11 @@ def state_topics(bag: Bag, mapping: BagMapping) -> Topics:
 
 
 def logs_of(bag: Bag, robot: Robot, mapping: BagMapping) -> list[Topics]:
-    """Return groups of topics; each group may give one log of the arm.
+    """Return groups of topics, each of which possibly contains one complete log of the arm.
 
     If the mapping names topics, they form the only group. Otherwise, if any topic has messages with all joints, every
     topic is a separate group. If not, each namespace whose topics together have all joints forms a group. If there is
-    no such namespace, all topics with joints of the arm form one group.
+    no such namespace, all topics with joints of the arm form one group. Without such topics, every topic is a group.
 
     Errors are those of `state_topics` and `BagMapping.names`.
     """

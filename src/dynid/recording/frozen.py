@@ -42,10 +42,10 @@ def _still(time: FloatArray, q: FloatArray, margin: FloatArray) -> Iterator[Stil
 def refuse_frozen(time: FloatArray, q: FloatArray, margin: FloatArray, robot: Robot, name: str) -> None:
     """Raise DataError if a position changes, stops abruptly and stays constant to the end while other joints move.
 
-    This is the sign of a failed encoder, because a joint with an intact encoder brakes gradually. The displacement is
-    the change of position in an interval of `INTERVAL_S`. A stop is abrupt if the last displacement before it clearly
-    exceeds all earlier differences between successive displacements. Grippers and other joints outside the chain are
-    not checked, because they stop on objects.
+    This is the sign of a failed encoder, because a joint with an intact encoder brakes gradually. Speeds are means over
+    intervals of `INTERVAL_S`. A stop is abrupt if the speed before it clearly exceeds every earlier change of speed
+    between successive intervals. Joints outside the kinematic chain, such as grippers, are not checked, because they
+    stop on objects.
 
     Args:
         time: increasing stamps, (N,) [s].

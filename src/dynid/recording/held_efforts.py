@@ -22,10 +22,10 @@ MOVING = 0.5  # minimum fraction of rows with new positions within regular holds
 
 
 def without_held_efforts(rows: Rows) -> Rows:
-    """Remove repeated rows, and rows with repeated efforts, from a recording.
+    """Remove rows that repeat the previous row, and rows that repeat only its efforts, from a recording.
 
-    `without_repeats` treats rows that equal the previous row. Rows that repeat only the efforts are left out if the
-    driver certainly updates efforts less often than positions, see `hold`.
+    Rows that repeat all values are removed or interpolated, see `without_repeats`. Rows that repeat only the efforts
+    are removed if the driver certainly updates efforts less often than positions, see `hold`.
     """
     found = without_repeats(rows)
     usual = hold(found)
@@ -42,7 +42,7 @@ def without_held_efforts(rows: Rows) -> Rows:
 
 
 def hold(rows: Rows) -> float:
-    """Return the mean number of successive rows with the same effort, including the first of these rows.
+    """Return the mean number of successive rows with the same effort, such as 20 for efforts at 1/20 of the row rate.
 
     The result is 0.0 if the driver updates efforts in every row, or if equal efforts may be due to chance.
     """

@@ -89,9 +89,9 @@ def joint_log(
     torque_delay_s: float = 0.0,
     sha256: str = "",
 ) -> Log:
-    """Convert measured values to a log of values at the joints; remove repeated rows as `without_held_efforts` does.
+    """Convert measured values to a log of values at the joints, without rows that only repeat earlier values.
 
-    A row contains the values of all joints at one time.
+    A row contains the values of all joints at one time; for repeated rows see `without_held_efforts`.
 
     Args:
         own: measured values, on any side of the gears.

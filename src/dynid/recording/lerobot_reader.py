@@ -145,7 +145,7 @@ def _meta(path: Path, name: str) -> dict[str, Any]:
 
 
 def _refuse_far_data_set(data: DataSet, order: list[int], factors: FloatArray, robot: Robot) -> None:
-    """Raise DataError if the data set's extreme positions exceed a joint's limits, as with a wrong unit.
+    """Raise DataError if the data set's extreme positions exceed a joint's limits; a wrong unit is the usual cause.
 
     meta/stats.json states the extreme positions of all episodes.
 
@@ -188,7 +188,7 @@ def _without_suffix(name: str, suffixes: tuple[str, ...]) -> str:
 def _state_order(info: dict[str, Any], robot: Robot, joints: tuple[str, ...], columns: int, name: str) -> list[int]:
     """Return the index of each robot joint among the entries of `observation.state`.
 
-    Joints are identified by name, or by their order if the data set names no joints.
+    Joints are identified by name, or by their order if the entries have no names or only numbers, such as motor_0.
 
     Args:
         info: content of meta/info.json.
@@ -220,8 +220,8 @@ def _own_order(
 ) -> list[int]:
     """Return the index of each robot joint among the entries of a column of efforts, currents or actions.
 
-    Joints are identified by the entry names of this column. If some joints are not among them, the order of
-    `observation.state` is used.
+    Joints are identified by the entry names of this column. If these do not include all joints, the entries are assumed
+    to be in the order of `observation.state`.
 
     Args:
         info: content of meta/info.json.

@@ -1,6 +1,6 @@
 """Schemas and readers of mapping files, which state the names, units and mount that a recording lacks.
 
-A mapping with `columns`, or with the time or rate of rows, is for CSV files, see `CsvMapping`. Any other mapping is for
+A mapping with a field `columns`, `time` or `rate_hz` is for CSV files, see `CsvMapping`. Any other mapping is for
 bags of other software and for LeRobot data sets:
 
     schema_version: 1

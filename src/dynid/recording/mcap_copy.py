@@ -30,7 +30,7 @@ def copy_mcap(source: Path, target: Path, information: str) -> None:
         information: content of metadata.yaml, which is added unless the old file contains it.
 
     Raises:
-        DataError: the old file is larger than the budget.
+        DataError: the old file and its decompressed chunks exceed the memory limit for one bag, see `BagBudget`.
         OSError: the new file cannot be written.
     """
     budget = BagBudget(source, [source])
@@ -63,7 +63,7 @@ def _copy(data: bytes, writer: "Writer", budget: BagBudget) -> bool:
     Args:
         data: bytes of the file.
         writer: writer of the new file.
-        budget: budget to which decompressed chunks are charged.
+        budget: memory limit of the bag, which also counts the decompressed chunks.
     """
     schemas, channels, described = {0: 0}, dict[int, int](), set[bytes]()
     found = False
@@ -102,7 +102,7 @@ def _all_records(data: bytes, budget: BagBudget) -> Iterator[tuple[int, memoryvi
 
     Args:
         data: bytes of the file.
-        budget: budget to which decompressed chunks are charged.
+        budget: memory limit of the bag, which also counts the decompressed chunks.
     """
     for kind, record in _records(data, len(MCAP0_MAGIC)):
         if kind == Opcode.CHUNK:

@@ -35,15 +35,15 @@ class McapContent:
     """Contents of all complete records of an MCAP file.
 
     Attributes:
-        budget: budget to which the memory of the contents is charged.
+        budget: memory limit of the bag, which also counts the memory of these contents.
         topics: topics by channel ID.
         blocks: messages by channel ID, in file order.
         complete: whether the file ends with a footer.
         lost_bytes: length of the truncated record at the end [bytes].
         described: bytes of the last channel record of each channel, by channel ID.
         types: message types by schema ID.
-        records: number of records decoded in Python. A new description of a channel counts as fifty, because its
-            decoding takes longer.
+        records: number of records decoded in Python; the record of a new channel counts as fifty, because it takes
+            longer to decode.
     """
 
     budget: BagBudget
@@ -74,10 +74,10 @@ def read_mcap(path: Path, budget: BagBudget | None = None) -> McapContent:
 
     Args:
         path: the file.
-        budget: budget of the bag that the file belongs to; None if the file is the whole bag.
+        budget: memory limit of the bag that the file belongs to; None if the file is the whole bag.
 
     Raises:
-        DataError: not an MCAP file, larger than the budget, or damaged; a truncated end is permitted.
+        DataError: not an MCAP file, beyond the memory limit, or damaged; a truncated end is permitted.
     """
     budget = budget or BagBudget(path, [path])
     budget.take(path.stat().st_size)
@@ -86,7 +86,7 @@ def read_mcap(path: Path, budget: BagBudget | None = None) -> McapContent:
 
 
 def mcap_content(path: Path, data: bytes, budget: BagBudget) -> McapContent:
-    """Read the bytes of an MCAP file; chunks and messages are charged to the budget.
+    """Decode the bytes of an MCAP file; `budget` is the memory limit of the bag, which counts decompressed chunks.
 
     Raises:
         DataError: the content is invalid, see `read_mcap`.

@@ -85,8 +85,8 @@ def chosen(publishers: Sequence[Publisher], names: tuple[str, ...], name: str) -
         name: name of the recording, for messages.
 
     Returns:
-        Index of the chosen publisher, by field ("position" or "effort") and joint name. Joints without efforts are
-        absent from the efforts.
+        Index of the chosen publisher, by field ("position" or "effort") and joint name. The dict of "effort" lacks the
+        joints whose efforts no publisher sends.
 
     Raises:
         DataError: no publisher sends the positions of a joint, or several publishers send a field of a joint, and none
@@ -198,7 +198,7 @@ def _track(
     wraps: list[int],
     notes: list[str],
 ) -> _Track:
-    """Return one publisher's rows in SI units, with angles unwrapped and repeated rows treated by `without_repeats`.
+    """Return one publisher's rows in SI units, with angles unwrapped and without repeated rows (see `without_repeats`).
 
     Args:
         one: the publisher.

@@ -5,8 +5,9 @@ still. Accelerations derived from the positions then become ten times too large.
 
 Slow source: A recorder that writes the last received message at its own rate repeats some states if its source is
 slower. With a recorder at 30 Hz and a source at 29.3 Hz, this is one row in 43. Between two repeats, the stamps drift
-by a whole period against the source. So repeats are left out, and the other rows get evenly spaced stamps. They lie on
-lines that are fitted to the stamps around each row, between gaps and rests of the arm.
+by a whole period against the source. So repeats are left out, and the other rows get evenly spaced stamps. The new
+stamp of a row is its value on a line that is fitted to the stamps around it; no line crosses a gap or a rest of the
+arm.
 
 Lost reply: A driver may repeat its last state because a reply of a servo was lost. Then the stamps are right, and the
 arm has moved twice as far at the next row. A repeated row gets values interpolated between its neighbours. Longer runs
@@ -14,7 +15,7 @@ of repeats are left out, which leaves a gap.
 
 The displacement over a repeat distinguishes the causes. With a slow source it equals the displacements before and
 after. With a lost reply, the displacement per recorded row equals that before and after. If neither is true, the rows
-are noisy or their stamps are of another kind, see `identification.data.instants`, and they are not changed.
+are not changed: they are noisy, or their stamps are irregular in another way, see `identification.data.instants`.
 """
 
 from collections.abc import Callable
@@ -135,7 +136,7 @@ def _stretches(time: FloatArray, own: NDArray[np.int64], alike: NDArray[np.bool_
 
 
 def _roughness(q: FloatArray, own: NDArray[np.int64], stretches: NDArray[np.int64]) -> tuple[float, float]:
-    """Return two measures of uneven motion near repeated rows, one per possible cause; the true cause's is small.
+    """Return two measures of uneven motion near repeats, one per possible cause; that of the true cause is small.
 
     A displacement is the change of the positions from one row that is not a repeat to the next. Each displacement is
     compared with the mean of the displacements before and after it. A measure is the sum of these squared differences,
@@ -166,9 +167,10 @@ def _roughness(q: FloatArray, own: NDArray[np.int64], stretches: NDArray[np.int6
 
 
 def _even(time: FloatArray, stretches: NDArray[np.int64], between: NDArray[np.int64]) -> tuple[FloatArray, float]:
-    """Return evenly spaced stamps (K,) [s], computed by `_on_lines`, and the rate of the longest stretch [Hz].
+    """Return evenly spaced stamps (K,) [s], and the rate of the longest stretch [Hz].
 
-    Lines are fitted through about twice the usual number of rows from one repeat to the next. Stretches with fewer than
+    The new stamps lie on lines fitted through the old ones, see `_on_lines`. Each line extends over about twice the
+    usual number of rows from one repeat to the next. Stretches with fewer than
     `SHORTEST_LINE` rows keep their stamps, and so do stretches whose new stamps would overlap.
 
     Args:

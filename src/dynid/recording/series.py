@@ -168,9 +168,9 @@ def _looks(count: int) -> list[int]:
 
 
 def joint_sets(content: TopicContent, wanted: tuple[str, ...]) -> list[frozenset[str]]:
-    """Return the sets of wanted joints that occur together in a message of a topic.
+    """Return the different sets of wanted joints that messages of a topic contain.
 
-    Subsets of another set are left out.
+    Only some messages are examined, see `_looks`. Sets that are part of a larger set are left out.
 
     Args:
         content: topic with its messages.

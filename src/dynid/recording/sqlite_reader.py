@@ -46,7 +46,7 @@ def read_sqlite(path: Path, budget: BagBudget) -> SqliteContent:
     """Read an sqlite3 file of a bag, together with a journal or write-ahead log that the recorder left.
 
     Raises:
-        DataError: not a rosbag2 file, damaged, or larger than the budget; or its journal files are suspicious, see
+        DataError: not a rosbag2 file, damaged, or beyond the limit `budget`; or its journal files are suspicious, see
             `pending_files`.
     """
     path = path.resolve()  # SQLite looks for the other files beside the resolved path

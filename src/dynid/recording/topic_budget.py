@@ -1,4 +1,4 @@
-"""Limits on the data that a recorder accepts from each topic, so that one flooded topic does not suppress states."""
+"""Limits on the data that a recorder accepts per topic, so that a flooded topic does not displace the arm's states."""
 
 from dataclasses import dataclass
 
@@ -8,11 +8,12 @@ class TopicLimits:
     """Limits on the messages that a recorder accepts from one topic.
 
     Attributes:
-        depth: maximum number of messages in the queue of a stalled recorder.
+        depth: length of the subscription's queue, in which messages wait if the recorder stalls.
         largest: maximum size of a message [bytes].
         bytes_per_s: maximum long-term data rate [bytes/s]; None is unlimited.
         messages_per_s: maximum long-term message rate [1/s]; None is unlimited.
-        burst_s: maximum size of a burst, as the time in which the two rates permit the same amount of data [s].
+        burst_s: maximum size of a burst: at once, a topic may send the data that its long-term rates allow in this time
+            [s].
     """
 
     depth: int

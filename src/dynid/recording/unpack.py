@@ -1,4 +1,4 @@
-"""Decompression of lz4 and zstd data in bags; decompressed chunks and messages are charged to a budget."""
+"""Decompression of lz4 and zstd data in bags; the decompressed bytes count towards the bag's memory limit."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ def unpacked_chunk(chunk: Chunk, budget: BagBudget) -> bytes | memoryview:
 
     Raises:
         DataError: the compression is unknown, or the chunk is damaged, larger than `MOST_CHUNK_BYTES`, of another size
-            than it states, or beyond the budget.
+            than it states, or beyond the bag's memory limit `budget`.
     """
     size = chunk.uncompressed_size
     if size > MOST_CHUNK_BYTES:
@@ -72,7 +72,7 @@ def unpacked_message(raw: bytes, budget: BagBudget) -> bytes:
     """Return the decompressed bytes of one message that was compressed separately by zstd.
 
     Raises:
-        DataError: the message is damaged, or beyond the budget.
+        DataError: the message is damaged, or beyond the bag's memory limit `budget`.
     """
     try:
         stated = zstandard.frame_content_size(raw)

@@ -76,7 +76,8 @@ def _ensure(
 ) -> bool:
     """Run rehearsal jobs for a robot and mount, unless a valid stamp file shows that their functions are compiled.
 
-    If dynid's cache folder is private to this process, nothing is run, since other processes could not use the result.
+    If dynid's cache folder is a temporary one of this process, nothing is run, since other processes could not use the
+    result.
 
     Args:
         robot: robot of the jobs.

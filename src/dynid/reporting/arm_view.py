@@ -1,4 +1,4 @@
-"""Data for the report's view of the arm: its worst pose, and margins of the links' masses and inertias.
+"""Data for the report's view of the arm: its worst pose, and the links' masses and inertias with their bounds.
 
 The worst pose is the one in which the smallest eigenvalue of the inertia matrix M(q) is lowest.
 """

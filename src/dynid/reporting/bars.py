@@ -1,4 +1,4 @@
-"""Bar charts as figure files, such as errors of estimators, and spread and held-out errors of a campaign's models."""
+"""Bar charts as figure files, for example of the torque errors of several models."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -51,8 +51,9 @@ def write_bars(path: Path, title: str, axis: str, names: Sequence[str], series: 
 def write_campaign_figures(folder: Path, summary: Mapping[str, Any]) -> None:
     """Write two bar charts of a campaign, the identification of one model per bag and sampling interval.
 
-    spread.svg shows the covariance trace of the models after each stage. held_out.svg shows the errors of several
-    parameter sets on held-out motions.
+    spread.svg shows the scatter of the models' parameters (trace of their covariance) after each stage of the
+    identification and for each sampling interval. held_out.svg shows the torque errors of several parameter sets on
+    motions that were not used for identification.
 
     Args:
         folder: folder for the files.

@@ -34,10 +34,10 @@ class FrictionCurves:
 
 
 def friction_curves(result: Result) -> FrictionCurves | None:
-    """Compute each joint's friction torque without load and under gravity, at speeds up to half of the speed limit.
+    """Compute each joint's friction torque without and with load, at speeds up to half of the speed limit.
 
-    The result is None if no friction law was estimated in addition to the base parameters. The load is the joint's
-    largest gravity torque in random poses.
+    The load is the joint's largest gravity torque in random poses. The result is None if no friction law was estimated
+    in addition to the base parameters.
     """
     content, robot = result.content, result.robot
     separate = content.friction()
