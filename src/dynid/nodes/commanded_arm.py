@@ -91,9 +91,9 @@ class CommandedArm:
         return self._stream.load
 
     def to_start(self, feedforward: Feedforward) -> None:
-        """Move to the rest posture, without checks of the free space, then start a series of motions.
+        """Move to the rest posture, without checks of the free space; the motions after it form a series.
 
-        All motions of the series form one recording in the bag. `feedforward` gives the torques of the motion to rest.
+        A series of motions is one recording in the bag. `feedforward` gives the torques of the motion to rest.
 
         Raises:
             SafetyError: the motion was stopped, or the arm must not be moved any more.

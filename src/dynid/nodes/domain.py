@@ -91,7 +91,7 @@ def _reserved(name: str) -> socket.socket | None:
 
 
 def _is_free(domain: int) -> bool:
-    """Return whether the domain's first discovery port is free, so that probably no ROS process here uses it."""
+    """Return whether the domain's first discovery port is free; if so, probably no ROS process here uses the domain."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.bind(("", DDS_BASE_PORT + DDS_PORTS_PER_DOMAIN * domain + DDS_FIRST_PARTICIPANT))

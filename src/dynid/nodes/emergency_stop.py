@@ -36,7 +36,7 @@ REPEATED_S = 0.5  # time within which the other subscriptions receive the same m
 
 
 class PressedPublishers:
-    """Record of publishers that may have pressed the emergency stop and have not released it; independent of ROS.
+    """Record of publishers that may have pressed the emergency stop and have not released it.
 
     Attributes:
         pressed: identifiers of publishers still present that may have pressed.
@@ -62,8 +62,8 @@ class PressedPublishers:
 
         Args:
             present: identifiers of the publishers that are present.
-            matched: number of publishers that are matched. It exceeds the length of `present` while the identifier of
-                a new publisher is not known yet.
+            matched: number of publishers from which the middleware receives messages. It exceeds the length of
+                `present` while the identifier of a new publisher is not known yet.
             now_s: monotonic time of this check [s].
         """
         alone = len(present) == 1 and matched <= 1
@@ -86,8 +86,8 @@ class PressedPublishers:
     def press(self, subscription: int, now_s: float) -> None:
         """Process a message `true`: all publishers that are present count as pressed, since any may have sent it.
 
-        There is one subscription for each entry of `QUALITIES`, so the same message may arrive several times. Repeated
-        arrivals are ignored: publishers that have joined since the first arrival did not send the message.
+        Each quality of service in `QUALITIES` has a subscription, so the same message may arrive several times.
+        Repeated arrivals are ignored: publishers that have joined since the first arrival did not send the message.
 
         Args:
             subscription: index of the subscription in `QUALITIES` that received the message.

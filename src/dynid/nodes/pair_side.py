@@ -39,7 +39,7 @@ class PairSide:
         side: 0 for the leader, 1 for the follower.
         on_reading: called with the side, every state and the state's age at arrival [s]. The age is None if the driver
             uses another clock.
-        on_trouble: called with a sentence if the driver stops following commands or has a second publisher.
+        on_trouble: called with a sentence if the driver stops following commands, or if its topics have two publishers.
 
     Attributes:
         name: "leader" or "follower".
@@ -149,9 +149,9 @@ class PairSide:
         self._holding = HoldingTorque(self._robot)
 
     def refuse_contradiction(self, law: GravityCompensation) -> None:
-        """Raise SafetyError if the arm's holding torques contradict a model: wrong joint sign, mount or model.
+        """Raise SafetyError if the torques that hold the arm contradict the model of the gravity compensation `law`.
 
-        `law` is gravity compensation with that model. The holding torques are those since `watch_holding`.
+        The usual causes are a wrong joint sign, mount or model. The torques are those since `watch_holding`.
         """
         holding, self._holding = self._holding, None
         if holding is None:

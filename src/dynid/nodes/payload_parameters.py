@@ -1,9 +1,9 @@
 """Payload of an arm as ROS parameters of the executor, and the model with that payload.
 
 A payload is set in one atomic call: `payload.parameters` (ten standard parameters in the last modified DH frame, zeros
-for no payload), `payload.structure_hash` of the model with which the payload was estimated, and `payload.certain`. The
-payload is added to the model of the executor. A new model removes the payload, because this model describes the arm as
-it was during the identification, including any load.
+for no payload), `payload.structure_hash` of the model with which the payload was estimated, and `payload.certain` (only
+payloads with a certain estimate are accepted). The payload is added to the model of the executor. A new model removes
+the payload, because this model describes the arm as it was during the identification, including any load.
 """
 
 from collections.abc import Sequence

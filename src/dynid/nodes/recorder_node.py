@@ -1,10 +1,10 @@
 """Lifecycle node that records the serialized messages of an experiment's topics to a rosbag2.
 
 An active recorder is subscribed to the topics, and `~/start` opens a new bag at parameter `output`. `~/stop` closes the
-bag once it contains the whole motion, and answers whether the bag is complete. A second call closes it at once. Latched
-messages that were published before a bag was opened are written at its start, so that every bag is sufficient for
-identification. Each topic has its own limits (`dynid.recording.topic_budget`). If a topic exceeds them, its messages
-are dropped and its subscription pauses for a while. The arm's states are recorded nevertheless.
+bag once it contains the whole motion, and answers whether the bag is complete; a second call of `~/stop` closes it at
+once. Latched messages that were published before a bag was opened are written at its start, so that every bag is
+sufficient for identification. Each topic has its own limits (`dynid.recording.topic_budget`). If a topic exceeds them,
+its messages are dropped and its subscription pauses for a while. The arm's states are recorded nevertheless.
 """
 
 import shutil

@@ -116,11 +116,11 @@ def missed_cycles(stamp_ns: NDArray[np.int64], cycle_s: float) -> Drops:
 def _drift(lateness: NDArray[np.float64]) -> float:
     """Return the drift between the driver's clock and the stamps' clock [cycles per message].
 
-    The messages are divided into blocks of `DRIFT_BLOCK`. The drift is the median change of the smallest lateness from
+    The messages are divided into blocks of `DRIFT_BLOCK`. The drift is the median change of the smallest delay from
     block to block, divided by `DRIFT_BLOCK`. It is 0 with fewer than five blocks.
 
     Args:
-        lateness: difference between each message's stamp and its nominal time, (N,) [cycles].
+        lateness: delay of each message: its stamp minus its nominal time, (N,) [cycles].
     """
     whole = len(lateness) // DRIFT_BLOCK * DRIFT_BLOCK
     earliest = lateness[:whole].reshape(-1, DRIFT_BLOCK).min(axis=1)

@@ -1,11 +1,11 @@
 """Checks that a bag is complete: before a motion, during recording, at its end, and on disk.
 
-- Discovery: has every node whose topics are recorded discovered the recorder? Earlier messages are not in the bag. -
-Motion completion: has every topic been recorded up to the end of the motion? Topics arrive with different delays. -
-Late start: does a bag contain the motion from its start? - Completeness: does a bag contain every joint state that the
-driver published? The driver's diagnostics report the numbers of published states and of missed cycles, and the last
-stamp. Between two reports, the bag must contain exactly the number of published states; missing states were lost
-between driver and recorder.
+- Discovery: has every node whose topics are recorded discovered the recorder? Earlier messages are not in the bag.
+- Motion completion: has every topic been recorded up to the end of the motion? Topics arrive with different delays.
+- Late start: does a bag contain the motion from its start?
+- Completeness: does a bag contain every joint state that the driver published? The driver's diagnostics report the
+  number of published states, the number of missed cycles, and the stamp of the last state. Between two reports, the bag
+  must contain exactly the number of published states; missing states were lost between driver and recorder.
 """
 
 from collections.abc import Collection, Sequence

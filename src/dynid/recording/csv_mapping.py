@@ -33,8 +33,8 @@ class TimeColumn(Strict):
 class ColumnGroup(Quantity):
     """Columns of one measured quantity, one per axis in the order of the robot's joints.
 
-    file: another CSV file in the same folder, with the same row times as the main file; None is the main file. columns:
-    names in the header, or numbers counted from 1.
+    file: another CSV file in the same folder, with the same row times as the main file; None is the main file.
+    columns: names in the header, or numbers counted from 1.
     """
 
     file: str | None = None
@@ -51,12 +51,16 @@ class ColumnGroup(Quantity):
 class CsvMapping(Strict):
     """Schema of a mapping file for CSV recordings.
 
-    rate_hz: rows per second; only for files without a time column. rows: index of the first data row to use and of the
-    row after the last, counted from 0 below the header; None uses all rows. delimiter: delimiter between fields;
-    "space" for any number of blanks. decimal: the decimal sign. skip_corrupt_rows: whether unreadable rows are left
-    out; otherwise the file is refused. mount: mount of the arm during the recording; None is the robot's default.
+    rate_hz: rows per second; only for files without a time column.
+    rows: index of the first data row to use and of the row after the last, counted from 0 below the header; None uses
+        all rows.
+    delimiter: delimiter between fields; "space" for any number of blanks.
+    decimal: the decimal sign.
+    skip_corrupt_rows: whether unreadable rows are left out; otherwise the file is refused.
+    mount: mount of the arm during the recording; None is the robot's default.
     torque_delay_s: delay from the stamp of a commanded torque to the middle of the time in which it acts [s]; 0 for
-    measured torques. velocity: columns of recorded velocities, used only to check units.
+        measured torques.
+    velocity: columns of recorded velocities, used only to check units.
     """
 
     schema_version: Literal[1]

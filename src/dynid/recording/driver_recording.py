@@ -1,4 +1,4 @@
-"""Recording of one bag by dynid's driver: the data for identification, as read-only arrays on one time axis."""
+"""Content of a bag that dynid's driver recorded: the data for identification, as read-only arrays on one time axis."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

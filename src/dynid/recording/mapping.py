@@ -28,12 +28,14 @@ from dynid.robot import Robot, Strict
 class BagMapping(Strict):
     """Schema of a mapping file for bags and data sets; every field has a default.
 
-    topics: topics with the arm's joint states, merged if each contains only some joints; () searches for them. joints:
-    names of the robot's joints in messages, or of columns in a data set, in the robot's order; () uses the robot's
-    joint names. mount: mount of the arm during the recording; None is the robot's default. torque_delay_s: delay from
-    the stamp of a commanded torque to the middle of the time in which it acts [s]; 0 for measured torques. position:
-    unit, side and sign of positions; None is rad, or m for a sliding joint. torque: unit, side and sign of efforts;
-    None is N m at the joints, or N for a sliding joint.
+    topics: topics with the arm's joint states, merged if each contains only some joints; () searches for them.
+    joints: names of the robot's joints in messages, or of columns in a data set, in the robot's order; () uses the
+        robot's joint names.
+    mount: mount of the arm during the recording; None is the robot's default.
+    torque_delay_s: delay from the stamp of a commanded torque to the middle of the time in which it acts [s]; 0 for
+        measured torques.
+    position: unit, side and sign of positions; None is rad, or m for a sliding joint.
+    torque: unit, side and sign of efforts; None is N m at the joints, or N for a sliding joint.
     """
 
     schema_version: Literal[1] = 1

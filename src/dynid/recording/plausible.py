@@ -87,7 +87,7 @@ def refuse_jumps(time: FloatArray, q: FloatArray, robot: Robot, name: str) -> No
 
 
 def unwrapped(time: FloatArray, own: FloatArray, speeds: FloatArray, turns: list[bool]) -> tuple[FloatArray, list[int]]:
-    """Remove jumps by whole turns from positions; return the positions (N, n) and the jumps removed per axis, (n,).
+    """Remove jumps by whole turns from positions; return positions (N, n) and the number of jumps per axis, (n,).
 
     A jump is a change of position between successive rows that is too large for the speed of the axis. It counts as a
     wrap-around if the change is possible after subtracting the nearest number of whole turns.

@@ -42,8 +42,9 @@ class Quantity(Strict):
 
     unit: one unit for all axes, or one per axis, such as `mA`, `2.69 mA` (the size of one count) or `% of 1.27 N m`.
     side: side of the gears on which the values were measured; `motor` values are converted by the gear ratios and the
-    coupling of robot.yaml. sign, ratio: factors on the raw values, in addition to unit and gear ratio; one for all
-    axes, or one per axis. offset: offset added to the converted positions, on the joint side [rad or m].
+        coupling of robot.yaml.
+    sign, ratio: factors on the raw values, in addition to unit and gear ratio; one for all axes, or one per axis.
+    offset: offset added to the converted positions, on the joint side [rad or m].
     counts_per_turn: counts per turn of an encoder, for the unit `count`.
     """
 

@@ -19,9 +19,10 @@ PhaseName = Literal["approach", "trajectory", "rest", "done", "cancelled"]
 class HardwareSettings(Strict):
     """Settings of the arm's driver on the latched topic `hardware_settings`: torque constants, mount, cycle and clock.
 
-    torque_constants_nm_per_a: torque constants; () if drives are commanded by torque and report torque. current_unit_a:
-    size of one raw count of current [A], for all servos or per joint. boot_id: boot ID of the host whose monotonic
-    clock gives the stamps; "" if the stamps come from another clock, such as a simulated clock that can pause.
+    torque_constants_nm_per_a: torque constants; () if drives are commanded by torque and report torque.
+    current_unit_a: size of one raw count of current [A], for all servos or per joint.
+    boot_id: boot ID of the host whose monotonic clock gives the stamps; "" if the stamps come from another clock, such
+        as a simulated clock that can pause.
     stamp_offset_ns: offset of the stamps from the host's monotonic clock [ns].
     """
 
