@@ -67,12 +67,13 @@ class ChainOptions:
         adapter: adapter between the simulated servos and the driver, see `dynid.simulation.bus.adapter`. All adapters
             except uart imply `wire_time`.
         motor: effects of the simulated arm's motors, see `dynid.simulation.plant.motor`.
-        rate_hz: rate of the control cycle [Hz]; 0 lets the driver find the highest rate that line and machine sustain.
+        rate_hz: rate of the control cycle [Hz]; 0 lets the driver find the highest rate that servo line and host allow.
         lead: trajectory along which a simulated hand guides the arm, see `dynid.simulation.plant.hand`; None simulates
             no hand.
         held_kg: mass of a body that the simulated arm picks up on SIGUSR1 and puts down on SIGUSR2 [kg]; None simulates
             no body.
-        scene: free space of all motions: path of a file, "" for the robot's own file, or "none" for no limits.
+        scene: path of the file with the space in which the arm may move, "" for the robot's own file, or "none" for no
+            limits.
         consented: whether the user has consented to motions of the real arm on `real_port`. Without consent the driver
             refuses the port, unless it recognises the servos as simulated.
     """

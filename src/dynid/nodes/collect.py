@@ -77,7 +77,7 @@ def begin_recording(call: Supervisor, name: str, profile: str, bag: Path) -> Non
         bag: folder of the new bag.
 
     Raises:
-        NodeError: a node refused, is not connected to the others, or the recorder has given up.
+        NodeError: a node refused, is not connected to the others, or the recorder has failed.
     """
     call.set_parameters("recorder", {"output": str(bag)})
     call.set_parameters("executor", {"trajectory": name, "profile": profile})
@@ -101,7 +101,7 @@ def _unmatched(call: Supervisor, bag: Path) -> str:
     Return '' if all connections exist. `bag` is the folder of the bag being recorded.
 
     Raises:
-        NodeError: the recorder has given up.
+        NodeError: the recorder has failed.
     """
     if call.reported("recorder", BAG) != str(bag):  # the report may be an earlier recording's
         return "the recorder's diagnostics do not report the recording: are they remapped, or is it another version?"
@@ -186,7 +186,7 @@ def end_recording(call: Supervisor) -> None:
     """Close the bag of a completed motion as soon as the recorder, which may lag behind, has received the whole motion.
 
     Raises:
-        NodeError: the bag is incomplete because the recorder lags too far or has given up, or it cannot be closed.
+        NodeError: the bag cannot be closed, or is incomplete because the recorder lags too far or has failed.
     """
     call.trigger("recorder/stop", COMPLETION_TIMEOUT_S + CALL_TIMEOUT_S)
 

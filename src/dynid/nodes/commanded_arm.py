@@ -47,7 +47,7 @@ class CommandedArm:
         robot: robot of the arm.
         call: client of the nodes that drive the arm.
         stream: receiver of the arm's topics.
-        scene: free space of the arm, which the executor checks as well; None uses that of the robot.
+        scene: file with the space in which the arm may move; the executor checks it, too. None uses the robot's file.
 
     Attributes:
         at: reference posture after the last motion, (n,) [rad].

@@ -170,7 +170,7 @@ class EmergencyStop:
 
     @property
     def _release_refusal(self) -> str:
-        """Reason why a `false` does not release the emergency stop, with the fix."""
+        """Reason why a `false` does not release the emergency stop, and what the user must do to release it."""
         count = len(self._presses.present)
         if count > 1:
             return (

@@ -500,7 +500,7 @@ class ExecutorNode(Node):
 
         Args:
             plan: the plan, or the error of planning and checking.
-            origin: name of the motion's excitation profile; for a motion without one its source, such as "file".
+            origin: name of the motion's excitation profile, or the source of a motion without profile, such as "file".
             identifier: identifier that the client chose for the motion; "" without one.
         """
         if isinstance(plan, DynidError):

@@ -40,7 +40,7 @@ class MotionStatus(Strict):
         id: identifier of the motion, chosen by the client.
         trajectory: name of the motion.
         state: phase of the motion, or "refused".
-        reason: reason why the motion was refused or given up; "" without one.
+        reason: reason why the motion was refused or ended early; "" without one.
         left_tolerance: whether the executor braked because the arm left its path.
         tracking: tracking error of the motion.
     """
@@ -83,7 +83,8 @@ class ExperimentReport:
 
         Args:
             name: name of the motion.
-            profile: name of the excitation profile; for a motion without one its source, such as "file" or "topic".
+            profile: name of the excitation profile, or the source of a motion without profile, such as "file" or
+                "topic".
             duration_s: duration of the motion [s].
             law: control law of the motion.
             identifier: identifier that the client chose for the motion; "" without one.
@@ -115,9 +116,9 @@ class ExperimentReport:
             self._publish()
 
     def update(self, reason: str = "") -> None:
-        """Publish settings and status if the motion has entered a new phase or was given up.
+        """Publish settings and status if the motion has entered a new phase or ended early.
 
-        `reason` is why the motion was given up; "" if it was not.
+        `reason` is why the motion ended early; "" if it did not.
         """
         if reason or len(self._motion.phases) != self._published:
             self._publish(reason)

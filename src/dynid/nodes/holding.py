@@ -90,7 +90,8 @@ def check_motions(model: Model, scene: str = "") -> tuple[Trajectory, Trajectory
 
     Args:
         model: model of the arm as it is mounted.
-        scene: free space of all motions: path of a file, "" for the robot's own file, or "none" for no limits.
+        scene: path of the file with the space in which the arm may move (free space), "" for the robot's own file, or
+            "none" for no limits.
 
     Raises:
         SafetyError: the model must not move an arm, see `ControlledModel.refuse_unfit`. Or none of

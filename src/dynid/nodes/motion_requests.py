@@ -190,8 +190,8 @@ def message_motion(message: Any, joints: tuple[str, ...], hold: FloatArray) -> M
         hold: posture of the joints that the message does not name; they stay there, (n,) [rad].
 
     Raises:
-        ConfigurationError: there are no points, points have different numbers of joints, or `spread_points` refuses
-            them.
+        ConfigurationError: there are no points, points have different numbers of joints, or their names, times or
+            values are invalid, see `dynid.trajectory.files.spread_points`.
     """
     name, times = _name(message), _times(message)
     positions, velocities, accelerations = (_rows(message, key) for key in ("positions", "velocities", "accelerations"))

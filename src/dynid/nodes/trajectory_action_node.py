@@ -49,7 +49,7 @@ class Outcome:
             "unknown": it did not begin, because the goal names a joint that the arm does not have.
             "cancelled": the client or another program cancelled the motion.
             "replaced": a newer goal replaced this one.
-            "lost": the motion began and was given up.
+            "lost": the motion began, but ended early for another reason, such as a violated path tolerance.
             "missed": the motion ended outside the goal tolerance.
             "late": the trajectory should have started, and ended, before the goal arrived.
             "doubtful": the motion is stopped because its progress is not known.
