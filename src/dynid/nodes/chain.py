@@ -60,8 +60,9 @@ class ChainOptions:
         identification: whether the identification node is started.
         driver: full name of the hardware node's module.
         layout: assignment of the started processes to processors and priorities; None changes neither.
-        wire_time: whether simulated servos take as long to answer as on a real line. The time that the simulation
-            itself needs is added to this time, so a cycle may take longer than on a real line.
+        wire_time: whether simulated servos take as long to answer as on a real line. The host
+            also needs time to compute the simulation, so transmission and computation together may take longer than a
+            cycle.
         paused_clock: whether a simulated arm's clock pauses while a busy host delays the driver or the commander.
             Otherwise the simulated arm moves on during the delay, as a real arm does.
         adapter: adapter between the simulated servos and the driver, see `dynid.simulation.bus.adapter`. All adapters

@@ -1,8 +1,7 @@
 """Client that executes one trajectory with the running nodes and records it into a bag.
 
 It switches torque on before the motion and off after it. The parameters are `trajectory`, `profile` (excitation
-profile) and `output` (folder of the bag). The exit code is 0 only if the motion was completed and the bag
-closed.
+profile) and `output` (folder of the bag). The exit code is 0 only if the motion was completed and the bag closed.
 """
 
 import contextlib

@@ -276,7 +276,7 @@ class CommandedArm:
         return state() == "done"
 
     def _stopped(self, name: str) -> SafetyError:
-        """Return the error for a motion that the executor cancelled, and refuse all further motions of this arm.
+        """Return the error for a motion that the executor stopped, and refuse all further motions of this arm.
 
         `name` is the name of the motion in the message.
         """

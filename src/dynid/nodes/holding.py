@@ -94,9 +94,9 @@ def check_motions(model: Model, scene: str = "") -> tuple[Trajectory, Trajectory
             "none" for no limits.
 
     Raises:
-        SafetyError: the model must not move an arm, see `ControlledModel.refuse_unfit`. Or none of
-            the possible second postures can be used: each violates joint limits or the free space, makes links touch,
-            or needs too much torque.
+        SafetyError: the model must not move an arm, see `ControlledModel.refuse_unfit`. Or no second posture is
+            possible, because each one violates joint limits or the free space, makes links touch, or needs too much
+            torque.
     """
     if not model.accepted:
         raise SafetyError(f"the model of {model.robot.name} did not pass its checks, so it must not carry an arm")

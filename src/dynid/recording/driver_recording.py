@@ -324,8 +324,7 @@ def _experiments(content: TopicContent | None, notes: list[str]) -> tuple[Experi
 
     A message belongs to the same experiment as the previous message if the settings are equal, and if its list of
     phases (such as approach and trajectory) begins with that of the previous message. Otherwise another experiment
-    starts. Invalid messages are left out with a note. If all are invalid, the first
-    error is raised.
+    starts. Invalid messages are left out with a note. If all are invalid, the first error is raised.
     """
     found: list[ExperimentSettings] = []
     wrong: list[DataError] = []

@@ -89,9 +89,9 @@ def joint_log(
     torque_delay_s: float = 0.0,
     sha256: str = "",
 ) -> Log:
-    """Convert measured values to a log of values at the joints, without rows that only repeat earlier values.
+    """Convert measured values to a log of values at the joints, and remove or replace repeated rows.
 
-    A row contains the values of all joints at one time; for repeated rows see `without_held_efforts`.
+    A row contains the values of all joints at one time. `without_held_efforts` defines which rows are repeated.
 
     Args:
         own: measured values, on any side of the gears.

@@ -1,7 +1,7 @@
 """Schemas and readers of mapping files, which state the names, units and mount that a recording lacks.
 
-A mapping with a field `columns`, `time` or `rate_hz` is for CSV files, see `CsvMapping`. Any other mapping is for
-bags of other software and for LeRobot data sets:
+A mapping with a field `time` or `rate_hz`, or with `columns` of a quantity, is for CSV files, see `CsvMapping`. Any
+other mapping is for bags of other software and for LeRobot data sets:
 
     schema_version: 1
     topics: [/arm/joint_states, /wrist/joint_states]

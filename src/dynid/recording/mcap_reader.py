@@ -42,7 +42,7 @@ class McapContent:
         lost_bytes: length of the truncated record at the end [bytes].
         described: bytes of the last channel record of each channel, by channel ID.
         types: message types by schema ID.
-        records: number of records decoded in Python; the record of a new channel counts as fifty, because it takes
+        records: number of records decoded in Python. A channel with a new description counts as fifty, because it takes
             longer to decode.
     """
 
@@ -86,7 +86,7 @@ def read_mcap(path: Path, budget: BagBudget | None = None) -> McapContent:
 
 
 def mcap_content(path: Path, data: bytes, budget: BagBudget) -> McapContent:
-    """Decode the bytes of an MCAP file; `budget` is the memory limit of the bag, which counts decompressed chunks.
+    """Decode the bytes of an MCAP file; `budget` limits the memory that its decompressed chunks and messages take.
 
     Raises:
         DataError: the content is invalid, see `read_mcap`.

@@ -198,7 +198,7 @@ def _track(
     wraps: list[int],
     notes: list[str],
 ) -> _Track:
-    """Return one publisher's rows in SI units, with angles unwrapped and without repeated rows (see `without_repeats`).
+    """Return one publisher's rows in SI units, with angles unwrapped and repeated rows removed or replaced.
 
     Args:
         one: the publisher.

@@ -146,8 +146,8 @@ class Conversion:
     """Conversion of raw numbers of all axes, (N, n), to values at the joints, in two steps.
 
     The first step multiplies every axis by a factor. It gives rad (or m) and N m (or N) on the side of the gears where
-    the numbers were measured. The second step applies gear ratios and coupling, which mixes the axes. So
-    operations on single axes, such as unwrapping of angles, belong between the two steps.
+    the numbers were measured. The second step applies gear ratios and coupling, which mixes the axes. So operations on
+    single axes, such as unwrapping of angles, belong between the two steps.
 
     Args:
         robot: the recorded robot.

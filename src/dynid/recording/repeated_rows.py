@@ -5,9 +5,8 @@ still. Accelerations derived from the positions then become ten times too large.
 
 Slow source: A recorder that writes the last received message at its own rate repeats some states if its source is
 slower. With a recorder at 30 Hz and a source at 29.3 Hz, this is one row in 43. Between two repeats, the stamps drift
-by a whole period against the source. So repeats are left out, and the other rows get evenly spaced stamps. The new
-stamp of a row is its value on a line that is fitted to the stamps around it; no line crosses a gap or a rest of the
-arm.
+by a whole period against the source. So repeats are left out, and the other rows get evenly spaced stamps. These lie on
+lines, each fitted to the stamps around one row; no line crosses a gap or a rest of the arm.
 
 Lost reply: A driver may repeat its last state because a reply of a servo was lost. Then the stamps are right, and the
 arm has moved twice as far at the next row. A repeated row gets values interpolated between its neighbours. Longer runs
@@ -170,8 +169,8 @@ def _even(time: FloatArray, stretches: NDArray[np.int64], between: NDArray[np.in
     """Return evenly spaced stamps (K,) [s], and the rate of the longest stretch [Hz].
 
     The new stamps lie on lines fitted through the old ones, see `_on_lines`. Each line extends over about twice the
-    usual number of rows from one repeat to the next. Stretches with fewer than
-    `SHORTEST_LINE` rows keep their stamps, and so do stretches whose new stamps would overlap.
+    usual number of rows from one repeat to the next. Stretches with fewer than `SHORTEST_LINE` rows keep their stamps,
+    and so do stretches whose new stamps would overlap.
 
     Args:
         time: stamps of the rows that are not repeats, (K,) [s].
