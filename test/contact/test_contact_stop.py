@@ -74,6 +74,14 @@ def test_motion_in_contact_is_stopped_again() -> None:
     assert "crane_x7_joint2" in motion.stopped_itself and motion.controller.paused
 
 
+def test_no_contact_of_another_model_does_not_end_a_contact() -> None:
+    found, _ = stop(report(contact=True))
+    found.receive(report(NOW + 1_000_000, model="another"))
+    assert "contact" in found.reason(NOW + 1_000_000)
+    found.receive(report(NOW + 2_000_000))
+    assert found.reason(NOW + 2_000_000) == ""
+
+
 def test_motion_is_refused_during_and_shortly_after_contact() -> None:
     found, _ = stop(report(contact=True))
     with pytest.raises(SafetyError, match=r"crane_x7_joint2, 3\.1 N m from outside .* free the arm, or give"):

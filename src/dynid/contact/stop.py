@@ -29,6 +29,7 @@ class ContactStop:
     def __init__(self, motion: MotionExecutor) -> None:
         self._motion, self.enabled = motion, False
         self.report: ContactReport | None = None
+        self._counted: ContactReport | None = None
         self._expected, self._judged_ns, self._felt_ns = "", -MOST_AGE_NS, -CONTACT_END_NS
 
     def expect(self, model: str) -> None:
@@ -46,6 +47,8 @@ class ContactStop:
         the expected model, see `expect`.
         """
         self.report = report
+        if report.contact or report.model == self._expected:
+            self._counted = report
         if report.contact:
             self._felt_ns = report.stamp_ns
         if report.model == self._expected:
@@ -61,12 +64,13 @@ class ContactStop:
         """
         if not self.enabled:
             return ""
+        counted = self._counted
         if self.report is None:
             return f"contact is to stop the arm, and no node detects it: start external_torque, {ALTERNATIVE}"
         late_s = abs(stamp_ns - self._judged_ns) * 1e-9
-        if late_s * 1e9 <= MOST_AGE_NS:
+        if counted is not None and late_s * 1e9 <= MOST_AGE_NS:
             what_to_do = "free the arm, or give the executor what it holds (payload.parameters)"
-            return f"{self.report.text}: {what_to_do}" if self.report.contact else ""
+            return f"{counted.text}: {what_to_do}" if counted.contact else ""
         if self.report.model != self._expected:
             return (
                 "external_torque does not use the executor's model and payload yet: wait, and look into its "
