@@ -363,7 +363,7 @@ def test_an_interpretation_must_reduce_the_error_and_be_significant() -> None:
 def test_a_tried_delay_counts_half_where_the_estimated_delay_contradicts_it() -> None:
     early = Interpretation("delay", (), -0.02, 0.3, 3.0, 2, 0.14, 0.12)
     gear = replace(early, kind="gear", axes=(2,), value=2.0)
-    for deviation, named in ((0.0016, False), (0.01, True), (np.inf, True)):
+    for deviation, named in ((0.0016, False), (0.005, False), (0.01, True), (np.inf, True)):
         estimated = Unknown("delay", -1, -0.0016, deviation, 0.0)
         assert (suspicion_of(early, LIMITS, NAMES, estimated).strength > 1.0) == named
         assert suspicion_of(gear, LIMITS, NAMES, estimated).strength > 1.0
