@@ -13,6 +13,7 @@ from dynid.identification.diagnosis.interpretations import Trials
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import load_identification
+from dynid.model.drive import RESISTING, of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.model.standard import load_standard
@@ -115,3 +116,13 @@ def test_held_efforts_come_first_if_the_model_is_refused() -> None:
     result = identify(ROBOT, [source])
     assert not result.verdict.accepted
     assert "efforts are held: they are renewed every 10 rows (10 Hz)" in result.suspicions[0]
+
+
+def test_efforts_that_lose_no_work_and_are_too_small_are_external() -> None:
+    """A quarter of the links' torques is explained well, but no motor moves gears without a loss."""
+    base, states = MODEL.base_parameters(STANDARD), motion(ROBOT, 25.0, 0)[1:]
+    links = MODEL.inverse_dynamics(*states, of_kinds(base, RESISTING, others=True))
+    (found,) = told(trials(torques=lambda tau: 0.25 * links), base)
+    assert found.kind == EXTERNAL
+    rubs = 0.5 * np.sqrt(np.mean(links**2, axis=0)) * np.sign(states[1])
+    assert EXTERNAL not in {one.kind for one in told(trials(torques=lambda tau: 0.25 * (links + rubs)), base)}

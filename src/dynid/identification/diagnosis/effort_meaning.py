@@ -19,6 +19,7 @@ NEGATIVE = 0.02  # largest torque of the opposite sign, over the largest torque,
 FEWEST = 3  # least number of joints that must support the meaning "unsigned" or "external"
 UNEXPLAINED = 0.8  # least median relative error of all joints for efforts that hardly depend on the motion
 UNEXPLAINED_OF_SMALL = 0.35  # least median relative error if the efforts are too small to hold the nominal arm
+NO_LOSS = 0.2  # largest share of a joint's mechanical work that is lost if its efforts contain no friction
 SMALL_EFFORT = 0.9  # largest norm of too small efforts, over the norm of the nominal arm's gravity torques
 LARGE_ERROR = 0.3  # least relative error of the worst joint whose torque may lack a sign
 # Largest share of the nominal arm's gravity that efforts net of gravity may show: if gravity is omitted from the fit,
@@ -77,7 +78,8 @@ def meanings(trials: Trials, nominal: BaseParameters | None) -> Iterator[Interpr
     # efforts that are too small for the nominal arm need less other evidence
     too_small = gravity is not None and gravity.exceeds_efforts
     least, gain = (UNEXPLAINED_OF_SMALL, 0.0) if too_small else (UNEXPLAINED, 1.0)
-    unexplained = np.median(own.relative[seen]) > least and (net is None or net.gain < gain)
+    unexplained = np.median(own.relative[seen]) > least or (too_small and abs(_lost(given)) < NO_LOSS)
+    unexplained = unexplained and (net is None or net.gain < gain)
     if unexplained and not unsigned and seen.sum() >= FEWEST:
         yield _certain(EXTERNAL, (), own.relative)
 
@@ -151,6 +153,21 @@ def _certain(kind: str, axes: tuple[int, ...], relative: FloatArray) -> Interpre
     """
     worst = int(np.nanargmax(relative))
     return Interpretation(kind, axes, 0.0, np.inf, np.inf, worst, float(relative[worst]), 0.0)
+
+
+def _lost(data: Data) -> float:
+    """Return the share of the joints' mechanical work that is lost, as the median of all moving joints [-].
+
+    The work of a motor on a joint that returns to its start is lost to friction. The share is the integral of torque
+    times velocity, divided by the integral of its absolute value. It is nearly 0 if a driver has subtracted friction
+    from the efforts, and negative if the sign of torques or velocities is wrong.
+
+    Args:
+        data: states and torques as recorded.
+    """
+    power = data.tau * data.dq * data.slides
+    size = np.abs(power).sum(axis=0)
+    return float(np.median(power.sum(axis=0)[size > 0.0] / size[size > 0.0])) if size.any() else np.nan
 
 
 def _without_sign(data: Data) -> list[int]:
