@@ -16,7 +16,7 @@ def efforts(seed: int = 0) -> FloatArray:
     return np.random.default_rng(seed).normal(0.0, 0.1, Q.shape)
 
 
-@pytest.mark.parametrize("every", [2.0, 2.5, 5.0, 10.0, 20.0])
+@pytest.mark.parametrize("every", [2.0, 2.3, 2.5, 2.7, 3.3, 5.0, 5.785, 10.0, 20.0])
 def test_rows_with_new_efforts_are_used(every: float) -> None:
     places = (np.floor(np.floor(np.arange(len(TIME)) / every) * every)).astype(int)
     rows = Rows(TIME, Q, efforts()[places])
@@ -42,6 +42,15 @@ def test_efforts_that_repeat_by_chance_stay(share: float) -> None:
     places = np.maximum.accumulate(np.where(same, 0, np.arange(len(TIME))))
     rows = Rows(TIME, Q, efforts()[places])
     assert hold(rows) == 0.0 and without_held_efforts(rows) is rows
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_holds_of_any_length_are_no_rate(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    for most in (4, 6, 9):
+        new = np.cumsum(random.integers(1, most, len(TIME)))
+        places = np.repeat(new, np.diff(new, append=new[-1] + 1))[: len(TIME)]
+        assert hold(Rows(TIME, Q, efforts()[np.minimum(places, len(TIME) - 1)])) == 0.0
 
 
 def test_positions_alone_have_no_held_efforts() -> None:

@@ -14,7 +14,10 @@ from dynid.recording.repeated_rows import FEWEST, Rows, without_repeats
 
 LEAST_HOLD = 2.0  # minimum median number of rows per effort
 USUAL = 1.5  # longest hold that counts in the mean hold [median holds]
-EVEN, ROUNDED = 0.1, 0.6  # tolerances of a hold as a multiple of the mean hold [mean holds; rows]: the larger applies
+# Tolerances of a hold, and of several successive holds together, as multiples of the mean hold [mean holds; rows]: the
+# larger applies. A hold of 5.8 rows at a regular rate is 5 or 6 rows long, and so are four of them 23 or 24.
+EVEN, ROUNDED = 0.1, 1.0
+TOGETHER = 4  # number of successive holds whose sum must be regular, too: holds by chance have no common rate
 MOST_EQUAL = 3.0  # longest regular hold [mean holds]: two efforts may be equal by chance
 SHARE = 0.8  # minimum fraction of regular holds
 HELD = "efforts are held"  # beginning of the note about such efforts
@@ -58,10 +61,12 @@ def hold(rows: Rows) -> float:
     if median < LEAST_HOLD:
         return 0.0
     usual = float(holds[holds <= USUAL * median].mean())
-    times = np.maximum(np.rint(holds / usual), 1.0)
-    even = (np.abs(holds - times * usual) <= max(ROUNDED, EVEN * usual)) & (times <= MOST_EQUAL)
+    times, most = np.maximum(np.rint(holds / usual), 1.0), max(ROUNDED, EVEN * usual)
+    beside = holds - times * usual
+    together = np.abs(np.convolve(beside, np.ones(TOGETHER), "valid"))
+    even = (np.abs(beside) <= most) & (times <= MOST_EQUAL)
     moves = (np.diff(rows.q, axis=0) != 0.0).any(axis=1)[new[0] : new[-1]]
-    if even.mean() < SHARE or moves[np.repeat(even, holds)].mean() < MOVING:
+    if min(even.mean(), (together <= most).mean()) < SHARE or moves[np.repeat(even, holds)].mean() < MOVING:
         return 0.0
     return usual
 
