@@ -60,7 +60,7 @@ from dynid.identification.settings import Acceptance, IdentificationSettings, lo
 from dynid.identification.setup import SetupEstimate
 from dynid.identification.small_delay import compensated
 from dynid.identification.stages import CampaignFiles, Method, Refined, Stage
-from dynid.identification.steadiness.steadiness import Steadiness, steadiness
+from dynid.identification.steadiness.steadiness import Steadiness, steadiness, steadiness_to_the_end
 from dynid.identification.undetermined_groups import undetermined, undetermined_sentence
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
@@ -114,6 +114,8 @@ class Identification:
         source: description of the estimator and of the steps after it.
         diagnosis: possible faults of the data.
         steadiness: changes of the arm during its recordings.
+        steadiness_to_the_end: changes that also show in held-out ends of recordings; without changes if the model is
+            accepted, or if the fitted data show a cause.
         sources: path, SHA-256 and use ("fitted" or "held out") of each recording.
         mapping_of_bags: meaning of the topics and units of bags of other software, by use ("fitted" or "held out"), as
             plain values; {} if there are none.
@@ -148,6 +150,7 @@ class Identification:
     source: str
     diagnosis: Diagnosis
     steadiness: Steadiness
+    steadiness_to_the_end: Steadiness = field(default_factory=Steadiness)
     sources: tuple[tuple[str, str, str], ...] = ()
     mapping_of_bags: dict[str, dict[str, Any]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -257,12 +260,13 @@ class Identification:
 
         1. efforts that are updated less often than positions, only if the model is refused;
         2. efforts that are not motor torques;
-        3. changes of the arm that refuse the model by themselves;
+        3. changes of the arm that refuse the model by themselves, or that explain errors on held-out data;
         4. other faults;
         5. smaller changes of the arm, only if the model is refused.
         """
         changes = self.steadiness.beyond(self.settings.acceptance.change_of_arm)
-        found = (*self.diagnosis.of_efforts, *changes, *self.diagnosis.sentences)
+        later = self.steadiness_to_the_end.sentences
+        found = (*self.diagnosis.of_efforts, *changes, *later, *self.diagnosis.sentences)
         if not self.verdict.accepted:
             held = (note for note in self.notes if HELD in note)
             found = (*held, *found, *self.steadiness.sentences)
@@ -448,7 +452,7 @@ def identify(
     crossed = CrossValidation()
     if not ends and not ready.validation:
         crossed = cross_validated(result.motions, fitted, estimate.regression)
-    return replace(
+    result = replace(
         result,
         deviations=bands.table(),
         stages=_stages_of(estimate) if refined is None else refined.stages,
@@ -484,6 +488,26 @@ def identify(
         simulated=(*(one.name for one in sources if one.simulated), *held_out.simulated),
         setup=estimates,
     )
+    return _with_changes_to_the_end(result, fitted, ends)
+
+
+def _with_changes_to_the_end(
+    result: Identification, fitted: Sequence[Portion], ends: Sequence[Portion]
+) -> Identification:
+    """Return a result completed with changes of the arm that also show in held-out ends of its recordings.
+
+    They are only searched if the model is refused without a cause.
+
+    Args:
+        result: the result.
+        fitted: fitted portions of the recordings.
+        ends: held-out portions at the ends of the same recordings, in the same order; () if there are none.
+    """
+    if not ends or result.verdict.accepted or result.suspicions:
+        return result
+    regression, settings = result.estimate.regression, result.settings
+    later = steadiness_to_the_end(result.robot, result.model, fitted, ends, regression, settings)
+    return replace(result, steadiness_to_the_end=later)
 
 
 def _estimated(

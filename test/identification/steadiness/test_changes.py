@@ -1,5 +1,6 @@
 """Changes of an arm during recordings: time, joint and size are named; a constant arm causes no alarm."""
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,9 +12,10 @@ from recordings import motion, recorded
 from dynid.identification.checks import FITTED
 from dynid.identification.data.sample_sets import join
 from dynid.identification.estimators.regression import Regression
-from dynid.identification.pipeline import Identification
+from dynid.identification.pipeline import Identification, identify
 from dynid.identification.settings import load_identification
-from dynid.identification.steadiness.columns import BODY, LOAD_FRICTION, OFFSET, SCALE, ZERO, TestedQuantity
+from dynid.identification.steadiness import columns
+from dynid.identification.steadiness.columns import BODY, LOAD_FRICTION, OFFSET, SCALE, ZERO
 from dynid.identification.steadiness.search import Change, Search, _Tried
 from dynid.identification.steadiness.steadiness import Steadiness, steadiness
 from dynid.model.drive import KINDS, of_kinds
@@ -104,7 +106,7 @@ def test_a_change_is_refused_and_named(
 def test_a_gradual_loss_of_all_torques_is_not_named_as_a_loss_of_mass(by_body: float, course: Any, kind: str) -> None:
     """Both explain it nearly as well, but bodies come and go at once."""
     nothing = np.zeros((1, 1, 1))
-    body, scale = (TestedQuantity(one, (), nothing) for one in (BODY, SCALE))
+    body, scale = (columns.TestedQuantity(one, (), nothing) for one in (BODY, SCALE))
     tried = [_Tried(body, [0], course, nothing, 0, by_body), _Tried(scale, [4], "drift", nothing, 0, 655.0)]
     explained = {0: by_body, 4: 655.0}
     fit = lambda columns, *_: SimpleNamespace(explained=explained[columns[0]], by_noise=2.0)  # noqa: E731
@@ -147,6 +149,19 @@ def test_constant_wrong_scale_is_no_change(axis: int) -> None:
     assert found({"torques": lambda tau: tau * (1.0 + 0.3 * one(axis))}).measured[0] < LIMIT
 
 
+def test_a_change_in_the_held_out_end_is_named() -> None:
+    """The fit does not show it, and its errors on the end alone do not say what changed."""
+
+    def identified(factor: float) -> Identification:
+        late = 1.0 + (factor - 1.0) * (TIME > 20.0)[:, None]
+        return identify(ROBOT, [recorded(ROBOT, torques=lambda tau: tau * late)], held_out_share=0.3)
+
+    changed, steady = identified(1.4), identified(1.0)
+    assert not changed.verdict.accepted and changed.steadiness.changes == ()
+    assert re.match(r"the torques of all joints rise by .* from 2[01] s on", changed.suspicions[0])
+    assert steady.steadiness_to_the_end.changes == () == steady.suspicions
+
+
 @pytest.mark.parametrize(
     ("accepted", "named"),
     [
@@ -161,6 +176,7 @@ def test_small_changes_are_the_last_suspicions_of_a_refused_model(accepted: bool
     )
     result: Any = SimpleNamespace(
         steadiness=Steadiness((small, large), ("small change", "large change")),
+        steadiness_to_the_end=Steadiness(),
         settings=SETTINGS,
         verdict=SimpleNamespace(accepted=accepted),
         notes=(),

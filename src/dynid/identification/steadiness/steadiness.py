@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dynid.identification.data.recordings import Portion
+from dynid.identification.data.sample_sets import join
 from dynid.identification.data.samples import Samples
 from dynid.identification.estimators.regression import Regression
+from dynid.identification.settings import IdentificationSettings
 from dynid.identification.steadiness.columns import OFFSET
 from dynid.identification.steadiness.search import Change, Search
 from dynid.identification.steadiness.words import hidden_offset, sentence
@@ -76,3 +79,31 @@ def steadiness(
     named = {one.axes for one in changes if one.kind == OFFSET}
     hidden = [one for one in search.hidden if one.moved > NOTE_SHARE * share and (one.axis,) not in named]
     return Steadiness(changes, words, hidden_offset(hidden, samples.joint_names))
+
+
+def steadiness_to_the_end(
+    robot: Robot,
+    model: ArmModel,
+    fitted: Sequence[Portion],
+    ends: Sequence[Portion],
+    fit: Regression,
+    settings: IdentificationSettings,
+) -> Steadiness:
+    """Return the changes of an arm between the start of its recordings and the end of their held-out portions.
+
+    If an arm changes in a held-out portion, or shortly before, the fit does not show it, but its errors on that portion
+    do. The friction is that of the fit, so a change of it is a deviation from the fit.
+
+    Args:
+        robot: the robot.
+        model: model of the arm as mounted.
+        fitted: fitted portions of the recordings.
+        ends: held-out portions at the ends of the same recordings, in the same order.
+        fit: regression of the fitted portions.
+        settings: settings of the identification.
+    """
+    pairs = list(zip(fitted, ends, strict=True))
+    samples = join([one.samples for pair in pairs for one in pair])
+    known = None if fit.joint_friction is None else fit.joint_friction.fit.known
+    whole = Regression.stack(model, samples, settings.coulomb_friction, known)
+    return steadiness(robot, model, samples, whole, [one.name for one in fitted], settings.acceptance.change_of_arm)
