@@ -1,7 +1,7 @@
 """Resampling of recorded positions and torques to a fine time grid, and from there to a coarser one.
 
 Linear interpolation between samples attenuates an angular frequency w by (w T)^2 / 12, with T the time between samples.
-This is 8 % at a sixth of the sampling rate. If a recording is too slow for linear interpolation, a spline of degree
+This is 9 % at a sixth of the sampling rate. If a recording is too slow for linear interpolation, a spline of degree
 five is used instead. The spline attenuates a frequency f by about (f T / (1 - f T))^6, less than 1e-4 at a sixth of the
 rate. Its spectral images lie above the band of interest, so the low-pass removes them.
 

@@ -125,7 +125,7 @@ class Auditor:
         return [int(j) for j in np.flatnonzero((strength > 1e-9 * strength.max()) & wide)] or [0]
 
     def poses(self, unit: FloatArray) -> FloatArray:
-        """Return poses (N, n) [rad] in the box, one for each of N points (N, k) in the unit cube, by linear scaling.
+        """Return poses (N, n) [rad] in the auditor's box of poses, by linear scaling of points (N, k) of the unit cube.
 
         The k free joints are those that affect the inertia matrix; all other joints are at mid-range.
         """
@@ -180,13 +180,15 @@ class Auditor:
     def screen(self, phi: BaseParameters, eps: float, poses: int, blocks: int, seed: int) -> tuple[int, FloatArray]:
         """Sample poses, and return their number and the worst poses, where the inertia matrix M has small eigenvalues.
 
-        Poses are compared by m = 1 / trace((M - eps I)^-1). It decreases to 0 as the smallest eigenvalue decreases to
-        eps, and is not positive if the smallest eigenvalue is below eps. The sample is divided into blocks, each of
-        which covers the whole box. The pose with the smallest m of each block is returned.
+        Poses are compared by a measure m. If all eigenvalues of M are above eps, m = 1 / trace((M - eps I)^-1), which
+        decreases to 0 as the smallest eigenvalue decreases to eps. Otherwise this formula may be positive nevertheless,
+        so m is one of the pivots of the factors U D U' of M - eps I, one that is not positive (see `pose_kernels`). The
+        sample is divided into blocks, each of which covers the auditor's whole box of poses. The pose with the smallest
+        m of each block is returned.
 
         Args:
             phi: base parameters.
-            eps: eps of m [kg m^2].
+            eps: eigenvalue to which m refers [kg m^2].
             poses: number of random poses, in addition to a coarse grid.
             blocks: number of blocks.
             seed: seed of the sample.
@@ -231,9 +233,9 @@ class Auditor:
     ) -> tuple[int, FloatArray, float]:
         """Screen sampled poses twice for small eigenvalues of the inertia matrix M, and return the worst poses.
 
-        Both screens sort poses by m = 1 / trace((M - eps I)^-1), see `screen`. The closer eps is below the lowest
-        eigenvalue of all poses, the better m agrees with the smallest eigenvalue of a pose. The first screen, of at
-        most CHUNK poses, estimates the lowest eigenvalue, from which eps of the second screen follows.
+        Both screens sort poses by the measure m of `screen`, which depends on eps. The closer eps is below the lowest
+        eigenvalue of all poses, the better m agrees with the smallest eigenvalue of a pose minus eps. The first screen,
+        of at most CHUNK poses, estimates the lowest eigenvalue, from which eps of the second screen follows.
 
         Args:
             phi: base parameters.
@@ -256,8 +258,8 @@ class Auditor:
     ) -> tuple[FloatArray, FloatArray]:
         """Return the poses (k, n) [rad] with the smallest eigenvalues of the inertia matrix, and the eigenvalues (k,).
 
-        First, the poses with the smallest m = 1 / trace((M - eps I)^-1) are selected, at most `LOWEST`. They are then
-        sorted by their exact eigenvalue, lowest first.
+        First, at most `LOWEST` poses with the smallest measure m of `screen` are selected. They are then sorted by
+        their exact eigenvalue, lowest first.
 
         Args:
             q: poses, (N, n) [rad].
@@ -298,8 +300,8 @@ class Auditor:
     def _walk(self, q: FloatArray, phi: FloatArray, eps: float) -> FloatArray:
         """Return poses (k, n) [rad] after a projected gradient descent of m = 1 / trace((M - eps I)^-1) from each pose.
 
-        M is the inertia matrix. A descent stops when m is no longer positive, since the smallest eigenvalue is then
-        below eps.
+        M is the inertia matrix. If M - eps I is not positive definite, m is not this formula, but a value that is not
+        positive, see `screen`. A descent then stops, since the smallest eigenvalue has fallen to eps or below.
 
         Args:
             q: initial poses, (k, n) [rad].

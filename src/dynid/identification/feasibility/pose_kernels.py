@@ -3,7 +3,7 @@
 M(q; phi) is the inertia matrix of the arm. The kernels, for millions of poses, measure the distance of M - eps I from
 singularity, and its slope, by m = 1 / trace((M - eps I)^-1). For a positive definite M - eps I of size n with smallest
 eigenvalue l, m lies between l / n and l. Unlike l, m is smooth and needs no iteration. If M - eps I is not positive
-definite (a pivot of its LDL' factors is not positive), m is that pivot, so its sign is always right. The symbolic
+definite (a pivot of its factors U D U' is not positive), m is that pivot, so its sign is always right. The symbolic
 functions serve hundreds of poses.
 """
 
@@ -33,7 +33,7 @@ def keep_sign(pivots: Any, margin: Any) -> None:
     that is not positive replaces it.
 
     Args:
-        pivots: pivots of the LDL' factors of M - eps I for LANES poses at once, (n, LANES).
+        pivots: pivots of the factors U D U' of M - eps I for LANES poses at once, (n, LANES).
         margin: m of these poses, (LANES,).
     """
     for j in range(len(pivots)):
@@ -45,7 +45,7 @@ def keep_sign(pivots: Any, margin: Any) -> None:
 def margins(program: int, chain: int, q: Any, phi: Any, eps: Any, margin: Any) -> int:
     """Compute m = 1 / trace((M - eps I)^-1) at each pose, and return the number of joint positions out of range.
 
-    M is the inertia matrix. If M - eps I is not positive definite, one of the pivots of its LDL' factors is not
+    M is the inertia matrix. If M - eps I is not positive definite, one of the pivots of its factors U D U' is not
     positive, and m is such a pivot. A position is out of range if the compiled function is inaccurate there.
 
     Args:
@@ -72,7 +72,7 @@ def margins(program: int, chain: int, q: Any, phi: Any, eps: Any, margin: Any) -
 def slopes(program: int, chain: int, q: Any, phi: Any, eps: Any, margin: Any, slope: Any) -> int:
     """Compute m = 1 / trace((M - eps I)^-1) and its derivatives; return the number of joint positions out of range.
 
-    M is the inertia matrix at each pose. If M - eps I is not positive definite, one of the pivots of its LDL' factors
+    M is the inertia matrix at each pose. If M - eps I is not positive definite, one of the pivots of its factors U D U'
     is not positive; m is such a pivot, and the derivatives are meaningless. A position is out of range if the compiled
     function is inaccurate there.
 
