@@ -2,11 +2,11 @@
 
 A check is an entry of one of the tables below; adding an entry is enough to add a check. The `id` of a check is for
 programs and is stable, its `name` is for people, and `group` is the topic under which it is shown. The checks of a
-table are applied to "facts", which are the measurements of one stage of the identification:
+table are applied to "facts", the measurements of one step of the identification, such as preprocessing or the fit:
 
     DATA                       raw signals of one recording
     FRICTION                   the regression: does the motion reveal friction well enough?
-    FITTED                     an identification; for a campaign, that of the representative run
+    FITTED                     an identification; for a campaign, that of the run chosen to represent all runs
     PREDICTED                  the predicted torques of a fitted motion
     SETUP                      set-up unknowns that were estimated together with the parameters
     HELD_OUT                   the predicted torques of a held-out motion
@@ -46,7 +46,7 @@ Measured = float | tuple[float, str] | None
 
 @dataclass(frozen=True)
 class Rule(Generic[Facts]):
-    """Definition of one check, which can be applied to the measurements ("facts") of one stage.
+    """Definition of one check, which can be applied to measurements ("facts") of one step, such as the data or the fit.
 
     Attributes:
         id: identifier of the check.

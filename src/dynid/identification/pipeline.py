@@ -490,7 +490,10 @@ def identify(
 def _estimated(
     robot: Robot, sources: Sequence[Recording], *, settings: IdentificationSettings, progress: Progress, **how: Any
 ) -> tuple[Prepared, ArmModel, Samples, Estimate]:
-    """Return the prepared recordings, the arm with its estimated set-up, the samples, and the estimate from them.
+    """Return the prepared recordings, the model of the arm, the samples, and the estimate of the parameters.
+
+    Preparation may estimate joint zeros, torque scales, gravity direction and torque delay (the set-up of the arm). The
+    recordings are then corrected by them, and the model has this direction of gravity.
 
     Args:
         robot: the robot.
@@ -596,7 +599,7 @@ def _described(mapping: Mapping, its_mapping: Mapping) -> dict[str, dict[str, An
 
 
 def _stages_of(estimate: Estimate) -> tuple[Stage, ...]:
-    """Return the stages before the result of a regression; the unconstrained estimate is the only one."""
+    """Return the intermediate results of an identification by regression: only the unconstrained estimate."""
     errors = estimate.regression.errors(estimate.base.values)
     return (Stage("ols", estimate.base, errors.rmse, errors.relative),)
 

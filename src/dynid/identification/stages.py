@@ -1,6 +1,7 @@
-"""Stages of an identification method, and the additional result files of a campaign.
+"""Intermediate results (stages) of an identification method, and the additional result files of a campaign.
 
-A campaign identifies every bag at every sampling interval, and chooses one of these models.
+Stages are, for example, the parameters from least squares and from the closed-loop refinement. A campaign identifies
+every bag at every sampling interval, and chooses one of these models.
 """
 
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ def refuse_unknown_method(method: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """Parameters of one stage of an identification, with their errors.
+    """Parameters after one stage of an identification, such as least squares, with their errors.
 
     Attributes:
         name: "ols" (the unconstrained estimate), "sdp" (its projection to a positive-definite model), "clie" (refined
@@ -68,7 +69,7 @@ class Refined:
 
     Attributes:
         base: refined parameters with their covariance.
-        stages: the stages before and after the refinement, "ols" first.
+        stages: parameters before and after the refinement, those from least squares ("ols") first.
         converged: whether the refinement ended because a further step would reduce the cost by less than the tolerance.
         how: description of how the refinement ended.
     """

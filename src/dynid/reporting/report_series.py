@@ -92,8 +92,8 @@ def pose_data(pose: WorstPose) -> dict[str, Any]:
 def cloud_data(result: Result) -> dict[str, Any] | None:
     """Return a campaign's models as points in the plane of their first two principal components, by stage.
 
-    A campaign identifies one model per bag and sampling interval, in several stages. The return value is None for
-    results of single identifications.
+    A campaign identifies one model per bag and sampling interval, in several stages such as least squares and
+    closed-loop refinement. The return value is None for results of single identifications.
     """
     rows = result.tables.get("cloud_scores")
     if not rows or "pc2" not in rows[0]:

@@ -85,8 +85,8 @@ def tiles(result: Result) -> list[dict[str, str]]:
 def parameter_rows(result: Result) -> list[dict[str, Any]]:
     """Return a row for each base parameter: unit, value, standard deviation, and the value after each stage.
 
-    Stages are the steps of the identification method. The entry `moved` states for each stage the value after this
-    stage minus the final value, in standard deviations.
+    Stages are the steps of the identification method, such as least squares and closed-loop refinement. The entry
+    `moved` states for each stage the value after this stage minus the final value, in standard deviations.
     """
     path = {row["parameter"]: row for row in result.tables.get("parameters", [])}
     before = result.content.provenance.get("unconstrained", {})
@@ -112,7 +112,8 @@ def parameter_rows(result: Result) -> list[dict[str, Any]]:
 def method_stages(result: Result, names: Mapping[str, str]) -> list[dict[str, str]]:
     """Return a row of key figures for each stage of the identification method; the last row is the final model.
 
-    The list is empty for results of older versions. `names` are the printed names of the stages.
+    Stages are, for example, least squares and closed-loop refinement. The list is empty for results of older versions.
+    `names` are the printed names of the stages.
     """
     return [
         {
@@ -127,7 +128,7 @@ def method_stages(result: Result, names: Mapping[str, str]) -> list[dict[str, st
 
 
 def used_stages(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the stages of the method for which at least one row of `parameter_rows` has a value."""
+    """Return the stages (such as least squares) for which at least one row of `parameter_rows` has a value."""
     return [stage for stage in STAGES if any(row["stages"][stage] is not None for row in rows)]
 
 
@@ -197,7 +198,8 @@ def set_rows(result: Result) -> tuple[list[str], list[dict[str, Any]]]:
 def spread_rows(result: Result) -> dict[str, Any]:
     """Return the spread of a campaign's models as a table: a row per sampling interval, a column per stage.
 
-    The values are traces of the covariance matrix of the parameters.
+    Stages are the steps of the identification, such as least squares and closed-loop refinement. The values are traces
+    of the covariance matrix of the parameters.
     """
     table = result.tables.get("cloud_spread", [])
     stages = list(dict.fromkeys(row["stage"] for row in table))

@@ -91,7 +91,7 @@ class Campaign:
         reused: number of runs that an earlier campaign had already stored.
         candidates: records of the feasible runs, in the order of `cloud.candidates`.
         cloud: statistical analysis of the feasible runs' parameter sets.
-        study: representative run, and the model computed from it.
+        study: the run that was chosen to represent all runs, and the model computed from it.
         processing: checks of the whole campaign: the fraction of feasible runs, and whether the closed-loop refinement
             does not increase the scatter of the parameter sets.
         seconds: wall time of all runs ("runs") and of the whole campaign ("all") [s].
@@ -124,7 +124,7 @@ class Campaign:
         return self.candidates[self.cloud.representative.index]
 
     def routing(self) -> dict[float, dict[str, int]]:
-        """Return the number of runs by sampling interval [s] and sequence of stages (arXiv:2605.15949, Table III).
+        """Return the number of runs by sampling interval [s] and by sequence of steps (arXiv:2605.15949, Table III).
 
         "O-C" counts runs that refined the least-squares parameters directly. "O-S-C" counts runs that first projected
         these parameters to a model with positive-definite inertia. "unrouted" counts runs that failed before the
@@ -356,12 +356,12 @@ def campaign(
 
 
 def _candidate(run: RunRecord, model: ArmModel, held_out: HeldOutSet, settings: IdentificationSettings) -> Candidate:
-    """Return the parameter sets of one run at all stages, for their comparison with those of other runs.
+    """Return a run's parameters from least squares, projection and closed-loop refinement, to compare them with others.
 
     Args:
-        run: record of a feasible run.
+        run: record of a feasible run, the identification from one bag at one sampling interval.
         model: model of the arm.
-        held_out: held-out recordings by which the representative run is chosen.
+        held_out: held-out recordings by which the run that represents all runs is chosen.
         settings: settings of the identification.
     """
     assert run.ols is not None and run.clie is not None

@@ -37,7 +37,7 @@ class DirectFit(NamedTuple):
 
 
 class Contraction(NamedTuple):
-    """Scatter of a campaign's parameter sets at one sampling interval, for each stage of the identification.
+    """Scatter of a campaign's parameter sets at one sampling interval, after each step of the identification.
 
     The scatter is the trace of the covariance of the sets' principal-component scores.
 

@@ -39,7 +39,7 @@ CLIP_DEVIATIONS = 3.0  # standard deviations at which values are clipped for cor
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Parameter sets of one run of a campaign (one bag at one sampling interval), by stage.
+    """Parameter sets of one run of a campaign (one bag at one sampling interval): initial, projected and refined.
 
     Attributes:
         trajectory: name of the run's bag.
@@ -69,16 +69,21 @@ class Candidate:
         return f"{self.trajectory} at {self.interval_s * 1e3:g} ms"
 
     def stage(self, name: Stage) -> FloatArray:
-        """Return the parameters (p,) of the run at one stage: "OLS", "SDP" or "CLIE"."""
+        """Return the parameters (p,) of the run from one stage of the identification.
+
+        Args:
+            name: "OLS" (ordinary least squares), "SDP" (start of the refinement, projected if necessary) or "CLIE"
+                (closed-loop refinement).
+        """
         return {"OLS": self.ols, "SDP": self.sdp, "CLIE": self.clie}[name]
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Scatter of the parameter sets of a campaign's runs at one stage.
+    """Scatter of the parameter sets that a campaign's runs have after one stage of the identification.
 
     Attributes:
-        stage: stage of the identification, "OLS", "SDP" or "CLIE".
+        stage: "OLS" (ordinary least squares), "SDP" (start of the closed-loop refinement) or "CLIE" (refinement).
         interval_s: sampling interval of the runs [s]; None means all intervals.
         trace: trace of the covariance of the sets' scores in the principal-component basis.
         runs: number of runs.
@@ -136,10 +141,10 @@ class Cloud:
     verdict: Verdict
 
     def spread(self, stage: Stage, interval_s: float | None = None) -> float:
-        """Return the scatter (covariance trace) of the parameter sets of one stage.
+        """Return the scatter (covariance trace) of the parameter sets after one stage of the identification.
 
         Args:
-            stage: the stage, "OLS", "SDP" or "CLIE".
+            stage: "OLS" (ordinary least squares), "SDP" (start of the closed-loop refinement) or "CLIE" (refinement).
             interval_s: sampling interval of the runs [s]; None means all intervals.
 
         Raises:
@@ -167,7 +172,9 @@ def principal_basis(sets: FloatArray) -> tuple[FloatArray, FloatArray, FloatArra
 
 
 def analyse_cloud(candidates: Sequence[Candidate], *, lambda_min_limit: float = 0.0) -> Cloud:
-    """Analyse the parameter sets of a campaign's runs, and choose the representative run.
+    """Analyse the parameter sets of a campaign's runs, and choose the run that represents all of them.
+
+    A run is the identification from one bag at one sampling interval.
 
     Args:
         candidates: the runs.
@@ -239,9 +246,11 @@ def _refuse_unusable(runs: tuple[Candidate, ...]) -> None:
 
 
 def _spreads(runs: tuple[Candidate, ...], scores: dict[Stage, FloatArray]) -> tuple[Spread, ...]:
-    """Return the scatter of parameter sets for each stage, first over all runs, then for each sampling interval.
+    """Return the scatter of parameter sets, first over all runs, then for each sampling interval.
 
-    The scatter is the trace of the covariance; it is NaN for an interval with only one run.
+    There is one entry for each stage of the identification: "OLS" (ordinary least squares), "SDP" (start of the
+    closed-loop refinement) and "CLIE" (refinement). The scatter is the trace of the covariance; it is NaN for an
+    interval with only one run.
 
     Args:
         runs: the N runs.
@@ -280,7 +289,9 @@ def with_scatter(base: BaseParameters, sets: FloatArray) -> BaseParameters:
 
 
 def _contractions(spreads: tuple[Spread, ...]) -> list[Contraction]:
-    """Return the scatter of a campaign's parameter sets by stage (OLS, SDP, CLIE), one entry per sampling interval.
+    """Return the scatter of a campaign's parameter sets, one entry per sampling interval.
+
+    An entry contains the scatter after least squares (OLS), projection (SDP) and closed-loop refinement (CLIE).
 
     The list is empty if every interval has only one run, because one set has no scatter.
     """
@@ -295,7 +306,7 @@ def _contractions(spreads: tuple[Spread, ...]) -> list[Contraction]:
 
 
 def _choose(runs: tuple[Candidate, ...], distances: FloatArray, limit: float) -> Representative:
-    """Choose the representative run by centrality, then feasibility, then error on held-out recordings.
+    """Choose the run that represents all runs: by centrality, then feasibility, then error on held-out recordings.
 
     Args:
         runs: the N runs.

@@ -14,7 +14,10 @@ from dynid.identification.stages import CampaignFiles, Stage, StageName
 
 
 def identification_of(campaign: Campaign, stored: Path | None = None) -> Identification:
-    """Return the result of a campaign as an `Identification` with the stages and additional files of the campaign.
+    """Return the result of a campaign as an `Identification` with intermediate results and additional files.
+
+    The intermediate results (stages) are the parameters from least squares, projection and closed-loop refinement, from
+    the run that was chosen to represent all runs.
 
     Args:
         campaign: the campaign.
@@ -36,12 +39,14 @@ def identification_of(campaign: Campaign, stored: Path | None = None) -> Identif
 
 
 def _stages(run: RunRecord, names: tuple[str, ...]) -> tuple[Stage, ...]:
-    """Return the stages of the representative run; the stage "final" is included only after a rescue.
+    """Return the intermediate results of the run that was chosen to represent all runs of a campaign.
 
-    A rescue projects refined parameters again if their inertia matrix is not positive definite.
+    They are the parameters from least squares ("ols"), projection ("sdp") and closed-loop refinement ("clie"). "final"
+    is included only after a rescue, which projects refined parameters again if their inertia matrix is not positive
+    definite.
 
     Args:
-        run: record of the representative run.
+        run: record of the chosen run.
         names: names of the base parameters, (p,).
     """
     records: dict[StageName, StageRecord | None] = {"ols": run.ols, "sdp": run.sdp, "clie": run.clie}
@@ -54,7 +59,7 @@ def _stages(run: RunRecord, names: tuple[str, ...]) -> tuple[Stage, ...]:
 
 
 def _provenance(campaign: Campaign) -> dict[str, Any]:
-    """Return entries of model.yaml about the campaign: representative run, uncertainty, projection and failed bags."""
+    """Return entries of model.yaml about the campaign: the chosen run, uncertainty, projection and failed bags."""
     run = campaign.representative
     return {
         "representative": {"run": run.label, "reason": campaign.cloud.representative.reason},

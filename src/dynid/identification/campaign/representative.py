@@ -1,10 +1,15 @@
-"""Computation of a campaign's final model from its representative run: rescue, consistent projection, checks.
+"""Computation and check of a campaign's final model from the one run that was chosen to represent all runs.
 
-Two methods give a feasible model. The campaign's closed-loop refinement keeps the inertia matrix M(q) positive definite
-over the audit domain, a box of poses, in every step. The method of arXiv:2605.15949 refines without this constraint. It
-then projects the refined model to the nearest positive-definite model (rescue, eq. 12). This second method is executed
-as well, for a comparison with Table VI of that paper. The result is the physically consistent model whose torques are
-nearest to those of the campaign's refined model.
+A run is the identification from one bag at one sampling interval. The chosen run is called the representative run. This
+module handles three models:
+
+1. The parameters at the end of the representative run. Its closed-loop refinement keeps the inertia matrix M(q)
+   positive definite over the audit domain, a box of poses, in every step. If an audit with new poses nevertheless finds
+   a pose at which M(q) is not positive definite, the run ends with a projection (rescue, see 3).
+2. The result of the campaign. It is the physically consistent model whose torques are nearest to those of model 1.
+3. A model for comparison, by the method of arXiv:2605.15949. This method refines without the constraint over the audit
+   domain. It then projects the refined parameters to the nearest ones with positive-definite M(q), which is called a
+   rescue (eq. 12 and Table VI of that paper).
 """
 
 from dataclasses import dataclass, replace
@@ -59,10 +64,10 @@ class PathRescue:
 
 @dataclass(frozen=True, eq=False)
 class RepresentativeStudy:
-    """Representative run of a campaign, and the final model computed from it.
+    """Run that was chosen to represent all runs of a campaign, and the final model computed from it.
 
     Attributes:
-        run: the chosen run.
+        run: the chosen run, an identification from one bag at one sampling interval.
         final: the run's feasible parameters, from the closed-loop refinement (CLIE) or from a rescue after it. A rescue
             finds near parameters whose inertia matrix is positive definite.
         path_rescue: refinement and rescue by the method of arXiv:2605.15949, from the initial parameters of the run's
@@ -171,7 +176,7 @@ def _paper_way(
 
     Args:
         runner: executor of runs.
-        run: record of the representative run, with the initial parameters of its refinement.
+        run: record of the run that represents the campaign, with the initial parameters of its refinement.
         recording: recording of the run's bag.
         friction: friction that acts as a known load on the joints; None without friction.
     """

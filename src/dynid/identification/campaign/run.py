@@ -40,6 +40,9 @@ FRESH_SEED, RESCUE_SEED = 1, 2  # added to the audit's own seed
 class StageRecord(Strict):
     """Stored parameters of one stage of a run, with smallest eigenvalue of the inertia matrix M and torque errors.
 
+    A run is the identification from one bag at one sampling interval. Its stages are least squares, projection to a
+    positive-definite M, closed-loop refinement, and the end of the run.
+
     Attributes:
         phi: base parameters, (p,).
         standard_deviations: standard deviations of phi, (p,); empty for a projection, for which they are not computed.
@@ -234,7 +237,7 @@ class _Progress:
         self.weights: FloatArray | None = None  # weights of the closed loop's samples
 
     def complete(self) -> None:
-        """Execute all stages of the run (least squares, refinement, acceptance) and collect their results."""
+        """Execute all steps of the run (least squares, refinement, acceptance) and collect their results."""
         runner, settings = self.runner, self.runner.settings
         samples = preprocess_recording(self.recording, runner.robot, settings, interval_s=self.interval_s)
         verdict = judge(DATA, samples.quality, settings)
@@ -358,12 +361,16 @@ def rescue(runner: Runner, base: BaseParameters) -> BaseParameters:
 
 
 def friction_of(stage: StageRecord) -> FloatArray | None:
-    """Return the friction parameters (m,) in the record of one stage of a run; None if friction was ignored."""
+    """Return the stored friction parameters (m,) after one stage of a run; None if friction was ignored.
+
+    Args:
+        stage: record of the stage, such as least squares or closed-loop refinement.
+    """
     return np.array(stage.friction) if stage.friction else None
 
 
 def phi_of(stage: StageRecord, names: tuple[str, ...]) -> BaseParameters:
-    """Return the base parameters of a stored stage of a run, with a diagonal covariance matrix.
+    """Return the stored base parameters after one stage of a run, with a diagonal covariance matrix.
 
     Args:
         stage: record of the stage, such as least squares or closed-loop refinement.

@@ -47,7 +47,8 @@ def runs_table(runs: Sequence[RunRecord]) -> str:
     The columns include the condition number of the regressor (kappa), and whether the inertia matrix M(q) is positive
     definite for the least-squares parameters (ols_pd). The column route is "O-C" if these parameters were refined
     directly, "O-S-C" if they were projected first; eps_pd is the margin of the projection. Then follow smallest
-    eigenvalue of M, torque errors and duration of each stage. The last columns describe the end of the run.
+    eigenvalue of M, torque errors and duration of each stage: least squares ("ols"), projection ("sdp"), closed-loop
+    refinement ("clie") and end of the run ("final"). The last columns describe the end of the run.
     """
     header = ["bag", "trajectory", "sampling_ms", "samples", "kappa", "ols_pd", "route", "eps_pd", "outcome"]
     header += [f"{stage}_{what}" for stage in STAGES for what in ("lambda_min", "rmse_nm", "relative", "seconds")]
@@ -77,6 +78,9 @@ def _stages(run: RunRecord) -> tuple[StageRecord | None, ...]:
 def run_parameters_table(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
     """Return a CSV table of all base parameters, with one line per run and stage.
 
+    A run is the identification from one bag at one sampling interval. Its stages are least squares ("ols"), projection
+    to a positive-definite inertia matrix ("sdp"), closed-loop refinement ("clie") and the end of the run ("final").
+
     Args:
         runs: the runs of a campaign.
         names: names of the base parameters, (p,).
@@ -93,8 +97,9 @@ def run_parameters_table(runs: Sequence[RunRecord], names: Sequence[str]) -> str
 def _routing(campaign: Campaign) -> str:
     """Return Table III of arXiv:2605.15949 as CSV, with additional columns for failed and refused runs.
 
-    The table contains the number of runs by sampling interval and by sequence of stages. The column "unrouted" counts
-    runs that failed before the refinement.
+    The table contains the number of runs by sampling interval, and by whether the least-squares parameters ("ols") were
+    projected to a positive-definite inertia matrix ("sdp") before the closed-loop refinement ("clie"). The column
+    "unrouted" counts runs that failed before the refinement.
     """
     header = ("sampling_ms", "ols_pd_to_clie", "ols_to_sdp_to_clie", "unrouted", "refused", "total")
     counts = {round(interval * 1e3, 6): list(row.values()) for interval, row in campaign.routing().items()}
@@ -167,7 +172,10 @@ def _validation(campaign: Campaign) -> str:
 def _parameters(campaign: Campaign) -> str:
     """Return a CSV table of the parameters of the campaign's result, with their standard deviations.
 
-    Further columns contain the parameters of each stage of the representative run.
+    The result was computed from one run (identification from one bag at one sampling interval), which was chosen to
+    represent all runs. Further columns contain the parameters of this run from least squares ("ols"), from their
+    projection to a positive-definite inertia matrix ("sdp"), from the closed-loop refinement ("clie"), and at the end
+    of the run ("final").
     """
     base = campaign.result.base
     deviations = base.standard_deviations
