@@ -1,6 +1,7 @@
-"""Preparation of recordings for an identification: choice of rows, estimated set-up unknowns, held-out portions.
+"""Preparation of recordings for an identification: choice of rows, correction of the set-up, held-out portions.
 
-A row is the torque equation of one joint at one time. Rows come from low-pass filtered or from averaged signals.
+A row is the torque equation of one joint at one time. Rows come from low-pass filtered or from averaged signals. The
+set-up consists of encoder zeros, tilt of the base, torque constants and a torque delay; they are estimated on request.
 """
 
 from collections.abc import Callable, Sequence
@@ -144,10 +145,10 @@ def prepare(
 ) -> Prepared:
     """Choose filtered or averaged samples, estimate the requested unknowns of the set-up, and make the samples.
 
-    Set-up unknowns are encoder zeros, the tilt of the base, torque constants and a torque delay. The torque delay is
-    also estimated if samples are averages or a recording has a low rate, unless a recording states its delay. The
-    reason is that torques and positions of a slow logger often come from different cycles. If the recordings exceed the
-    memory, the samples come from some of them.
+    Unknowns of the set-up are encoder zeros, the tilt of the base, torque constants and a torque delay. The torque
+    delay is also estimated if samples are averages or a recording has a low rate, unless a recording states its delay.
+    The reason is that torques and positions of a slow logger often come from different cycles. If the recordings exceed
+    the memory, the samples come from some of them.
 
     Args:
         robot: the robot as robot.yaml describes it.

@@ -63,7 +63,7 @@ LEAST_CORRECTION = {
 
 
 class Choice(NamedTuple):
-    """One unknown of the set-up that is to be estimated.
+    """One unknown of an arm's set-up that is to be estimated, such as the zero of a joint.
 
     Attributes:
         kind: "position zero", "torque scale", "gravity" (tilt of the base) or "delay".
@@ -78,7 +78,7 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True)
 class SetupEstimate:
-    """Estimate of one set-up unknown.
+    """Estimate of one unknown of an arm's set-up, such as the zero of a joint.
 
     Attributes:
         kind: "position zero", "torque scale", "gravity" (tilt of the base) or "delay".
@@ -153,7 +153,7 @@ class Setup:
         return Robot(robot.file.model_copy(update={"mounts_gravity_m_s2": mounts}), robot.folder)
 
     def read(self, source: Recording) -> Recording:
-        """Return a recording whose positions, torques and torque delay are corrected by this set-up."""
+        """Return a recording that is corrected by the joint zeros, torque scales and torque delay of this set-up."""
         constants = tuple((np.array(source.torque_constants) / self.scales).tolist()) if source.torque_constants else ()
         return replace(source, signals=_AsSetUp(self, source.signals), torque_constants=constants, driver=None)
 
@@ -186,10 +186,10 @@ class Setup:
 
 @dataclass(frozen=True, eq=False)
 class _AsSetUp:
-    """Picklable callable that returns the signals of a recording, corrected by an estimated set-up.
+    """Picklable callable that returns a recording's signals, corrected by estimated zeros, torque scales and delay.
 
     Attributes:
-        setup: the estimated set-up.
+        setup: the estimated joint zeros, torque scales and torque delay; its gravity direction is not used.
         read: function that returns the recorded signals.
     """
 
@@ -205,7 +205,7 @@ class _AsSetUp:
 
 
 def choose(words: Sequence[str], robot: Robot) -> tuple[Choice, ...]:
-    """Return the unknowns of the set-up that the user requests by words.
+    """Return the unknowns of the set-up, such as joint zeros or torque constants, that the user requests by words.
 
     The words are zero:JOINT, torque-constant:JOINT, tilt and delay. The words zeros and torque-constants stand for all
     joints. No motion reveals a common scale of all torque constants, so torque-constants requests all joints except the
@@ -259,8 +259,8 @@ def estimate_setup(
 ) -> tuple[Setup, tuple[SetupEstimate, ...]]:
     """Estimate unknowns of an arm's set-up from its recordings; return the set-up and the estimates.
 
-    If the estimate of an unknown does not differ significantly from robot.yaml, the set-up keeps the value stated
-    there.
+    The set-up consists of joint zeros, torque scales, gravity direction and a torque delay. If the estimate of an
+    unknown does not differ significantly from robot.yaml, the set-up keeps the value stated there.
 
     Args:
         robot: the robot as robot.yaml describes it.
@@ -322,12 +322,20 @@ def estimate_setup(
 def _first_guess(
     robot: Robot, sources: Sequence[Recording], settings: IdentificationSettings, chosen: Sequence[Choice]
 ) -> FloatArray:
-    """Return the values (k,) with which the iteration for the chosen unknowns starts.
+    """Return the values (k,) at which the iterative estimation of joint zeros, torque scales, tilt and delay starts.
 
-    The value of a delay is the result of a scan [s]. All other unknowns start at 0.
+    The torque delay starts at the value that a scan over many delays finds [s]. All other unknowns start at 0, which
+    stands for no deviation from robot.yaml.
+
+    Args:
+        robot: the robot.
+        sources: the recordings.
+        settings: settings of the identification.
+        chosen: the unknowns that are estimated, k of them.
 
     Raises:
-        ConfigurationError: the recordings have no states at a higher rate than the samples.
+        ConfigurationError: a delay is to be estimated, but the recordings have no states at a higher rate than the
+            samples. The scan shifts torques in time by interpolation between such states.
     """
     if not any(one.kind == "delay" for one in chosen):
         return np.zeros(len(chosen))
@@ -378,10 +386,10 @@ class Steps:
 def _in_given_directions(
     values: FloatArray, chosen: Sequence[Choice], now: FloatArray, given: FloatArray
 ) -> FloatArray:
-    """Return unknowns of the set-up (k,), any unit, with the tilt converted to the axes that belong to `given`.
+    """Return unknowns of the set-up (k,), any unit, with the base's tilt converted to the axes that belong to `given`.
 
-    A tilt has two components, along two axes that are perpendicular to a gravity vector (`perpendicular_axes`). All
-    other unknowns stay unchanged.
+    The unknowns are joint zeros, torque scales, the tilt of the base and a torque delay. A tilt has two components,
+    along two axes that are perpendicular to a gravity vector (`perpendicular_axes`). All other unknowns stay unchanged.
 
     Args:
         values: values of the unknowns, (k,), with tilt components along the axes that belong to `now`.
@@ -403,7 +411,7 @@ def _joint(choice: Choice, robot: Robot) -> str:
 
 
 def _name(choice: Choice, robot: Robot) -> str:
-    """Return the name of an unknown of the set-up, for messages."""
+    """Return the name of an unknown for messages: a joint's zero or torque constant, the base's tilt, or the delay."""
     if choice.kind == "gravity":
         return "the base's lean"
     if choice.kind == "delay":
@@ -412,7 +420,9 @@ def _name(choice: Choice, robot: Robot) -> str:
 
 
 def _shown(chosen: Sequence[Choice], columns: Columns, robot: Robot, *, needed: bool) -> tuple[Choice, ...]:
-    """Return the unknowns of the set-up that the motion determines precisely enough.
+    """Return those of the requested unknowns of the set-up that the motion determines precisely enough.
+
+    Unknowns are joint zeros, torque scales, the tilt of the base and a torque delay.
 
     Args:
         chosen: the requested unknowns.
@@ -449,7 +459,9 @@ def _estimates(
     deviations: FloatArray,
     constants: tuple[float, ...],
 ) -> tuple[SetupEstimate, ...]:
-    """Return the estimates of the set-up unknowns; the two components of the tilt form one estimate.
+    """Return the estimates of joint zeros, torque scales, tilt of the base and torque delay, as far as requested.
+
+    The two components of the tilt form one estimate.
 
     Args:
         robot: the robot as robot.yaml describes it.

@@ -49,8 +49,8 @@ def compensated(
     """Return the recordings after compensation of a small but significant torque delay, with the new estimate.
 
     A delay is small if it does not significantly exceed `SuspicionLimits.delay_s`. Recordings and estimate are returned
-    unchanged in three further cases: if a recording states a delay, if the delay was already estimated as an unknown of
-    the set-up, or if no friction law is fitted.
+    unchanged in three further cases: if a recording states a delay, if the delay was already estimated together with
+    joint zeros, torque scales and tilt (`estimate_setup`), or if no friction law is fitted.
 
     Args:
         model: the arm.
@@ -95,7 +95,7 @@ def _estimate_of(found: FoundDelay) -> SetupEstimate:
 
 
 def _with_delay(ready: Prepared, delay_s: float) -> Setup:
-    """Return the set-up that robot.yaml states for the recordings' mount, completed with a torque delay [s]."""
+    """Return a `Setup` with a torque delay [s], gravity from robot.yaml, and no correction of zeros and torques."""
     return replace(Setup.given(ready.robot, ready.sources[0].mount), delay_s=delay_s)
 
 
