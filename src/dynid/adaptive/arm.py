@@ -59,7 +59,7 @@ class Arm(Protocol):
         ...
 
     def retrace(self, motion: PolynomialTrajectory, along_s: float, feedforward: Feedforward) -> None:
-        """Return the arm to the start of a segment, along the executed part of its path.
+        """Move the arm back to the start of a segment, along the executed part of its path.
 
         Args:
             motion: the segment.

@@ -62,9 +62,10 @@ class AdaptiveSettings(Strict):
     planning_share: Share = 0.7
 
     def as_precise_as(self, percent: float) -> "AdaptiveSettings":
-        """Return settings with the precision limit of link and rotor parameters set to `percent` [%].
+        """Return settings with the precision limit `inertial_share` of link and rotor parameters set to `percent` [%].
 
-        The precision limit of torques is scaled by the same factor.
+        The precision limit of predicted torques, `torque_share`, changes in proportion: if the limit of the parameters
+        is halved, that of the torques is halved, too.
         """
         factor = percent / 100.0 / self.inertial_share
         shares = {"inertial_share": percent / 100.0, "torque_share": factor * self.torque_share}

@@ -89,9 +89,9 @@ class Ramp:
             self._time_s = t
 
     def torque(self, q: FloatArray) -> float:
-        """Return the ramp's torque of the joint, in addition to the gravity torque [N m].
+        """Return the joint's present torque in addition to its gravity torque [N m].
 
-        The torque at which the joint has moved is stored in `moved_at`.
+        The torque rises with time until the joint has moved by `MOVED_RAD`; `moved_at` then stores this torque.
 
         Args:
             q: measured positions, (n,) [rad].

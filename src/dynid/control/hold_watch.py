@@ -5,10 +5,10 @@ RESET_S = 3.0  # time at the reference after which a deviation counts as the fir
 
 
 class HoldWatch:
-    """Monitor that decides whether an arm may be held again after it has left its reference.
+    """Monitor that decides whether an arm may be held again after it has left its reference (a deviation).
 
-    The decision depends on earlier cases in which the arm left its reference. Cases before the last request for a
-    motion or a hold are ignored.
+    The decision depends on the times of earlier deviations. Deviations before the last request for a motion or a hold
+    are ignored.
     """
 
     def __init__(self) -> None:
@@ -16,21 +16,21 @@ class HoldWatch:
         self._last_ns = 0
 
     def clear(self) -> None:
-        """Discard all earlier cases in which the arm left its reference, because a motion or a hold was requested."""
+        """Discard all earlier deviations of the arm from its reference, because a motion or a hold was requested."""
         self._first_ns = None
 
     def lost(self, stamp_ns: int, by_model: bool) -> str:
-        """Record that the arm left its reference; return the reason if it must not be held again, or "".
+        """Record that the arm left its reference (a deviation); return why it must not be held again, "" if it may be.
 
         Args:
             stamp_ns: time stamp of the state in which the arm left its reference [ns].
-            by_model: whether the law that holds the arm relies on an identified model. A wrong model drives the arm
-                away whenever it is held, so the second case is already a reason to stop holding.
+            by_model: whether the control law that holds the arm relies on an identified model. A wrong model drives the
+                arm away whenever it is held, so the arm must not be held again after a second deviation.
 
         Returns:
-            Reason why the arm must not be held again. It is "" for the first case, and for the first one after
-            `RESET_S` without a case. If the law relies on no model, it is also "" for `BRAKED_S` after that first case,
-            because the arm may still be braking.
+            Reason why the arm must not be held again. It is "" for a first deviation: the first one since `clear`, or
+            after `RESET_S` without a deviation. Without an identified model, it is also "" for deviations within
+            `BRAKED_S` after a first deviation, because the arm may still be braking.
         """
         if self._first_ns is None or stamp_ns - self._last_ns > RESET_S * 1e9:
             self._first_ns = self._last_ns = stamp_ns

@@ -79,9 +79,11 @@ def pull_of(
     """Update the detection of a load at the tool by one cycle.
 
     Args:
-        state: length of the tool's path along which a possible load has acted, time since this load was last detected,
-            and integrals of force, unexplained fraction and speed over the path. The indices are `PATH` to
-            `SPEED_2_PATH`, (7,) in SI; updated in place.
+        state: quantities of a possible load, (7,) in SI, with the indices `PATH` to `SPEED_2_PATH`; updated in place.
+            They are the length of the tool's path along which the load has acted, the time since it was last detected,
+            and integrals over the path. The integrals are of the force, of the squared force, and of the fraction of
+            the external torques' norm that the force does not explain. Beyond the first `EXCLUDED_M` of the path, the
+            squared speed of the tool is integrated, too, and its product with the length of the path from there on.
         smooth: smoothed external torques, (n,) [N m]; updated in place.
         dt: time since the last cycle [s].
         external: external torques, (n,) [N m].

@@ -30,7 +30,8 @@ class OpenLoopJoint:
     """A `TorqueLaw` that holds all joints except one, which has no feedback.
 
     The joint without feedback gets the sum of its gravity torque, its inertia M_hat times its reference acceleration
-    ddq_ref, and the torque of a ramp if there is one.
+    ddq_ref, and the torque of a torque ramp if there is one. A torque ramp is a torque that rises slowly until the
+    joint moves, to measure the joint's breakaway torque.
 
     Args:
         settings: settings of FF+PD.
@@ -38,7 +39,7 @@ class OpenLoopJoint:
         gravity: function `(q, dq, ddq) -> tau`, (1, n) each, called with zero dq and ddq; it returns the best known
             gravity torque.
         most: limit of the torque of the joint without feedback [N m].
-        ramp: ramp whose torque is added at the joint without feedback; None adds nothing.
+        ramp: torque ramp that is added at the joint without feedback; None adds nothing.
     """
 
     name = "open_loop_joint"
@@ -58,7 +59,8 @@ class OpenLoopJoint:
         """Return the torque (n,) [N m] that excites one joint without feedback while all other joints are held.
 
         A held joint gets the torque of the FF+PD law, which has no gravity term, plus its gravity torque. The excited
-        joint gets M_hat ddq_ref, the torque of the ramp, and its gravity torque, limited to the permitted torque.
+        joint gets the sum of its gravity torque and M_hat ddq_ref, with its inertia M_hat. A slowly rising torque (the
+        torque ramp) is added if the object was made with one. The sum is limited to the permitted torque.
 
         Args:
             q: measured positions, (n,) [rad].
@@ -124,7 +126,7 @@ class SwitchingPath:
 
     @property
     def duration(self) -> float:
-        """Duration of the switching signal [s]; zero if the joint was stuck in a torque ramp."""
+        """Duration of the switching signal [s]; zero if the joint did not move in a preceding torque ramp."""
         return 0.0 if self.breakaway.stuck else len(self.signal) * self.step_s
 
     @property

@@ -178,7 +178,7 @@ def _tracking_rms_deg(robot: Robot, bags: list[Path]) -> list[float]:
 
 
 class _Bars:
-    """Display of the demo's stages, one progress bar each; a bar is completed when the next stage begins."""
+    """Display of the demo's progress, one bar for each of its steps; a bar is completed when the next step begins."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress

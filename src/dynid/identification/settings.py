@@ -113,10 +113,11 @@ class Projection(Strict):
 
 
 class Audit(Strict):
-    """Size of a campaign's search for the smallest eigenvalue of the inertia matrix over all poses.
+    """Size of a campaign's searches for the smallest eigenvalue of the inertia matrix over all poses (audits).
 
-    A campaign identifies every bag at every sampling interval, and these settings apply to its stages. The final check
-    of a result draws other poses; their number is `Acceptance.fresh_poses`.
+    A campaign identifies every bag at every sampling interval. Each of these identifications audits the parameters from
+    least squares, from the projection and from the closed-loop refinement with these settings. The final check of the
+    campaign's result draws other poses; their number is `Acceptance.fresh_poses`.
 
     poses: number of sampled poses.
     searches: number of local searches; each starts at the worst pose of one block of the sample.

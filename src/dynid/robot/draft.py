@@ -68,8 +68,9 @@ class Draft:
 
     Attributes:
         content: content of robot.yaml.
-        chain: names of the chain joints.
-        decoupled: names of the decoupled joints.
+        chain: names of the joints of the serial arm, from the base on.
+        decoupled: names of joints beyond the end of the serial arm, such as those of a hand, that are modelled by rotor
+            inertia and friction alone.
         left_out: names of movable joints of the URDF that the draft treats as fixed, including `fingers`.
         fingers: names of omitted joints that are fingers of a gripper.
         nominal: standard parameters from the URDF's inertias, or a sentence why they are not usable.
@@ -100,7 +101,8 @@ def _axes(tree: UrdfTree, tip: str | None, apart: Collection[str]) -> tuple[list
         tip: last link of the chain; joints beyond it are treated as fixed, except joints in `apart`. None ends the
             chain where the movable joints branch, or before a joint in `apart`; then no movable joint is treated as
             fixed.
-        apart: names of decoupled joints.
+        apart: names of joints, such as those of a hand, that are modelled by rotor inertia and friction alone
+            (decoupled joints).
 
     Raises:
         ConfigurationError: the URDF lacks the link `tip` or a joint in `apart`, has no movable joint or several arms
@@ -168,7 +170,8 @@ def _next(tree: UrdfTree, movable: list[UrdfJoint], chain: list[UrdfJoint]) -> l
 def _joint_row(joint: UrdfJoint, role: str, questions: dict[str, str]) -> dict[str, Any]:
     """Return a joint's entry of robot.yaml; add a question to `questions` for each limit missing in the URDF.
 
-    `role` is "chain" or "decoupled".
+    `role` is "chain" for a joint of the serial arm, or "decoupled" for a joint that is modelled by rotor inertia and
+    friction alone.
     """
     row: dict[str, Any] = {"name": joint.name}
     lower, upper = joint.lower or 0.0, joint.upper or 0.0  # 0 if the URDF has no limit, as in `is_finger`

@@ -1,4 +1,7 @@
-"""Compiled loops over states, which call an arm's compiled programs and add wrapped angles, springs and friction.
+"""Compiled loops that compute torques, accelerations, inertia matrices or Jacobians of an arm for many states.
+
+For each state, a loop calls the arm's compiled program with the angles of revolute axes wrapped into +-pi. Torques of
+springs and friction that the program does not contain are added.
 
 The loops do not depend on the arm. An arm's program computes one state, and is passed as the address of its machine
 code, see `dynid.codegen.kernels.load_programs`. An arm's constants are arrays, see `dynid.runtime.calls.Constants`.

@@ -100,12 +100,13 @@ def predict(arm: FloatArray, inertia: FloatArray, dt: float, w: float) -> None:
 def reverse_friction(arm: FloatArray, dt: float, pressed: float) -> None:
     """Advance the friction direction z of each joint, from -1 to 1, by one cycle.
 
-    z follows the joint's path and reverses over about `REVERSAL_RAD`. In a slow joint z also decays with time, unless
-    something presses on the arm.
+    z follows the joint's path and reverses over about `REVERSAL_RAD`. At speeds up to `FAST_RAD_S`, z follows an anchor
+    instead: a position that moves only as far as needed to stay within `DEAD_BAND_RAD` of the joint's position. So
+    noise does not change z. In a slow joint z also decays with time, unless something presses on the arm.
 
     Args:
-        arm: matrix with the vectors of the arm as rows `Q` to `IN_FORCE`, (rows, n), SI; the rows `Z` and `ANCHOR` are
-            updated in place.
+        arm: matrix with the vectors of the arm as rows `Q` to `IN_FORCE`, (rows, n), SI. The rows `Z` (the directions
+            z) and `ANCHOR` (the anchors) are updated in place.
         dt: length of the cycle [s].
         pressed: confidence that something presses on the arm, 0 to 1.
     """
@@ -125,8 +126,8 @@ def estimate_external(arm: FloatArray, inertia: FloatArray, p: FloatArray, dt: f
     The friction direction is advanced by one cycle first, see `reverse_friction`.
 
     Args:
-        arm: matrix with the vectors of the arm as rows `Q` to `IN_FORCE`, (rows, n), SI; the rows `EXTERNAL`,
-            `FRICTION`, `Z` and `ANCHOR` are updated in place.
+        arm: matrix with the vectors of the arm as rows `Q` to `IN_FORCE`, (rows, n), SI. The rows `EXTERNAL`,
+            `FRICTION`, `Z` (friction directions) and `ANCHOR` (see `reverse_friction`) are updated in place.
         inertia: inertia matrix M(q), (n, n) [kg m^2].
         p: parameters of the friction law `FrictionLaw`, (terms, n), SI.
         dt: length of the cycle [s].

@@ -37,12 +37,13 @@ _GOAL = np.dtype([("id", "u1"), ("current", "<i2")])
 class StateCycle:
     """Exchange of states and goal currents with all servos of a bus at once, by prebuilt frames.
 
-    A read of states is a fast sync read (fast read) or a sync read (plain read). A missing servo makes a fast read fail
-    for all servos, so plain reads follow a failed fast read. In a plain read, each servo waits for the reply of the
-    servo before it, so a missing servo silences all servos after it. Therefore only the first silent servo counts as
-    missing, and the others are read again without it. This is done at once, but only once, because the motors keep
-    their last currents while a read lasts. If no servo after the missing one answers the second read either, the cable
-    may be cut there, and all of them count as missing.
+    The states of all servos are read by one request. If all servos support it, this is a fast sync read, which they
+    answer in one common packet; otherwise it is a sync read, which each servo answers by its own packet. A missing
+    servo makes a fast sync read fail for all servos, so sync reads follow a failed fast sync read. In a sync read, each
+    servo waits for the reply of the servo before it, so a missing servo silences all servos after it. Therefore only
+    the first silent servo counts as missing, and the others are read again without it. This is done at once, but only
+    once, because the motors keep their last currents while a read lasts. If no servo after the missing one answers the
+    second read either, the cable may be cut there, and all of them count as missing.
 
     Servos that count as missing are left out of further reads, because every read would wait for their replies. At
     growing intervals, a separate request goes to each of them. Of the servos after an assumed cut, the last is asked
@@ -286,15 +287,15 @@ class StateCycle:
         return (self.bus.parser.skipped_bytes, self.counters.stale, self.counters.duplicates)
 
     def _read_without_silent(self, port: WaitingPortHandler, before: tuple[int, ...]) -> None:
-        """Read the servos again without the first silent servo, after a plain read in which servos were silent.
+        """Read the servos again without the first silent servo, after a sync read in which servos were silent.
 
-        If no servo answered the plain read, several of the first servos may be missing. The first such call then leaves
+        If no servo answered the sync read, several of the first servos may be missing. The first such call then leaves
         out one servo, the next call two servos, and so on. If a reply came late, which shows as a change of
         the counts in `before`, no servo counts as silent, and further reads leave no servo out.
 
         Args:
             port: the open port.
-            before: result of `_unmatched_counts` before the plain read.
+            before: result of `_unmatched_counts` before the sync read.
         """
         asked, empty = self._asked, not self._seen
         silent = np.flatnonzero(asked & ~self._answered())

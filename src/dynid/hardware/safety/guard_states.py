@@ -1,4 +1,8 @@
-"""States, events, transition table and reasons of the safety guard, as data."""
+"""State machine of the safety guard, and the reasons for which the guard changes commanded currents.
+
+The safety guard limits or replaces the commanded currents of an arm. This module defines its states, the events that
+change the state, and a table of all permitted changes.
+"""
 
 from enum import Enum
 

@@ -51,11 +51,14 @@ class Relief:
         self._restarting = True
 
     def step(self, dt: float, q: FloatArray, current_a: FloatArray) -> FloatArray:
-        """Return the changes of the holding currents or of the held positions in this cycle, (n,) [A or rad].
+        """Return the changes of holding currents or held positions that reduce high currents, (n,) [A or rad].
 
-        The changes are of currents or of positions, depending on the unit of the rate `pace`. Their sign is opposite to
-        that of the holding current. A joint follows the changes with a delay. If the joint slips, the changes that it
-        has not followed yet are reversed, and the joint is not relieved again until `reset`.
+        The changes are for this cycle. They are of currents or of positions, depending on the unit of the rate `pace`.
+        In each cycle, a small change against its current is returned for a joint at rest whose current is above
+        `RELIEF_SHARE` of the largest current that never overloads its servo. Other joints get 0.
+
+        A joint reacts to the changes with a delay of about `LAG_S`. If the joint slips, the changes during the last
+        `LAG_S` are reversed, because it has not reacted to them yet. It is then not relieved again until `reset`.
 
         Args:
             dt: cycle time [s].

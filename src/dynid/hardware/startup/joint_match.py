@@ -156,7 +156,9 @@ class Matcher:
         return int(np.argmax(np.where(first, size, -1.0)))
 
     def _refuse_too_small(self, axis: int, index: int, size: FloatArray) -> None:
-        """Raise DataError if a joint's motion is smaller than `MOVED_DEG`, or larger than the joint's range.
+        """Raise DataError if a joint's motion is too small to be recognised, or larger than the joint's range.
+
+        It is too small below `MOVED_DEG`. Both limits are converted to angles of the servo by the gear ratio.
 
         Args:
             axis: index of the joint.

@@ -372,10 +372,10 @@ class _Refinement:
         return self.damping <= MOST_DAMPING
 
     def covariance(self) -> FloatArray:
-        """Return the covariance of phi, (p, p) [SI], from the last Jacobian.
+        """Return the covariance matrix of the refined base parameters phi, (p, p) [SI], from the last Jacobian.
 
         The sandwich covariance is computed from the scores (Jacobian times residual) of correlated samples. The
-        uncertainty of the external load, such as known friction, is added.
+        simulation may contain known external torques at the joints, such as friction; their uncertainty is added.
 
         Raises:
             DataError: if the number of torque samples with weight 1 does not exceed the number of parameters.

@@ -2,8 +2,8 @@
 
 This module chooses the reader for each path. A log is the recorded motion of one arm. A bag may contain several arms,
 so every topic with positions of all the robot's joints is a separate log. If only several topics together contain all
-joints, this group of topics is one log. Goal positions come from a topic in the same namespace whose name is that of a
-command.
+joints, this group of topics is one log. Goal positions come from a topic in the same namespace whose name contains a
+word such as "command", "goal" or "target".
 """
 
 import re

@@ -45,11 +45,11 @@ SECANT_SLOPE = -0.1  # slope of the remaining delay, below which the secant is u
 
 
 class RemainingDelay(NamedTuple):
-    """Delays and torque errors that remain in a fit after the torques were shifted in time to compensate delays.
+    """Delays and torque errors that a fit still finds after the torques were shifted in time to compensate delays.
 
     Attributes:
-        delays: remaining delays of torques relative to positions: first the common delay of all torques, then the delay
-            of each axis. The standard deviations do not include the scatter over the axes.
+        delays: delays of the shifted torques relative to positions: first the common delay of all torques, then the
+            delay of each axis. The standard deviations do not include the scatter over the axes.
         sigma: standard deviation of each axis's torque error, (n,) [N m].
     """
 
@@ -175,7 +175,11 @@ class DelaySearch:
         return _left(unknowns(self.model, later, regression, ("delay",)), regression)
 
     def _left_in(self, samples: Samples) -> RemainingDelay:
-        """Return the remaining delays of samples, for a model without friction outside the base parameters."""
+        """Return the delays of torques relative to positions in samples, if no friction outside the model is fitted.
+
+        Args:
+            samples: samples whose torques were shifted in time.
+        """
         regression = Regression.stack(self.model, samples, self.coulomb)
         return _left(unknowns(self.model, samples, regression, ("delay",)), regression)
 
@@ -247,11 +251,11 @@ class DelaySearch:
         return self.root(start_s, others, together=False) if others.any() and not together else None
 
     def _of_axes(self, left: RemainingDelay, *, together: bool) -> tuple[FloatArray, FloatArray]:
-        """Return the remaining delay of each axis and its standard deviation, (n,) [s] each.
+        """Return one delay per axis and its standard deviation, (n,) [s] each, from a fit to shifted torques.
 
         Args:
-            left: the remaining delays.
-            together: whether each axis gets the common delay of all torques.
+            left: delays that the fit still finds between the shifted torques and the positions.
+            together: True returns the common delay of all torques for each axis; False returns each axis's own delay.
         """
         each = left.delays[1:]
         return _values([left.delays[0]] * len(each) if together else each)

@@ -48,9 +48,9 @@ class Suspicion:
     Attributes:
         kind: kind of the `Unknown` or `Interpretation`; "losses" if it concerns the load on which gear losses depend.
         joints: names of the joints; () for all joints.
-        strength: size of the fault less its uncertainty, divided by the limit of the size; for an `Interpretation` and
-            for gear losses, the smaller of gain and significance, each divided by its limit. A fault with a strength
-            above 1 is reported.
+        strength: size of the fault less its uncertainty, divided by the limit of the size. For an `Interpretation` and
+            for gear losses, it is the smaller of gain (reduction of the torque errors) and significance, each divided
+            by its limit. A fault with a strength above 1 is reported.
         words: description of the fault, with the errors with and without the fault, or with the standard deviation of
             the estimate.
         gain: error reduction by an `Interpretation` or by other gear losses, as a sum of logarithms; else 0.
@@ -367,7 +367,11 @@ def suspicion_of(
 ) -> Suspicion:
     """Return the suspected fault that an alternative interpretation of the data implies.
 
-    The strength of the fault is the smaller of the interpretation's gain and significance, each divided by its limit.
+    The interpretation has a gain and a significance. The gain measures the reduction of the torque errors if the fault
+    is assumed: the sum over the joints of log(error with the data as recorded / error with the fault), weighted for a
+    delay (see `Interpretation.gain`). The significance is the reduction of the squared errors, divided by its standard
+    error. The strength of the fault is the smaller of both, each divided by its limit.
+
     If the interpretation is a delay and contradicts the estimated delay, the strength is halved, because shifted
     torques may explain friction that the model lacks. The estimate alone cannot rule out a delay, because the
     parameters absorb most of a long delay.

@@ -144,7 +144,9 @@ def _net_of_gravity(trials: Trials, nominal: _NominalGravity | None) -> Interpre
 
 
 def _certain(kind: str, axes: tuple[int, ...], relative: FloatArray) -> Interpretation:
-    """Return an interpretation that is certain without a fit; its gain and significance are infinite.
+    """Return an interpretation that is certain without a fit.
+
+    Its gain (reduction of the torque errors) and its significance are infinite.
 
     Args:
         kind: kind of the interpretation.

@@ -97,6 +97,9 @@ def _scale(fit: LinearFit, own: FloatArray, data: Data) -> float:
 def _better(left: dict[int, FloatArray], other: dict[int, FloatArray], data: Data) -> tuple[float, float]:
     """Return gain and significance of one fit compared with another, both positive if the first fit is better.
 
+    The gain is the sum over the axes of log(rms torque error of the second fit / that of the first). The significance
+    is the difference of the squared errors, divided by its standard error, which is estimated from blocks of time.
+
     Args:
         left: torque errors of the first fit in sliding samples, by axis [N m].
         other: torque errors of the second fit in sliding samples, by axis [N m].

@@ -295,9 +295,9 @@ class Trials:
                 yield self.compare(kind, (axis,), self.given.with_factors(one, own), scale)
 
     def set_up_faults(self) -> Iterator[Interpretation]:
-        """Yield interpretations that each assume one frequent set-up fault.
+        """Yield interpretations that each assume one frequent fault of the arm's description or recording.
 
-        The faults are another gear ratio, another mount, two exchanged neighbouring joints, and a delay. A set-up fault
+        The faults are another gear ratio, another mount, two exchanged neighbouring joints, and a delay. Such a fault
         may cause only small errors at each joint, which other checks may miss.
         """
         one = np.ones(self.model.axes)

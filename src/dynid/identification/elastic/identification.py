@@ -74,7 +74,7 @@ def _rates(position: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
 def identify(
     model: ElasticModel, states: ElasticStates, tau: FloatArray, found: Classification | None = None
 ) -> ElasticEstimate:
-    """Return the estimated groups of parameters of an arm with elastic joints, by weighted least squares.
+    """Estimate the identifiable linear combinations (groups) of an elastic-joint arm's parameters by least squares.
 
     Only the equations of the motors contain motor torque and friction, so residuals of links and motors differ in size.
     Therefore the equation of each link and of each motor is divided by its rms residual.
@@ -116,9 +116,9 @@ def identify(
 
 
 def relative_errors(found: Classification, estimate: ElasticEstimate, parameters: FloatArray) -> dict[str, float]:
-    """Return the relative error |p_hat - p| / |p| of each estimated group p, by name.
+    """Return the relative error |p_hat - p| / |p| of each estimated linear combination p of parameters, by name.
 
-    Groups whose true value is zero are omitted.
+    Such a combination is called a group. Groups whose true value is zero are omitted.
 
     Args:
         found: classification of the parameters into groups.

@@ -1,4 +1,7 @@
-"""Study of the identification of elastic joints: accuracy of every parameter group, with and without added noise."""
+"""Study of the identification of elastic joints: accuracy of all identifiable parameters, with and without noise.
+
+The identifiable parameters are linear combinations of physical parameters, which are called groups.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,10 +45,7 @@ class ElasticStudy:
 
     @property
     def error(self) -> float:
-        """Mean relative error of the identified groups of parameters, without additional noise.
-
-        A group is an identifiable linear combination of parameters.
-        """
+        """Mean relative error of the identified linear combinations of parameters, without additional noise."""
         return mean(self.errors)
 
     @property
@@ -61,7 +61,7 @@ class ElasticStudy:
 
 
 def mean(errors: dict[str, float]) -> float:
-    """Return the mean of errors, which are given by group name."""
+    """Return the mean of the values of a dictionary, such as relative errors by parameter name."""
     return float(np.mean(list(errors.values())))
 
 
@@ -83,7 +83,9 @@ def with_noise(states: ElasticStates, ratio_db: float, seed: int) -> ElasticStat
 
 
 def error_by_stribeck(robot: Robot, shapes: Sequence[tuple[float, float]]) -> dict[tuple[float, float], float]:
-    """Return the mean relative error of the identified parameter groups for each of several Stribeck curves.
+    """Return the mean relative error of the identified parameters for each of several Stribeck curves.
+
+    The identified parameters are groups, identifiable linear combinations of physical parameters.
 
     Args:
         robot: robot with elastic joints.

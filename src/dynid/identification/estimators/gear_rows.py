@@ -10,9 +10,10 @@ and derivatives are computed on a time grid finer than the samples, and then low
 The torque of a sticking joint does not follow from its velocity, and the low-pass would spread this torque to
 neighbouring samples. So states near standstill are masked (set to zero) in torques and derivatives before the low-pass.
 Slow states near which the recorded velocity falls to nearly zero are masked, too (`data.slowest`). The masked states
-give separate rows without friction. Stiction makes these rows less accurate, so the fit weights them by a standard
-deviation of their own. The final validation of a prediction uses all states. The friction in masked states is then
-estimated from the motion before and after them, see `FrictionLaw.directions_in_time`.
+are still used, in additional rows in which, conversely, all other states are set to zero. These rows do not contain the
+friction law. Stiction makes them less accurate, so the fit weights them by a standard deviation of their own. The final
+validation of a prediction uses all states. The friction in masked states is then estimated from the motion before and
+after them, see `FrictionLaw.directions_in_time`.
 """
 
 from collections.abc import Sequence

@@ -54,10 +54,14 @@ def solved_torques(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the torques of the base parameters, and of friction outside the base parameters, (M, n) [N m] each.
 
+    The sum of both is the motor torque. Friction may depend on the motor torque, so the sum is solved iteratively.
+    Friction is not a linear function of the torque, so it is averaged over the ripple, the fast variations of the
+    measured torque.
+
     Args:
         model: model of the arm.
         states: the M states for which torques are computed, on a fine grid or at the samples.
-        guess: motor torques from which the iterative solution starts, (M, n) [N m].
+        guess: motor torques from which the iteration starts, (M, n) [N m].
         ripple: measured torque minus its low-passed value, at R instants around each state, (M, R, n) [N m].
         phi: base parameters.
         friction: law of the friction that the base parameters do not contain.

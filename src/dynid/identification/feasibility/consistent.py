@@ -294,9 +294,10 @@ def nearest_parameters(
 
 
 def _offsets(model: ArmModel) -> list[int]:
-    """Return the indices of torque offsets and springs that base parameters combine with other standard parameters.
+    """Return the indices, in the vector of standard parameters, of torque offsets and springs that are not separable.
 
-    An example is the offset of a vertical prismatic joint, which the data cannot separate from the weight of the links.
+    A base parameter combines each of them with other standard parameters, so the data do not determine them alone. An
+    example is the offset of a vertical prismatic joint, which the data cannot separate from the weight of the links.
     """
     groups, names = model.regrouping.K != 0.0, model.regrouping.standard
     shared = groups[groups.sum(axis=1) > 1].any(axis=0)
@@ -304,7 +305,9 @@ def _offsets(model: ArmModel) -> list[int]:
 
 
 def consistent_interior(model: ArmModel, limits: ArmLimits) -> FloatArray:
-    """Return consistent standard parameters (s,) that are as far inside all physical bounds as possible.
+    """Return consistent standard parameters (s,) with the largest distance from the nearest physical bound, up to 1.
+
+    The distance is in the solver's units.
 
     Raises:
         InfeasibleError: no model is strictly inside.
@@ -313,7 +316,14 @@ def consistent_interior(model: ArmModel, limits: ArmLimits) -> FloatArray:
 
 
 def largest_room(model: ArmModel, limits: ArmLimits) -> float:
-    """Return the largest possible distance of a model from all its physical bounds, in the solver's units; at most 1.
+    """Return the largest distance from all physical bounds that any parameters of an arm can have, but at most 1.
+
+    The distance of given parameters is that from the nearest bound, in the solver's units. This function returns its
+    maximum over all parameters. The solver limits the distance to 1, so a larger maximum is returned as 1.
+
+    Args:
+        model: equations of motion of the arm, which define its parameters.
+        limits: physical bounds of the arm.
 
     Raises:
         InfeasibleError: no model is strictly inside.

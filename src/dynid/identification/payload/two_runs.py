@@ -14,13 +14,13 @@ from dynid.robot import Robot
 
 
 class TwoRuns(NamedTuple):
-    """Samples of two runs of one arm with equal mount and preprocessing, and a model of the arm.
+    """Samples of two runs of one arm with equal mount and preprocessing, and the equations of motion of the arm.
 
     The model always contains Coulomb friction, so that a comparison of the runs can also estimate a change of friction
     by a load.
 
     Attributes:
-        model: model of the arm.
+        model: equations of motion of the arm, without values of parameters.
         torque_constants: torque constants that were used, (n,) [N m/A]; () if torques were recorded.
         samples: samples of the first and of the second run.
     """
@@ -31,7 +31,9 @@ class TwoRuns(NamedTuple):
 
 
 def load_two_runs(robot: Robot, paths: tuple[Path, Path], mappings: tuple[Mapping, Mapping] = (None, None)) -> TwoRuns:
-    """Read two runs of one arm for comparison, and return their samples with a model of the arm.
+    """Read two runs of one arm for comparison, and return their samples with an `ArmModel`.
+
+    The `ArmModel` contains the equations of motion without values of parameters.
 
     Args:
         robot: the robot.
@@ -52,7 +54,9 @@ def load_two_runs(robot: Robot, paths: tuple[Path, Path], mappings: tuple[Mappin
 
 
 def split_run(robot: Robot, path: Path, change_s: float, mapping: Mapping = None) -> TwoRuns:
-    """Read one recording, split it at a change of the arm, and return the samples of both parts with a model.
+    """Read one recording and split it at a time when the arm changed; return both parts' samples and an `ArmModel`.
+
+    The `ArmModel` contains the equations of motion without values of parameters.
 
     Args:
         robot: the robot.
@@ -69,7 +73,7 @@ def split_run(robot: Robot, path: Path, change_s: float, mapping: Mapping = None
 
 
 def _two_runs(robot: Robot, first: Recording, second: Recording) -> TwoRuns:
-    """Return the samples of two recordings with the same mount, and a model of the arm."""
+    """Return the samples of two recordings with the same mount, and the equations of motion of the arm."""
     settings = load_identification(robot)
     structure = robot.file.structure.model_copy(update={"coulomb_friction": True})
     model = ArmModel.of(robot, mount=first.mount, structure=structure)

@@ -1,1 +1,1 @@
-"""Tests for changes of the arm or its set-up between the first and the last recorded sample."""
+"""Tests whether payload, joint zeros, torque scales and offsets, friction or mount changed during the recordings."""

@@ -147,10 +147,14 @@ class Search:
         self.gravity = model.regressor(postures, still, still) * np.array(smooth)
 
     def courses(self) -> Iterator[tuple[Course, FloatArray, int]]:
-        """Yield the functions of time of possible changes.
+        """Yield the functions of time that a change of the arm may follow: a straight line, and steps.
 
-        Each is given by its kind, its value in every window, (w,) [-], from 0 to 1, and the window at which it begins.
-        This window is 0 for functions other than steps.
+        The samples are divided into w consecutive windows of time, and a function has one value per window. The line
+        rises from 0 at the first to 1 at the last sample. A step is 0 before one of the windows and 1 from it on.
+
+        Yields:
+            Kind of the function, its values, (w,) [-], and the index of the window at which a step begins; 0 for the
+            line.
         """
         share = self.windows.share
         yield "drift", share, 0

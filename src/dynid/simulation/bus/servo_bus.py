@@ -200,7 +200,7 @@ class EmulatedServoBus:
     def _due_s(self) -> float | None:
         """Return the time [s] at which the next bytes go to the client; None if no bytes are pending.
 
-        The time is measured by the clock of `_line_s`.
+        It can be compared with the present time that `_line_s` returns: both are times of the same clock.
         """
         kept_ns = None if self._adapter is None else self._adapter.due_ns
         due = [when for when, _ in self._late[:1]] + ([] if kept_ns is None else [kept_ns * 1e-9])

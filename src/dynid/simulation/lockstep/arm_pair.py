@@ -63,7 +63,10 @@ class Lines:
     def distorted_reading(self, time_s: float, reading: Reading) -> Reading:
         """Return the reading that the controller receives at a time [s] instead of the true reading.
 
-        The first reading always arrives, since the controller cannot start without it.
+        Signs of positions, velocities and torques are changed, and positions and velocities are frozen, as the
+        attributes require. Then the reading is delayed by `late_cycles`. From `silent_from_s` on, all further readings
+        are lost, and the last received one is returned in each cycle, with its old timestamp. The first reading always
+        arrives, since the controller cannot start without it.
         """
         if time_s < self.silent_from_s or not self._seen:
             seen = self._state(time_s, reading)
