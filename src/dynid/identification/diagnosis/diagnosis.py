@@ -31,7 +31,7 @@ NOTE_LIMITS = {"gravity": (0.01, 3.0), "position zero": (0.02, 6.0)}
 SURE_SCALE, FITTED_SHARE = 4.0, 0.1  # standard deviations and explained share for which a torque scale is fitted
 POSITION_SCALE_FACTOR = 5.0 / 3.0  # factor of the deviations: a wrist's friction may resemble a position scale
 MAX_STRENGTH = 100.0  # strength of a suspicion that is certain
-CONTRADICTED_Z = 3.0  # standard deviations between estimated and tried delay, beyond which the tried one counts half
+CONTRADICTED_Z = 2.5  # standard deviations between estimated and tried delay, beyond which the tried one counts half
 EXCHANGES = ("sign", "torque columns", "joints")
 SCALE_FAULT = 0.3  # error of a torque constant that a suspicion should find
 # largest linear estimates that need no confirmation by a fit, [-], [rad] and [-]

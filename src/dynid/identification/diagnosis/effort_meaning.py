@@ -19,6 +19,7 @@ NEGATIVE = 0.02  # largest torque of the opposite sign, over the largest torque,
 FEWEST = 3  # least number of joints that must support the meaning "unsigned" or "external"
 UNEXPLAINED = 0.8  # least median relative error of all joints for efforts that hardly depend on the motion
 UNEXPLAINED_OF_SMALL = 0.35  # least median relative error if the efforts are too small to hold the nominal arm
+MORE_IF_SMALL = 1.5  # factor of the significance of missing gravity if the efforts are too small for the nominal arm
 NO_LOSS = 0.2  # largest share of a joint's mechanical work that is lost if its efforts contain no friction
 SMALL_EFFORT = 0.9  # largest norm of too small efforts, over the norm of the nominal arm's gravity torques
 LARGE_ERROR = 0.3  # least relative error of the worst joint whose torque may lack a sign
@@ -69,18 +70,18 @@ def meanings(trials: Trials, nominal: BaseParameters | None) -> Iterator[Interpr
     if not seen.any():
         return
     gravity = _NominalGravity.of(trials, nominal)
+    # efforts that are too small for the nominal arm need less other evidence
+    too_small = gravity is not None and gravity.exceeds_efforts
     net = _net_of_gravity(trials, gravity)
     if net is not None:
-        yield net
+        yield replace(net, significance=net.significance * (MORE_IF_SMALL if too_small else 1.0))
     unsigned = _without_sign(given)
     if len(unsigned) >= FEWEST and np.nanmax(own.relative[unsigned]) > LARGE_ERROR:
         yield _certain(UNSIGNED, tuple(unsigned), own.relative)
-    # efforts that are too small for the nominal arm need less other evidence
-    too_small = gravity is not None and gravity.exceeds_efforts
     least, gain = (UNEXPLAINED_OF_SMALL, 0.0) if too_small else (UNEXPLAINED, 1.0)
-    unexplained = np.median(own.relative[seen]) > least or (too_small and abs(_lost(given)) < NO_LOSS)
-    unexplained = unexplained and (net is None or net.gain < gain)
-    if unexplained and not unsigned and seen.sum() >= FEWEST:
+    unexplained = np.median(own.relative[seen]) > least and (net is None or net.gain < gain)
+    without_friction = too_small and _lost(given) < NO_LOSS
+    if (unexplained or without_friction) and not unsigned and seen.sum() >= FEWEST:
         yield _certain(EXTERNAL, (), own.relative)
 
 
@@ -162,7 +163,7 @@ def _lost(data: Data) -> float:
 
     The work of a motor on a joint that returns to its start is lost to friction. The share is the integral of torque
     times velocity, divided by the integral of its absolute value. It is nearly 0 if a driver has subtracted friction
-    from the efforts, and negative if the sign of torques or velocities is wrong.
+    from the efforts, and negative if it has subtracted too much, or if the sign of torques or velocities is wrong.
 
     Args:
         data: states and torques as recorded.
