@@ -1,6 +1,8 @@
 """Changes of an arm during recordings: time, joint and size are named; a constant arm causes no alarm."""
 
 import re
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -160,6 +162,13 @@ def test_a_change_in_the_held_out_end_is_named() -> None:
     assert "same_arm" in [check.id for check in changed.verdict.failed]
     assert re.match(r"the torques of all joints rise by .* from 2[01] s on", changed.suspicions[0])
     assert steady.steadiness.changes == () == steady.suspicions
+
+
+def test_a_change_in_one_of_several_held_out_ends_is_named_with_its_recording() -> None:
+    late = 1.0 + 0.4 * (TIME > 20.0)[:, None]
+    second = replace(recorded(ROBOT, seed=1, torques=lambda tau: tau * late), path=Path("second"))
+    found = identify(ROBOT, [recorded(ROBOT), second], held_out_share=0.3)
+    assert re.search(r"rise by .* from 2[01] s of second on", found.suspicions[0])
 
 
 @pytest.mark.parametrize(
