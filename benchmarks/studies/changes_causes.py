@@ -52,10 +52,10 @@ def named_causes(found: Identification | DynidError, joints: Sequence[str]) -> l
 
 def _changes(found: Identification, joints: Sequence[str]) -> Iterator[tuple[str, Named]]:
     """Yield the sentence about every change that was found, and the cause that it names."""
-    steady = found.steadiness
-    for one, words in zip(steady.changes, steady.sentences, strict=True):
-        kind = FRICTION if one.kind == LOAD_FRICTION else one.kind
-        yield words, Named(kind, tuple(joints[k] for k in one.axes), one.course, one.at)
+    for steady in (found.steadiness, found.steadiness_to_the_end):
+        for one, words in zip(steady.changes, steady.sentences, strict=True):
+            kind = FRICTION if one.kind == LOAD_FRICTION else one.kind  # the part by load is friction, too
+            yield words, Named(kind, tuple(joints[k] for k in one.axes), one.course, one.at)
 
 
 def is_true(named: Named, kind: str, joint: str) -> bool:

@@ -44,6 +44,16 @@ def test_efforts_that_repeat_by_chance_stay(share: float) -> None:
     assert hold(rows) == 0.0 and without_held_efforts(rows) is rows
 
 
+@pytest.mark.parametrize("every", [3.0, 4.0, 5.0, 10.0, 20.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_jitter_at_the_border_of_rows_hides_no_rate(every: float, seed: int) -> None:
+    """Efforts that are renewed as a row is written belong to this row or to the next one."""
+    jitter = np.random.default_rng(seed).uniform(-0.02, 0.02, int(len(TIME) / every) + 1)
+    renewed = np.ceil(np.arange(len(jitter)) * every + jitter).astype(int)
+    places = np.searchsorted(renewed, np.arange(len(TIME)), side="right") - 1
+    assert hold(Rows(TIME, Q, efforts()[np.maximum(places, 0)])) == pytest.approx(every, rel=0.02)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_random_holds_of_any_length_are_no_rate(seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -59,9 +59,10 @@ class DynamicError:
         joint: index of the joint, from 0.
         group: description of the parameter group with the largest error in excess of noise.
         error: error of that group.
-        expected: root mean square of this error if the model is as accurate as its covariance states.
-        noise: error that noise and the stated uncertainty of the parameters exceed once in a thousand cases.
-        shown: largest `noise` of all groups of this joint; smaller errors may not be visible.
+        expected: root mean square of this error if there is noise alone.
+        noise: error that noise alone exceeds once in a thousand cases.
+        shown: largest error of a group of this joint that may not be visible, because of noise or because gravity and
+            friction reproduce most of the dynamic torque.
     """
 
     joint: int
@@ -103,20 +104,19 @@ def dynamic_errors(
     Args:
         model: the arm, at the mount of the samples.
         samples: samples that the model was not fitted to.
-        phi: base parameters, whose covariance, if there is one, is part of the expected error.
+        phi: base parameters.
         friction: friction law in addition to the base parameters; None if there is none.
         slow_rad_s: speed below which joints may stick [rad/s].
     """
     rows = dynamic_rows(model, samples, phi, friction, slow_rad_s)
-    own = of_links(model)
-    groups = parameter_groups([name for name, kept in zip(model.names, own, strict=True) if kept])
-    stated = np.zeros((own.sum(), own.sum())) if phi.covariance is None else phi.covariance[np.ix_(own, own)]
-    found = [_of_joint(rows, joint, groups, samples.settings.interval_s, stated) for joint in range(model.axes)]
+    own = [name for name, kept in zip(model.names, of_links(model), strict=True) if kept]
+    groups, interval = parameter_groups(own), samples.settings.interval_s
+    found = [_of_joint(rows, joint, groups, interval) for joint in range(model.axes)]
     return tuple(one for one in found if one is not None)
 
 
 def _of_joint(
-    rows: DynamicRows, joint: int, groups: tuple[ParameterGroup, ...], interval_s: float, stated: FloatArray
+    rows: DynamicRows, joint: int, groups: tuple[ParameterGroup, ...], interval_s: float
 ) -> DynamicError | None:
     """Return the error of the dynamic part of one joint's predicted torque.
 
@@ -125,11 +125,9 @@ def _of_joint(
         joint: index of the joint, from 0.
         groups: parameter groups, one of which may explain the residual.
         interval_s: time between samples [s].
-        stated: covariance of the parameters of links and rotors, (k, k) [SI].
 
     Returns:
-        The error; None if the joint slides in too few samples, or if gravity and friction reproduce most of its dynamic
-        torque (`LEAST_LEFT`). The rest of it is then smaller than small errors of friction and backlash.
+        The error; None if the joint slides in too few samples or has no dynamic torque.
     """
     counts = (rows.share[:, joint] >= SLIDING_SHARE).astype(float)[:, None]
     spanned = _basis(np.hstack([rows.friction[:, joint], rows.gravity[:, joint]]) * counts, SAME)
@@ -144,8 +142,6 @@ def _of_joint(
     left = _without(spanned, rows.residual[:, joint] * counts[:, 0])
     given = rows.torque[:, joint] * counts[:, 0]
     torque = _without(spanned, given)
-    if np.linalg.norm(torque) < LEAST_LEFT * np.linalg.norm(given):
-        return None
     residual = _without(together, left)
     noise_model = StationaryNoise.of(residual, np.hstack([spanned, together]), counts[:, 0], interval_s)
     residual *= np.sqrt(used / freedom)
@@ -153,17 +149,19 @@ def _of_joint(
     for group in groups:
         if places := [k for k in group.places if kept[k]]:
             Q = _basis(columns[:, places], SEPARATE)
-            size = float(np.linalg.norm(torque + Q @ (Q.T @ left)))
-            if size > 0.0:
+            explained = Q @ (Q.T @ left)
+            seen = float(np.linalg.norm(torque + explained))
+            size = max(seen, LEAST_LEFT * float(np.linalg.norm(given + explained)))
+            if seen > 0.0:
                 covariances = noise_model.covariance(Q), score_covariance(Q * residual[:, None], interval_s)
-                by_parameters = (shown_by := Q.T @ columns) @ stated @ shown_by.T
-                each = [_quantile(one + by_parameters, noise_model.freedom) for one in covariances]
-                expected, noise = np.max(each, axis=0)
-                found.append((group.words, _without_event(Q, left) / size, expected / size, noise / size))
+                expected, noise = np.max([_quantile(one, noise_model.freedom) for one in covariances], axis=0)
+                error = _without_event(Q, left) / size
+                shown = max(noise / size, VISIBLE * size / seen if size > seen else 0.0)
+                found.append((group.words, error, expected / size, noise / size, shown))
     if not found:
         return None
-    shown = max(noise for *_, noise in found)
-    return DynamicError(joint, *max(found, key=lambda one: one[1] - one[3]), shown)
+    worst = max(found, key=lambda one: one[1] - one[3])
+    return DynamicError(joint, *worst[:4], max(shown for *_, shown in found))
 
 
 def _quantile(covariance: FloatArray, freedom: float) -> tuple[float, float]:

@@ -113,7 +113,9 @@ class Identification:
         torque_constants: torque constants of the recorded currents, (n,) [N m/A]; () if torques were recorded.
         source: description of the estimator and of the steps after it.
         diagnosis: possible faults of the data.
-        steadiness: changes of the arm during its recordings, including their held-out ends.
+        steadiness: changes of the arm during the fitted part of its recordings.
+        steadiness_to_the_end: changes during the whole recordings, with their held-out ends. They are only searched if
+            the model is refused without a cause, because friction that warms up further resembles a change.
         sources: path, SHA-256 and use ("fitted" or "held out") of each recording.
         mapping_of_bags: meaning of the topics and units of bags of other software, by use ("fitted" or "held out"), as
             plain values; {} if there are none.
@@ -148,6 +150,7 @@ class Identification:
     source: str
     diagnosis: Diagnosis
     steadiness: Steadiness
+    steadiness_to_the_end: Steadiness = field(default_factory=Steadiness)
     sources: tuple[tuple[str, str, str], ...] = ()
     mapping_of_bags: dict[str, dict[str, Any]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -257,12 +260,13 @@ class Identification:
 
         1. efforts that are updated less often than positions, only if the model is refused;
         2. efforts that are not motor torques;
-        3. changes of the arm that refuse the model by themselves;
+        3. changes of the arm that refuse the model by themselves, or that show only with held-out ends;
         4. other faults;
         5. smaller changes of the arm, only if the model is refused.
         """
         changes = self.steadiness.beyond(self.settings.acceptance.change_of_arm)
-        found = (*self.diagnosis.of_efforts, *changes, *self.diagnosis.sentences)
+        later = self.steadiness_to_the_end.sentences
+        found = (*self.diagnosis.of_efforts, *changes, *later, *self.diagnosis.sentences)
         if not self.verdict.accepted:
             held = (note for note in self.notes if HELD in note)
             found = (*held, *found, *self.steadiness.sentences)
@@ -422,7 +426,6 @@ def identify(
         fitted,
         estimate,
         None if refined is None else refined.base,
-        ends=ends,
         constants=first.torque_constants,
         refined=None if refined is None else (float(refined.converged), refined.how),
         progress=progress,
@@ -449,7 +452,7 @@ def identify(
     crossed = CrossValidation()
     if not ends and not ready.validation:
         crossed = cross_validated(result.motions, fitted, estimate.regression)
-    return replace(
+    result = replace(
         result,
         deviations=bands.table(),
         stages=_stages_of(estimate) if refined is None else refined.stages,
@@ -485,6 +488,26 @@ def identify(
         simulated=(*(one.name for one in sources if one.simulated), *held_out.simulated),
         setup=estimates,
     )
+    return _with_changes_to_the_end(result, fitted, ends)
+
+
+def _with_changes_to_the_end(
+    result: Identification, fitted: Sequence[Portion], ends: Sequence[Portion]
+) -> Identification:
+    """Return a result completed with changes of the arm that show only with held-out ends of its recordings.
+
+    They are only searched if the model is refused without a cause.
+
+    Args:
+        result: the result.
+        fitted: fitted portions of the recordings.
+        ends: held-out portions at the ends of the same recordings, in the same order; () if there are none.
+    """
+    if not ends or result.verdict.accepted or result.suspicions:
+        return result
+    regression, settings = result.estimate.regression, result.settings
+    later = steadiness_to_the_end(result.robot, result.model, fitted, ends, regression, settings)
+    return replace(result, steadiness_to_the_end=later)
 
 
 def _estimated(
@@ -612,7 +635,6 @@ def conclude(
     estimate: Estimate,
     start: BaseParameters | None = None,
     *,
-    ends: Sequence[Portion] = (),
     constants: tuple[float, ...],
     refined: tuple[float, str] | None = None,
     seed: int = 1,
@@ -627,8 +649,6 @@ def conclude(
         fitted: recordings that the estimate is based on.
         estimate: the unconstrained estimate.
         start: parameters to project to the closest consistent model; None uses those of the estimate.
-        ends: held-out ends of the same recordings, in the same order, in which changes of the arm are also found; () if
-            there are none.
         constants: torque constants of the recorded currents, (n,) [N m/A]; () if torques were recorded.
         refined: outcome of a closed-loop refinement: 1.0 if it converged, else 0.0, and a text that describes how it
             ended. None without a refinement.
@@ -660,10 +680,7 @@ def conclude(
     margins = (consistent.margin, bounds.pseudo_inertia_margin) if refined else None
     progress("looking for faults in the data")
     names = tuple(one.name for one in fitted)
-    if ends:
-        steady = steadiness_to_the_end(robot, model, fitted, ends, regression, settings)
-    else:
-        steady = steadiness(robot, model, samples, regression, names, limits.change_of_arm)
+    steady = steadiness(robot, model, samples, regression, names, limits.change_of_arm)
     diagnosis = diagnose(
         model,
         samples,

@@ -117,8 +117,9 @@ class Motion:
         """
         event = find_event(self.time, self.residual, self.joints) if self.joints else None
         found = () if event is None else (f"{self.name}: {event.sentence()}",)
-        visible = {one.joint for one in self.dynamics if one.shown <= VISIBLE}
-        hidden = ", ".join(name for k, name in enumerate(self.joints) if k not in visible) if self.dynamics else ""
+        hidden = (
+            ", ".join(self.joints[one.joint] for one in self.dynamics if one.shown > VISIBLE) if self.joints else ""
+        )
         if not hidden:
             return found
         return (

@@ -22,6 +22,7 @@ from scipy.optimize import nnls
 from dynid.robot import FloatArray
 
 CORRELATION_S = (0.0, 0.1, 0.3, 1.0)  # correlation times of the components of noise; 0 is white [s]
+FEWEST = 4.0  # least degrees of freedom, as the formula is only an approximation
 ROUNDING = 1e-12  # share of a component that a fit leaves, below which it is rounding
 
 
@@ -66,7 +67,7 @@ class StationaryNoise:
         variances = nnls(traces / scale[:, None], seen[left] / scale)[0]
         squares = float(variances @ traces @ variances)
         total = float(variances @ (counts.sum() - np.einsum("cll->c", inner)[left]))
-        return cls(variances, kernels[left], total**2 / squares if squares > 0.0 else np.inf)
+        return cls(variances, kernels[left], max(total**2 / squares, FEWEST) if squares > 0.0 else float(counts.sum()))
 
     def covariance(self, columns: FloatArray) -> FloatArray:
         """Return the covariance (k, k) of the vector C' e, for the noise e (N,) of the rows.

@@ -15,8 +15,9 @@ from dynid.recording.repeated_rows import FEWEST, Rows, without_repeats
 LEAST_HOLD = 2.0  # minimum median number of rows per effort
 USUAL = 1.5  # longest hold that counts in the mean hold [median holds]
 # Tolerances of a hold, and of several successive holds together, as multiples of the mean hold [mean holds; rows]: the
-# larger applies. A hold of 5.8 rows at a regular rate is 5 or 6 rows long, and so are four of them 23 or 24.
-EVEN, ROUNDED = 0.1, 1.0
+# larger applies. A hold of 5.8 rows at a regular rate is 5 or 6 rows long, and four of them are 23 or 24 rows long;
+# jitter of the stamps adds a little.
+EVEN, ROUNDED = 0.12, 1.1
 TOGETHER = 4  # number of successive holds whose sum must be regular, too: holds by chance have no common rate
 MOST_EQUAL = 3.0  # longest regular hold [mean holds]: two efforts may be equal by chance
 SHARE = 0.8  # minimum fraction of regular holds

@@ -20,6 +20,7 @@ FEWEST = 3  # least number of joints that must support the meaning "unsigned" or
 UNEXPLAINED = 0.8  # least median relative error of all joints for efforts that hardly depend on the motion
 UNEXPLAINED_OF_SMALL = 0.35  # least median relative error if the efforts are too small to hold the nominal arm
 MORE_IF_SMALL = 1.5  # factor of the significance of missing gravity if the efforts are too small for the nominal arm
+UNEXPLAINED_WITHOUT_FRICTION = 0.1  # the same if, besides, they contain no friction
 NO_LOSS = 0.2  # largest share of a joint's mechanical work that is lost if its efforts contain no friction
 SMALL_EFFORT = 0.9  # largest norm of too small efforts, over the norm of the nominal arm's gravity torques
 LARGE_ERROR = 0.3  # least relative error of the worst joint whose torque may lack a sign
@@ -38,9 +39,9 @@ WORDS = {
         "record the motors' current or torque with its sign, and name its topic or columns in a mapping"
     ),
     EXTERNAL: (
-        "the efforts hardly depend on the motion: {before:.2g} % of the torque of {joint} remain unexplained with and "
-        "without gravity. They look like external torques, the residual of a driver's own model; name the topic or "
-        "columns of the motors' whole torque in a mapping"
+        "the efforts hardly depend on the motion, or contain no friction: {before:.2g} % of the torque of {joint} "
+        "remain unexplained with and without gravity. They look like external torques, the residual of a driver's own "
+        "model; name the topic or columns of the motors' whole torque in a mapping"
     ),
 }
 
@@ -79,9 +80,10 @@ def meanings(trials: Trials, nominal: BaseParameters | None) -> Iterator[Interpr
     if len(unsigned) >= FEWEST and np.nanmax(own.relative[unsigned]) > LARGE_ERROR:
         yield _certain(UNSIGNED, tuple(unsigned), own.relative)
     least, gain = (UNEXPLAINED_OF_SMALL, 0.0) if too_small else (UNEXPLAINED, 1.0)
+    if too_small and _lost(given) < NO_LOSS:
+        least, gain = UNEXPLAINED_WITHOUT_FRICTION, 1.0
     unexplained = np.median(own.relative[seen]) > least and (net is None or net.gain < gain)
-    without_friction = too_small and _lost(given) < NO_LOSS
-    if (unexplained or without_friction) and not unsigned and seen.sum() >= FEWEST:
+    if unexplained and not unsigned and seen.sum() >= FEWEST:
         yield _certain(EXTERNAL, (), own.relative)
 
 

@@ -98,6 +98,11 @@ class _Tried(NamedTuple):
     window: int
     explained: float
 
+    @property
+    def plausible(self) -> float:
+        """Factor of the explained squared error, below 1 for a kind of change that is rare."""
+        return RARE if self.reading.kind == BODY and self.course == "drift" else 1.0
+
 
 class HiddenOffset(NamedTuple):
     """Constant offset of a joint's measured torque that the data do not exclude.
@@ -225,7 +230,7 @@ class Search:
         best: dict[int, _Tried] = {}
         for one in tried:
             own = best.get(one.columns[0])
-            if own is None or one.explained > own.explained:
+            if own is None or one.explained * one.plausible > own.explained * own.plausible:
                 best[one.columns[0]] = one
         most = max((one.explained for one in best.values()), default=0.0)
         fits = [
@@ -237,8 +242,8 @@ class Search:
         def worth(pair: tuple[_Tried, ChangeFit]) -> float:
             """Return the squared error beyond noise that a fit explains, less for a rare kind of change."""
             one, fit = pair
-            rare = one.reading.kind == BODY and one.course == "drift"
-            return (fit.explained - COST * fit.by_noise) * (RARE if rare else 1.0)
+            gain = fit.explained - COST * fit.by_noise
+            return min(gain, gain * one.plausible)
 
         return max(fits, key=worth, default=None)
 

@@ -106,5 +106,5 @@ def steadiness_to_the_end(
     samples = join([one.samples for pair in pairs for one in pair])
     known = None if fit.joint_friction is None else fit.joint_friction.fit.known
     whole = Regression.stack(model, samples, settings.coulomb_friction, known)
-    names = [one.name.partition(" % of ")[2] for one in ends]  # "last 30 % of run 1": see `Recording.split`
+    names = [one.name.partition(" % of ")[2] or one.name for one in ends]  # "last 30 % of run 1": see `Recording.split`
     return steadiness(robot, model, samples, whole, names, settings.acceptance.change_of_arm)
