@@ -72,14 +72,3 @@ def test_slow_noise_that_a_fit_absorbs_as_a_whole_is_left_out() -> None:
     residual = np.tile([1.0, -1.0], ROWS // 2)
     found = StationaryNoise.of(residual, pairs, counts, INTERVAL_S)
     assert np.isfinite(found.variances).all() and found.variances[0] == pytest.approx(2.0, rel=0.5)
-
-
-def test_the_freedom_of_white_noise_is_that_of_rows_less_columns_and_slow_noise_has_less() -> None:
-    random, counts = np.random.default_rng(11), np.ones(ROWS)
-    B = orthonormal(fitted_columns(counts), counts)
-    white = [StationaryNoise.of(e - B @ (B.T @ e), B, counts, INTERVAL_S) for e in random.normal(size=(40, ROWS))]
-    assert np.median([one.freedom for one in white]) == pytest.approx(ROWS - COLUMNS, rel=0.1)
-    slow = np.array([noise(random, 1.0, 0.3, 0.01) for _ in range(40)])
-    few = orthonormal(fitted_columns(counts)[:, :2], counts)
-    freedom = [StationaryNoise.of(e - few @ (few.T @ e), few, counts, INTERVAL_S).freedom for e in slow]
-    assert np.median(freedom) < 0.5 * ROWS

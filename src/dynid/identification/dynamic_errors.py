@@ -154,7 +154,7 @@ def _of_joint(
             size = max(seen, LEAST_LEFT * float(np.linalg.norm(given + explained)))
             if seen > 0.0:
                 covariances = noise_model.covariance(Q), score_covariance(Q * residual[:, None], interval_s)
-                expected, noise = np.max([_quantile(one, noise_model.freedom) for one in covariances], axis=0)
+                expected, noise = np.max([_quantile(one, freedom) for one in covariances], axis=0)
                 error = _without_event(Q, left) / size
                 shown = max(noise / size, VISIBLE * size / seen if size > seen else 0.0)
                 found.append((group.words, error, expected / size, noise / size, shown))
@@ -164,7 +164,7 @@ def _of_joint(
     return DynamicError(joint, *worst[:4], max(shown for *_, shown in found))
 
 
-def _quantile(covariance: FloatArray, freedom: float) -> tuple[float, float]:
+def _quantile(covariance: FloatArray, freedom: int) -> tuple[float, float]:
     """Return the root mean square length of a random normal vector, and the length exceeded with probability `CHANCE`.
 
     The squared length is assumed to follow an F distribution (Satterthwaite's approximation).

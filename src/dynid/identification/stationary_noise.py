@@ -1,9 +1,9 @@
 """Autocovariance of the noise in a fit, estimated from the residual of the fit.
 
-A fit of many columns to few rows absorbs most of the noise, above all slow noise, which the columns resemble. So the
-spectrum of the residual is smaller than that of the noise at the frequencies of the columns. Let B be an orthonormal
-basis of the columns, D the diagonal matrix that is 1 for used rows, else 0, and P = D - B B'. Stationary noise e has
-the autocovariance sum_b p_b k_b(lag), with variances p_b and known correlations k_b of its components b. It leaves the
+A fit of many columns to few rows absorbs most of the noise, and most of all the slow noise, which its columns resemble.
+So the spectrum of the residual is too small at the frequencies of the columns. Let B be an orthonormal basis of the
+columns, D the diagonal matrix that is 1 for used rows, else 0, and P = D - B B'. Stationary noise e has the
+autocovariance sum_b p_b k_b(lag), with variances p_b and known correlations k_b of its components b. It leaves the
 residual r = P e with
 
     E[r' K_b r] = sum_c tr(K_b P K_c P) p_c,    K_b[i, j] = k_b(i - j).
@@ -22,7 +22,6 @@ from scipy.optimize import nnls
 from dynid.robot import FloatArray
 
 CORRELATION_S = (0.0, 0.1, 0.3, 1.0)  # correlation times of the components of noise; 0 is white [s]
-FEWEST = 4.0  # least degrees of freedom, as the formula is only an approximation
 ROUNDING = 1e-12  # share of a component that a fit leaves, below which it is rounding
 
 
@@ -34,13 +33,10 @@ class StationaryNoise:
         variances: variances of the components, (c,) [squared unit of the rows]. A component is omitted if the fitted
             columns reproduce it completely, because the residual then does not show it.
         kernels: correlation of each component as a function of the lag, 0 to N - 1 samples, (c, N) [-].
-        freedom: degrees of freedom of the residual's variance, tr(S)^2 / tr(S S) with the residual's covariance S. For
-            white noise it is the number of rows minus the number of columns; correlated noise has fewer.
     """
 
     variances: FloatArray
     kernels: FloatArray
-    freedom: float
 
     @classmethod
     def of(cls, residual: FloatArray, basis: FloatArray, counts: FloatArray, interval_s: float) -> "StationaryNoise":
@@ -63,11 +59,7 @@ class StationaryNoise:
         seen = np.array([residual @ matmul_toeplitz(one, residual) for one in kernels])
         left = np.diag(matrix) > rounding
         scale = np.sqrt(np.diag(matrix)[left])
-        traces = matrix[np.ix_(left, left)]
-        variances = nnls(traces / scale[:, None], seen[left] / scale)[0]
-        squares = float(variances @ traces @ variances)
-        total = float(variances @ (counts.sum() - np.einsum("cll->c", inner)[left]))
-        return cls(variances, kernels[left], max(total**2 / squares, FEWEST) if squares > 0.0 else float(counts.sum()))
+        return cls(nnls(matrix[np.ix_(left, left)] / scale[:, None], seen[left] / scale)[0], kernels[left])
 
     def covariance(self, columns: FloatArray) -> FloatArray:
         """Return the covariance (k, k) of the vector C' e, for the noise e (N,) of the rows.
