@@ -11,8 +11,11 @@ ratio of the torque that the group explains to the dynamic torque in the data. N
 expected error due to noise, and the value that noise exceeds once in a thousand cases, follow from the residual that
 remains after all groups are fitted, corrected for the noise that this fit absorbs (`stationary_noise`). Residuals are
 larger at some times than at others, so their covariance is also estimated from windows of time, and the larger result
-is used. The expected error also includes the uncertainty that the covariance of the model's parameters states. It is
-therefore known, for any motion and noise, for a model that is as accurate as its covariance states.
+is used. The expected error of a correct model is therefore known for any motion and noise.
+
+On a short motion, gravity and friction may reproduce nearly all of the dynamic torque. The rest is then smaller than
+small errors of friction and backlash. So the denominator above is at least the fraction `LEAST_LEFT` of the dynamic
+torque before that part is removed.
 
 A single event, such as a bump, must not cause the refusal of a model. The data are divided into `BLOCKS` blocks of
 time, and the error is also computed after omission of each single block. The smallest of these errors is used.
@@ -43,7 +46,7 @@ LARGE_SHARE = 0.8  # largest share of a group's squared columns in a block that 
 SAME = 1e-6  # relative singular value of gravity and friction columns, below which a direction is rounding
 ROUNDING = 1e-9  # length of a column relative to the longest one, below which it is rounding
 SHOWN = 1e-3  # least share of a column's length that gravity and friction cannot reproduce
-LEAST_LEFT = 0.2  # least share of a joint's dynamic torque (norm) that gravity and friction cannot reproduce
+LEAST_LEFT = 0.2  # least denominator of an error, as a share of the joint's dynamic torque (norm)
 SEPARATE = 1e-2  # relative singular value of a group's columns, below which a direction is ignored
 
 
@@ -74,7 +77,7 @@ class DynamicError:
 
     @property
     def sure(self) -> float:
-        """Error minus `noise`, the error that a correct model may have; at least 0, relative to the dynamic torque."""
+        """Error minus `noise`, the error that noise alone may cause; at least 0, relative to the dynamic torque."""
         return max(self.error - self.noise, 0.0)
 
     @property
