@@ -488,25 +488,24 @@ def identify(
         simulated=(*(one.name for one in sources if one.simulated), *held_out.simulated),
         setup=estimates,
     )
-    return _with_changes_to_the_end(result, fitted, ends)
+    return _with_changes_to_the_end(result, ready)
 
 
-def _with_changes_to_the_end(
-    result: Identification, fitted: Sequence[Portion], ends: Sequence[Portion]
-) -> Identification:
+def _with_changes_to_the_end(result: Identification, ready: Prepared) -> Identification:
     """Return a result completed with changes of the arm that show only with held-out ends of its recordings.
 
     They are only searched if the model is refused without a cause.
 
     Args:
         result: the result.
-        fitted: fitted portions of the recordings.
-        ends: held-out portions at the ends of the same recordings, in the same order; () if there are none.
+        ready: the recordings, with their fitted portions and their held-out ends.
     """
-    if not ends or result.verdict.accepted or result.suspicions:
+    if not ready.ends or result.verdict.accepted or result.suspicions:
         return result
-    regression, settings = result.estimate.regression, result.settings
-    later = steadiness_to_the_end(result.robot, result.model, fitted, ends, regression, settings)
+    names, regression = [one.name for one in ready.sources], result.estimate.regression
+    later = steadiness_to_the_end(
+        result.robot, result.model, ready.fitted, ready.ends, names, regression, result.settings
+    )
     return replace(result, steadiness_to_the_end=later)
 
 

@@ -84,7 +84,7 @@ def found(*recordings: dict[str, Any]) -> Steadiness:
             LOAD_FRICTION,
             (1,),
             0.25,
-            ("friction of joint shoulder rises by 2", "% of the torque that it bears from 1"),
+            ("friction of joint shoulder rises by 2", "% of the torque that the joint bears from 1"),
         ),
     ],
 )

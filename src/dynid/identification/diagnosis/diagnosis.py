@@ -195,8 +195,7 @@ def _weighed(
         joints: names of the joints, (n,).
         doubt: factor that multiplies the limit of each axis's delay, (n,).
     """
-    slides = 0 <= one.axis < len(trials.model.prismatic) and trials.model.prismatic[one.axis]
-    suspicion = _of_unknown(one, limits, joints, doubt, "m" if slides else "rad")
+    suspicion = _of_unknown(one, limits, joints, doubt, _position_unit(trials.model, one.axis))
     suspicion = replace(suspicion, explained=one.explained)
     return replace(suspicion, strength=max(suspicion.strength, tried_scale(one, trials, limits)))
 
@@ -250,6 +249,11 @@ def confirmed(one: Unknown, trials: Trials, limits: SuspicionLimits) -> bool:
     return any(own.gain > 0.0 and own.significance > limits.significance for own in tried)
 
 
+def _position_unit(model: ArmModel, axis: int) -> str:
+    """Return the unit of an axis's position, "m" or "rad"; `axis` is its index, from 0, or -1 for no single axis."""
+    return "m" if 0 <= axis < len(model.prismatic) and model.prismatic[axis] else "rad"
+
+
 def _small(model: ArmModel, free: Sequence[Unknown], limits: SuspicionLimits, joints: Sequence[str]) -> str:
     """Return a sentence about a significant tilt of gravity or offset of a joint's zero that is below its limit.
 
@@ -273,7 +277,7 @@ def _small(model: ArmModel, free: Sequence[Unknown], limits: SuspicionLimits, jo
         return ""
     if one.kind == "gravity":
         return f"{_tilted(one)}, which is below the limit: '--estimate-setup tilt' shows how the base leans"
-    unit = "m" if model.prismatic[one.axis] else "rad"
+    unit = _position_unit(model, one.axis)
     return (
         f"the zero of {joints[one.axis]}, or of a joint beside it, seems to be {one.value:+.2g} {unit} away, which is "
         f"below the limit: '--estimate-setup zero:{joints[one.axis]}' shows it"

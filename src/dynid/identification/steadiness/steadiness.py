@@ -86,6 +86,7 @@ def steadiness_to_the_end(
     model: ArmModel,
     fitted: Sequence[Portion],
     ends: Sequence[Portion],
+    recordings: Sequence[str],
     fit: Regression,
     settings: IdentificationSettings,
 ) -> Steadiness:
@@ -99,12 +100,11 @@ def steadiness_to_the_end(
         model: model of the arm as mounted.
         fitted: fitted portions of the recordings.
         ends: held-out portions at the ends of the same recordings, in the same order.
+        recordings: names of these recordings, in the same order.
         fit: regression of the fitted portions.
         settings: settings of the identification.
     """
-    pairs = list(zip(fitted, ends, strict=True))
-    samples = join([one.samples for pair in pairs for one in pair])
+    samples = join([one.samples for pair in zip(fitted, ends, strict=True) for one in pair])
     known = None if fit.joint_friction is None else fit.joint_friction.fit.known
     whole = Regression.stack(model, samples, settings.coulomb_friction, known)
-    names = [one.name.partition(" % of ")[2] or one.name for one in ends]  # "last 30 % of run 1": see `Recording.split`
-    return steadiness(robot, model, samples, whole, names, settings.acceptance.change_of_arm)
+    return steadiness(robot, model, samples, whole, recordings, settings.acceptance.change_of_arm)

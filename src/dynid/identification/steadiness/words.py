@@ -54,7 +54,7 @@ def _what(change: Change, joints: Sequence[str], units: Sequence[str]) -> str:
         return f"friction of {of} {'rises' if size > 0 else 'falls'} by {abs(100 * size):.2g} %"
     if change.kind == LOAD_FRICTION:
         changes = "rises" if size > 0 else "falls"
-        return f"friction of {of} {changes} by {abs(100 * size):.2g} % of the torque that it bears"
+        return f"friction of {of} {changes} by {abs(100 * size):.2g} % of the torque that the joint bears"
     if change.kind == MOUNT:
         return f"gravity tilts by {np.degrees(np.linalg.norm(change.values)):.2g} deg"
     unit = "N" if units[change.axes[0]] == "m" else "N m"
