@@ -9,6 +9,7 @@ table are applied to "facts", the measurements of one step of the identification
     FITTED                     an identification; for a campaign, that of the run chosen to represent all runs
     PREDICTED                  the predicted torques of a fitted motion
     SETUP                      set-up unknowns that were estimated together with the parameters
+    TO_THE_END                 changes of the arm up to the held-out ends of its recordings
     HELD_OUT                   the predicted torques of a held-out motion
 
 Set-up unknowns are encoder zeros, tilt of the base, torque constants and a torque delay. A campaign identifies every
@@ -459,6 +460,15 @@ SETUP: tuple[Rule[Sequence[SetupEstimate]], ...] = (
             "; ".join(one.sentence for one in found if one.needs_correction),
         ),
         0.0,
+    ),
+)
+TO_THE_END: tuple[Rule[Steadiness], ...] = (
+    Rule(
+        "same_arm_to_the_end",
+        "Data",
+        "sudden change of the arm up to the held-out ends, of the model's torques",
+        lambda found: found.sudden.measured,
+        "acceptance.change_of_arm",
     ),
 )
 HELD_OUT: tuple[Rule[Motion], ...] = (

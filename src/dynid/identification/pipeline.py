@@ -19,7 +19,18 @@ from dynid.errors import DataError, UndeterminedError, refuse_other_kind
 from dynid.export.result_files import URDF_FILE, simulator_texts, write_exports
 from dynid.hardware.safety.overload import known_droop
 from dynid.identification.bands import TorqueBands
-from dynid.identification.checks import DATA, FITTED, FRICTION, HELD_OUT, PREDICTED, SETUP, Fitted, OneRegression, judge
+from dynid.identification.checks import (
+    DATA,
+    FITTED,
+    FRICTION,
+    HELD_OUT,
+    PREDICTED,
+    SETUP,
+    TO_THE_END,
+    Fitted,
+    OneRegression,
+    judge,
+)
 from dynid.identification.cross_validation import CrossValidation, cross_validated
 from dynid.identification.data.parts import Span, parts_of
 from dynid.identification.data.recordings import (
@@ -115,7 +126,7 @@ class Identification:
         diagnosis: possible faults of the data.
         steadiness: changes of the arm during the fitted part of its recordings.
         steadiness_to_the_end: changes during the whole recordings, with their held-out ends. They are only searched if
-            the model is refused without a cause, because friction that warms up further resembles a change.
+            the fitted part alone shows no change that refuses the model.
         sources: path, SHA-256 and use ("fitted" or "held out") of each recording.
         mapping_of_bags: meaning of the topics and units of bags of other software, by use ("fitted" or "held out"), as
             plain values; {} if there are none.
@@ -260,16 +271,17 @@ class Identification:
 
         1. efforts that are updated less often than positions, only if the model is refused;
         2. efforts that are not motor torques;
-        3. changes of the arm that refuse the model by themselves, or that show only with held-out ends;
+        3. changes of the arm that refuse the model by themselves;
         4. other faults;
-        5. smaller changes of the arm, only if the model is refused.
+        5. smaller changes of the arm, only if the model is refused. If there are none either, all changes that show
+           only with the held-out ends of the recordings.
         """
         changes = self.steadiness.beyond(self.settings.acceptance.change_of_arm)
-        later = self.steadiness_to_the_end.sentences
+        later = self.steadiness_to_the_end.sudden.beyond(self.settings.acceptance.change_of_arm)
         found = (*self.diagnosis.of_efforts, *changes, *later, *self.diagnosis.sentences)
         if not self.verdict.accepted:
             held = (note for note in self.notes if HELD in note)
-            found = (*held, *found, *self.steadiness.sentences)
+            found = (*held, *found, *self.steadiness.sentences) or self.steadiness_to_the_end.sentences
         return tuple(dict.fromkeys(found))
 
     @property
@@ -449,10 +461,11 @@ def identify(
     by_files = {name: (*motions, *held_out.other_models[name]) for name, motions in predicted_by(files, ends).items()}
     if its_mapping == mapping:  # with different mappings, one file may hold fitted and held-out data
         refuse_fitted([(str(one.path), one.sha256) for one in sources], held_out.sources)
+    later = _changes_to_the_end(result, ready)
     crossed = CrossValidation()
     if not ends and not ready.validation:
         crossed = cross_validated(result.motions, fitted, estimate.regression)
-    result = replace(
+    return replace(
         result,
         deviations=bands.table(),
         stages=_stages_of(estimate) if refined is None else refined.stages,
@@ -463,6 +476,7 @@ def identify(
         exports=errors_of({MODEL_FILE: (*kept, *held_out.motions)} | by_files),
         verdict=result.verdict
         + judge(SETUP, [estimates] if setup else ())
+        + judge(TO_THE_END, [later] if ends else (), settings)
         + judge(HELD_OUT, (*kept, *crossed.motions), settings)
         + held_out.verdict,
         sources=(
@@ -482,31 +496,28 @@ def identify(
             *(f"{one.name}: {one.samples.settings.selection}" for one in fitted if one.samples.settings.selection),
             *(note for one in (*result.motions, *kept) for note in one.notes),
             *(note for one in ends for note in repeat_note(f"The {one.name}", samples, one.samples)),
+            *later.sudden.notes(settings.acceptance.change_of_arm),
             *crossed.notes,
             *held_out.notes,
         ),
         simulated=(*(one.name for one in sources if one.simulated), *held_out.simulated),
         setup=estimates,
+        steadiness_to_the_end=later,
     )
-    return _with_changes_to_the_end(result, ready)
 
 
-def _with_changes_to_the_end(result: Identification, ready: Prepared) -> Identification:
-    """Return a result completed with changes of the arm that show only with held-out ends of its recordings.
-
-    They are only searched if the model is refused without a cause.
+def _changes_to_the_end(result: Identification, ready: Prepared) -> Steadiness:
+    """Return changes of the arm during whole recordings; none if nothing is held out, or if the fitted part shows one.
 
     Args:
-        result: the result.
+        result: the result of the fitted portions.
         ready: the recordings, with their fitted portions and their held-out ends.
     """
-    if not ready.ends or result.verdict.accepted or result.suspicions:
-        return result
+    settings = result.settings
+    if not ready.ends or result.steadiness.beyond(settings.acceptance.change_of_arm):
+        return Steadiness()
     names, regression = [one.name for one in ready.sources], result.estimate.regression
-    later = steadiness_to_the_end(
-        result.robot, result.model, ready.fitted, ready.ends, names, regression, result.settings
-    )
-    return replace(result, steadiness_to_the_end=later)
+    return steadiness_to_the_end(result.robot, result.model, ready.fitted, ready.ends, names, regression, settings)
 
 
 def _estimated(

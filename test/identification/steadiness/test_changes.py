@@ -1,6 +1,7 @@
 """Changes of an arm during recordings: time, joint and size are named; a constant arm causes no alarm."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,11 +14,12 @@ from recordings import motion, recorded
 
 from dynid.identification.checks import FITTED
 from dynid.identification.data.sample_sets import join
+from dynid.identification.diagnosis.nuisance_columns import perpendicular_axes
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.pipeline import Identification, identify
 from dynid.identification.settings import load_identification
 from dynid.identification.steadiness import columns
-from dynid.identification.steadiness.columns import BODY, LOAD_FRICTION, OFFSET, SCALE, ZERO
+from dynid.identification.steadiness.columns import BODY, LOAD_FRICTION, MOUNT, OFFSET, SCALE, ZERO
 from dynid.identification.steadiness.search import Change, Search, _Tried
 from dynid.identification.steadiness.steadiness import Steadiness, steadiness
 from dynid.model.drive import KINDS, of_kinds
@@ -162,6 +164,36 @@ def test_a_change_in_the_held_out_end_is_named() -> None:
     assert not changed.verdict.accepted and changed.steadiness.changes == ()
     assert re.match(r"the torques of all joints rise by .* from 2[01] s on", changed.suspicions[0])
     assert steady.steadiness_to_the_end.changes == () == steady.suspicions
+
+
+@pytest.mark.parametrize(
+    ("fault", "failed"),
+    [
+        (lambda tau: tau + load(0.07, -1.0) - load(0.07, 18.0), ["same_arm_to_the_end"]),
+        (lambda tau: tau + 0.02 * np.sign(DQ) * (TIME > 18.0)[:, None], []),
+    ],
+)
+def test_only_a_sudden_change_in_the_held_out_end_refuses_a_model_that_predicts_it(
+    fault: Callable[[FloatArray], FloatArray], failed: list[str]
+) -> None:
+    """A body that is laid down there costs less than the limit of torque errors; friction may change with warmth."""
+    result = identify(ROBOT, [recorded(ROBOT, noise=0.15, torques=fault)], held_out_share=0.3)
+    assert [one.id for one in result.verdict.failed] == failed
+    assert len(result.suspicions) == len(failed)
+    assert not failed or re.match(r"the body at the last link changes by -0\.\d+ kg from 1[78] s", result.suspicions[0])
+
+
+def test_a_tilt_costs_at_least_half_of_the_difference_that_it_makes() -> None:
+    """No model fits the gravity of both mounts."""
+    base, size = nominal("aloha_class"), float(np.linalg.norm(MODEL.gravity))
+    tilted = MODEL.gravity + size * 0.09 * perpendicular_axes(MODEL.gravity)[0]
+    postures, random = np.zeros((1000, MODEL.axes)), np.random.default_rng(3)
+    postures[:, : MODEL.chain_size] = random.uniform(ROBOT.audit_lower, ROBOT.audit_upper, (1000, MODEL.chain_size))
+    torques = [[MODEL.gravity_torque(q, base, one) for one in (MODEL.gravity, tilted)] for q in (Q, postures)]
+    change = torques[0][1] - torques[0][0]
+    first = found({"torques": lambda tau: tau + change * (TIME > 12.0)[:, None]}).changes[0]
+    assert first.kind == MOUNT
+    assert first.gravity >= 0.45 * np.linalg.norm(torques[1][1] - torques[1][0]) / np.linalg.norm(torques[1][0])
 
 
 def test_a_change_in_one_of_several_held_out_ends_is_named_with_its_recording() -> None:

@@ -1,5 +1,6 @@
 """Regressor columns of possible changes of an arm: body, position zeros, torque scales, offsets, friction, mount."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,11 +68,58 @@ def tested_quantities(model: ArmModel, samples: Samples, regression: Regression)
         TestedQuantity(LOAD_FRICTION, one, (np.sign(samples.dq) * np.abs(loads) * each[one])[..., None]) for one in own
     ]
     found += _zeros(model, samples, base)
-    if size := float(np.linalg.norm(model.gravity)):
-        tilts = [model.gravity_torque(samples.q, base, size * one) for one in perpendicular_axes(model.gravity)]
-        found.append(TestedQuantity(MOUNT, (), np.stack(tilts, axis=2)))
+    if np.any(model.gravity):
+        found.append(TestedQuantity(MOUNT, (), _tilts(model, base, samples.q)))
     slides = sliding(regression, count)[..., None]
     return tuple(TestedQuantity(one.kind, one.axes, one.columns * slides) for one in found)
+
+
+def gravity_columns(model: ArmModel, base: BaseParameters, tried: TestedQuantity, postures: FloatArray) -> FloatArray:
+    """Return gravity torques per unit of a tested property in given postures, (m, n, k), in the units of its columns.
+
+    Friction and the scale of torques give zeros: they do not change the gravity of the arm itself.
+
+    Args:
+        model: model of the arm.
+        base: base parameters with which the torques are computed.
+        tried: the tested property.
+        postures: joint positions, (m, n) [rad or m].
+    """
+    if tried.kind == BODY:
+        still = np.zeros_like(postures)
+        return np.asarray(model.regressor(postures, still, still) @ _of_load(model))
+    if tried.kind == MOUNT:
+        return _tilts(model, base, postures)
+    if tried.kind == ZERO:
+        return _by_position(lambda q: model.gravity_torque(q, base, model.gravity), postures, tried.axes[0])
+    size = postures.shape[1]
+    unit = np.eye(size)[list(tried.axes)].T if tried.kind == OFFSET else np.zeros((size, tried.columns.shape[2]))
+    return np.broadcast_to(unit, (len(postures), *unit.shape))
+
+
+def _tilts(model: ArmModel, base: BaseParameters, q: FloatArray) -> FloatArray:
+    """Return torques per unit of tilt of gravity about two perpendicular axes, (N, n, 2) [N m/rad or N/rad].
+
+    Args:
+        model: model of the arm.
+        base: base parameters with which the torques are computed.
+        q: joint positions, (N, n) [rad or m].
+    """
+    size = float(np.linalg.norm(model.gravity))
+    return np.stack([model.gravity_torque(q, base, size * one) for one in perpendicular_axes(model.gravity)], axis=2)
+
+
+def _by_position(torque: Callable[[FloatArray], FloatArray], q: FloatArray, axis: int) -> FloatArray:
+    """Return the derivative of torques by the position of one joint, (N, n, 1) [N m/rad or N/m].
+
+    Args:
+        torque: function that returns the torques (N, n) at given positions (N, n).
+        q: joint positions, (N, n) [rad or m].
+        axis: index of the joint.
+    """
+    moved = np.array(q)
+    moved[:, axis] += STEP_RAD
+    return np.asarray((torque(moved) - torque(q)) / STEP_RAD)[..., None]
 
 
 def _body(model: ArmModel, regression: Regression, count: int) -> FloatArray:
@@ -84,9 +132,13 @@ def _body(model: ArmModel, regression: Regression, count: int) -> FloatArray:
         regression: regression of the samples.
         count: number N of samples.
     """
+    return np.asarray(links_regressor(regression)[:count] @ _of_load(model))
+
+
+def _of_load(model: ArmModel) -> FloatArray:
+    """Return base parameters per unit of mass and of first moments of a body at the last link, (p, 4) [SI]."""
     standard = [f"{kind}{model.chain_size}" for kind in LOAD]
-    of_load = model.regrouping.K[:, [model.regrouping.standard.index(name) for name in standard]]
-    return np.asarray(links_regressor(regression)[:count] @ of_load)
+    return np.asarray(model.regrouping.K[:, [model.regrouping.standard.index(name) for name in standard]])
 
 
 def _zeros(model: ArmModel, samples: Samples, base: BaseParameters) -> list[TestedQuantity]:
@@ -99,11 +151,9 @@ def _zeros(model: ArmModel, samples: Samples, base: BaseParameters) -> list[Test
         samples: the fitted samples.
         base: base parameters with which the torques are computed.
     """
-    given = model.inverse_dynamics(samples.q, samples.dq, samples.ddq, base)
-    found = []
-    for axis in range(model.chain_size):
-        moved = np.array(samples.q)
-        moved[:, axis] += STEP_RAD
-        change = model.inverse_dynamics(moved, samples.dq, samples.ddq, base) - given
-        found.append(TestedQuantity(ZERO, (axis,), (change / STEP_RAD)[..., None]))
-    return found
+
+    def torque(q: FloatArray) -> FloatArray:
+        return np.asarray(model.inverse_dynamics(q, samples.dq, samples.ddq, base))
+
+    axes = range(model.chain_size)
+    return [TestedQuantity(ZERO, (axis,), _by_position(torque, samples.q, axis)) for axis in axes]

@@ -17,10 +17,11 @@ import numpy as np
 from dynid.identification.data.samples import Samples
 from dynid.identification.diagnosis.nuisance_columns import weighted_residual
 from dynid.identification.estimators.regression import Regression
-from dynid.identification.steadiness.columns import BODY, OFFSET, TestedQuantity, tested_quantities
+from dynid.identification.steadiness.columns import BODY, OFFSET, TestedQuantity, gravity_columns, tested_quantities
 from dynid.identification.steadiness.fit import ChangeFit, Information
 from dynid.identification.steadiness.windows import Windows
 from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, Robot
 
 Course = Literal["step", "drift", "constant"]
@@ -48,8 +49,9 @@ class Change:
         values: size of the change, as factors of the property's regressor columns.
         chance: probability that a change this large is found in any tested property if nothing changed.
         explained: fraction of the squared error that the change removes.
-        gravity: relative difference between the model's gravity torques with this change in the fit and those without
-            it (root mean square over random postures).
+        gravity: relative error of the model's gravity torques (root mean square over random postures). It is the
+            difference between those with this change in the fit and those without it. It is at least half of the
+            difference of the arm's gravity torques before and after the change, because no model fits both.
         torque: relative difference between the model's torques along the recorded motions with this change in the fit
             and those without it (root mean square).
         at: time of a step [s] on the axis of its recording.
@@ -71,7 +73,7 @@ class Change:
 
     @property
     def moved(self) -> float:
-        """Relative difference between the model's torques with this change in the fit and those without it.
+        """Relative error of the model's torques that the change causes.
 
         It is the larger of two values: that for gravity torques in random postures, and that for all torques along the
         recorded motions.
@@ -131,7 +133,7 @@ class Search:
 
     def __init__(self, robot: Robot, model: ArmModel, samples: Samples, regression: Regression) -> None:
         """Compute the regressor columns of all tested properties of the arm, and their products by time windows."""
-        self.samples, self.regression = samples, regression
+        self.model, self.samples, self.regression = model, samples, regression
         self.windows = Windows.of(samples)
         self.tried = tested_quantities(model, samples, regression)
         # later rows belong to joints at rest, whose torque may be hidden by friction: no quantity has columns there
@@ -146,10 +148,11 @@ class Search:
         self.phi = solution.phi
         self.first_phi = int(solution.sliding[: regression.friction_size].sum())
         still, size = np.zeros((POSTURES, model.axes)), model.chain_size
-        postures, random = still.copy(), np.random.default_rng(0)
-        postures[:, :size] = random.uniform(robot.audit_lower, robot.audit_upper, (POSTURES, len(robot.audit_lower)))
+        self.postures, random = still.copy(), np.random.default_rng(0)
+        drawn = random.uniform(robot.audit_lower, robot.audit_upper, (POSTURES, len(robot.audit_lower)))
+        self.postures[:, :size] = drawn
         smooth = [not one.startswith(("FC", "FS", "OF")) for one in model.names]
-        self.gravity = model.regressor(postures, still, still) * np.array(smooth)
+        self.gravity = model.regressor(self.postures, still, still) * np.array(smooth)
 
     def courses(self) -> Iterator[tuple[Course, FloatArray, int]]:
         """Yield the functions of time that a change of the arm may follow: a straight line, and steps.
@@ -256,6 +259,9 @@ class Search:
             chance: probability that a change this large is found in any tested property if nothing changed.
             total: squared error before the change was fitted.
         """
+        of_gravity, of_torque = self._moved(fit)
+        if one.course != "constant":
+            of_gravity = max(of_gravity, 0.5 * self._between(one.reading, fit.values))
         return Change(
             one.reading.kind,
             one.reading.axes,
@@ -263,7 +269,8 @@ class Search:
             tuple(fit.values.tolist()),
             chance,
             fit.explained / max(total, np.finfo(float).tiny),
-            *self._moved(fit),
+            of_gravity,
+            of_torque,
             at=float(self.windows.begin[one.window]),
             recording=int(self.windows.recording[one.window]),
             into=bool(one.window and self.windows.recording[one.window] != self.windows.recording[one.window - 1]),
@@ -295,6 +302,17 @@ class Search:
             moved = self._moved(fit)[0] / max(abs(float(fit.values[0])), np.finfo(float).tiny) * size
             found.append(HiddenOffset(one.axes[0], size, moved))
         return tuple(found)
+
+    def _between(self, reading: TestedQuantity, values: FloatArray) -> float:
+        """Return the relative difference of the arm's gravity torques before and after a change, in random postures.
+
+        Args:
+            reading: the property that changes.
+            values: size of the change, as factors of the property's columns, (k,).
+        """
+        base = BaseParameters(self.model.names, self.phi)
+        change = gravity_columns(self.model, base, reading, self.postures) @ values
+        return float(np.linalg.norm(change)) / max(float(np.linalg.norm(self.gravity @ self.phi)), 1e-12)
 
     def _moved(self, fit: ChangeFit) -> tuple[float, float]:
         """Return the relative differences that a fitted change makes to the model's gravity torques and to all torques.

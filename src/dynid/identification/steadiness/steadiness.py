@@ -8,12 +8,13 @@ from dynid.identification.data.sample_sets import join
 from dynid.identification.data.samples import Samples
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.settings import IdentificationSettings
-from dynid.identification.steadiness.columns import OFFSET
+from dynid.identification.steadiness.columns import BODY, MOUNT, OFFSET, ZERO
 from dynid.identification.steadiness.search import Change, Search
 from dynid.identification.steadiness.words import hidden_offset, sentence
 from dynid.model.dynamics import ArmModel
 from dynid.robot import Robot
 
+SUDDEN = BODY, MOUNT, OFFSET, ZERO  # properties whose steps no arm shows that only warms up
 NOTE_SHARE = 0.5  # change of gravity by a hidden offset that is reported, over the limit of changes
 
 
@@ -39,6 +40,13 @@ class Steadiness:
         sentences.
         """
         return max((one.moved for one in self.changes), default=0.0), "; ".join(self.sentences)
+
+    @property
+    def sudden(self) -> "Steadiness":
+        """Those changes that happen at one moment and that no arm shows that only warms up, with their sentences."""
+        pairs = zip(self.changes, self.sentences, strict=True)
+        found = [(one, words) for one, words in pairs if one.kind in SUDDEN and one.course == "step"]
+        return Steadiness(tuple(one for one, _ in found), tuple(words for _, words in found))
 
     def beyond(self, limit: float) -> tuple[str, ...]:
         """Return sentences about those changes of the arm that change the model's torques by more than a limit.
