@@ -114,5 +114,5 @@ def steadiness_to_the_end(
     """
     samples = join([one.samples for pair in zip(fitted, ends, strict=True) for one in pair])
     known = None if fit.joint_friction is None else fit.joint_friction.fit.known
-    whole = Regression.stack(model, samples, settings.coulomb_friction, known)
+    whole = Regression.stack(model, samples, settings.coulomb_friction, known, widened=False)
     return steadiness(robot, model, samples, whole, recordings, settings.acceptance.change_of_arm)
