@@ -20,7 +20,6 @@ from package_copy import ROOT
 from dynid.commands import COMMANDS
 
 ROBOT = "openmanipulator_x"  # a small arm and short motions; only joint-id uses the default robot
-METHODS = ("regression", "closed-loop")  # and `dynid campaign`
 MOTIONS = ("fast", "slow")
 SEVERAL = """
 import contextlib, io, json, sys
@@ -114,16 +113,17 @@ def test_the_installation_contains_the_files_of_the_checkout(installed: Installe
 
 @pytest.mark.parametrize("installed", ["wheel"], indirect=True)  # the workspace has the same files
 def test_the_methods_run_to_their_end(installed: Installed) -> None:
+    """A campaign refines by simulation in closed loop, as `identify --method closed-loop` does (test_methods.py)."""
     common = ("--robot", ROBOT)
     bag, held_out = (f"bags/{name}" for name in MOTIONS)
     identify = ("identify", bag, "--validate", held_out, *common)
     commands = [("simulate", *MOTIONS, *common, "--friction", "viscous", "--out", "bags")]
-    commands += [(*identify, "--method", method, "--out", f"model_{method}") for method in METHODS]
+    commands += [(*identify, "--out", "model")]
     np.savetxt(installed.folder / "states.csv", np.full((2, 3 * 5), 0.1), delimiter=",")
     commands += [
-        ("validate", "model_regression", held_out, *common),
+        ("validate", "model", held_out, *common),
         ("campaign", bag, "--validate", held_out, *common, "--out", "campaign", "--processes", 1),
-        ("report", "model_regression", "--compare", "campaign", "--out", "both.html"),
+        ("report", "model", "--compare", "campaign", "--out", "both.html"),
         ("compare", bag, "--hold-out", 0.3, *common),
         ("payload", bag, held_out, *common),
         ("regressor", "states.csv", "--out", "regressor.npz", *common),
@@ -131,6 +131,13 @@ def test_the_methods_run_to_their_end(installed: Installed) -> None:
         ("joint-id", "--joint", 7, "--friction", "viscous", "--out", "controller.yaml"),
     ]
     installed.several(*commands)
-    written = [f"model_{method}/{name}" for method in METHODS for name in ("report.html", "model.yaml")]
-    written += ["campaign/model.yaml", "both.html", "regressor.npz", "alone.yaml", "controller.yaml"]
+    written = [
+        "model/report.html",
+        "model/model.yaml",
+        "campaign/model.yaml",
+        "both.html",
+        "regressor.npz",
+        "alone.yaml",
+        "controller.yaml",
+    ]
     assert [name for name in written if not (installed.folder / name).is_file()] == []

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from package_copy import machine_code_only
+from package_copy import bring_machine_code
 
 from dynid.robot import load_robot
 
@@ -41,7 +41,8 @@ def apply(tree: Path, heading: str) -> set[str]:
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A copy of the sources beside links to the robots; no function that numba compiles changes here."""
-    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=machine_code_only)
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    bring_machine_code(tmp_path / "src/dynid")
     for name in ("config", "urdf", "launch", "package.xml"):
         (tmp_path / name).symlink_to(ROOT / name)
     return tmp_path

@@ -19,19 +19,22 @@ def copy_package(folder: Path) -> Path:
     return folder
 
 
-def machine_code_only(folder: str, names: list[str]) -> list[str]:
-    """What `shutil.copytree` leaves out of compiled files: all but numba's, for those who change no function of it."""
-    kept = (".nbi", ".nbc") if Path(folder).name == "__pycache__" else ("",)
-    return [name for name in names if name.endswith(".egg-info") or not name.endswith(kept)]
+def machine_code_of(file: Path) -> Path:
+    """The folder in which numba keeps the machine code of a source file: one of $NUMBA_CACHE_DIR, or beside the file."""
+    from numba.core.caching import _CacheLocator
+
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    return Path(given, _CacheLocator.get_suitable_cache_subpath(str(file))) if given else file.parent / "__pycache__"
 
 
 def bring_machine_code(package: Path, source: Path = ROOT / "src/dynid") -> None:
-    """Give an installed package what numba has compiled for the same files here, and their times, by which it goes."""
+    """Give a copy of the package what numba has compiled for the same files here, and their times, by which it goes."""
     for path in source.rglob("*.py"):
-        copy, compiled = package / path.relative_to(source), path.parent / "__pycache__"
+        copy = package / path.relative_to(source)
         if not copy.is_file() or copy.read_bytes() != path.read_bytes():
             continue
         os.utime(copy, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns))
-        (copy.parent / "__pycache__").mkdir(exist_ok=True)
+        compiled, own = machine_code_of(path), machine_code_of(copy)
+        own.mkdir(parents=True, exist_ok=True)
         for one in (*compiled.glob(f"{path.stem}.*.nbi"), *compiled.glob(f"{path.stem}.*.nbc")):
-            shutil.copy2(one, copy.parent / "__pycache__")
+            shutil.copy2(one, own)
