@@ -17,6 +17,7 @@ from benchmarks.studies.changed_arms import Log, Subject, as_source, course, sub
 from benchmarks.studies.changes_causes import Named, is_placed, is_stated, is_true, named_causes, stated_uncertainty
 from benchmarks.studies.changes_kinds import (
     KINDS,
+    NOISE,
     OTHER_DRAWS,
     RATES_HZ,
     Draw,
@@ -90,6 +91,11 @@ class Judge:
         found = self.usual(rate_hz) if log is self.one.log else self.identified(log, seconds, rate_hz)
         return self._case(found, UNCHANGED, 0, Draw(0.0, 0, 0.0, 0.0, rate_hz), seconds)
 
+    def _is_noisy(self, rate_hz: float) -> bool:
+        """Return whether the unchanged recording at a rate [Hz] is refused because of its noise alone."""
+        found = self.usual(rate_hz)
+        return not isinstance(found, DynidError) and found.noise != ""
+
     def changed(self, kind: str, repeat: int) -> Case:
         """Return the case of a recording with a random change."""
         draw = drawn(self.robot, kind, self.one.arm.seed, repeat, self.one.model.chain_size)
@@ -104,6 +110,7 @@ class Judge:
         sentences = named_causes(found, joints)
         first = sentences[0] if sentences else ("", Named(""))
         named = one is not None and is_true(first[1], kind, joint)
+        noisy = first[1].cause == NOISE and (one is None or self._is_noisy(draw.rate_hz))
         refused = isinstance(found, DynidError) or not found.verdict.accepted
         own = self.gravity_of(found)
         true_error = _relative(own, self.gravity)
@@ -125,7 +132,8 @@ class Judge:
             failed=_failed(found),
             first=first[0],
             suspicions=tuple(words for words, _ in sentences),
-            named=named,
+            named=named or (one is not None and noisy),
+            noisy=noisy,
             placed=named and is_placed(first[1], kind, draw.when * seconds, seconds),
             stated=one is not None and not refused and is_stated(found, kind, joint),
             uncertainty=stated_uncertainty(found, joint),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.studies.changes_kinds import DRIVERS, KINDS
+from benchmarks.studies.changes_kinds import DRIVERS, KINDS, NOISE
 from dynid.errors import DynidError
 from dynid.identification.diagnosis.effort_meaning import UNSIGNED
 from dynid.identification.pipeline import Identification
@@ -45,6 +45,7 @@ def named_causes(found: Identification | DynidError, joints: Sequence[str]) -> l
         return [(words, Named(ZERO, tuple(one for one in joints if f"{one} jumps" in words), "step"))]
     by_words = {one.words: Named(one.kind, one.joints) for one in found.diagnosis.suspicions}
     by_words |= dict(_changes(found, joints))
+    by_words |= {found.noise: Named(NOISE)} if found.noise else {}
     notes = [(one, Named(DRIVERS)) for one in found.notes if HELD in one]
     by_words |= dict(notes)
     return [(words, by_words.get(words, Named(""))) for words in found.suspicions]

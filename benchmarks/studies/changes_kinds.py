@@ -20,6 +20,7 @@ RATES_HZ = (100.0, 200.0, 1000.0)
 HELD_RATE_HZ = 200.0  # rate of positions if torques are renewed less often [Hz]
 HELD_OUT_SHARE = 0.3
 EARLIEST, LATEST = 0.2, 0.8  # range of a step's moment, as a share of the time
+NOISE = "noise"  # cause that is named if the recorded torques have more noise than the verdict allows
 DRIVERS = "held efforts"  # cause that a note names if torques are renewed less often than positions
 
 

@@ -37,6 +37,7 @@ class Case:
         first: first sentence about the recording; "" without one.
         suspicions: all sentences.
         named: whether the first sentence names the true cause.
+        noisy: whether the first sentence names noise as the only reason, which is true of the unchanged recording, too.
         placed: whether it also gives the true course of time: step or drift.
         stated: whether a note on an accepted model names the true cause.
         uncertainty: stated relative uncertainty of gravity torques by an offset of the joint; NaN without a note.
@@ -63,6 +64,12 @@ class Case:
     placed: bool
     stated: bool
     uncertainty: float
+    noisy: bool = False
+
+    @property
+    def alarm(self) -> bool:
+        """Whether an unchanged recording is refused without noise as the reason, or with a wrong model by noise."""
+        return self.kind == UNCHANGED and self.refused and not (self.noisy and self.true_error <= MEDIUM)
 
     @property
     def words(self) -> str:
@@ -125,7 +132,8 @@ class Changes:
         return {
             **total,
             "unchanged": len(self.unchanged),
-            "false_alarms": share_of(one.refused for one in self.unchanged),
+            "refused_as_noisy": sum(one.refused and not one.alarm for one in self.unchanged),
+            "false_alarms": share_of(one.alarm for one in self.unchanged),
             "unchanged_error": max((one.error for one in self.unchanged), default=float("nan")),
             "arms": self.arms,
             "arms_left_out": self.arms_left_out,
@@ -136,14 +144,14 @@ class Changes:
 
     @property
     def listed(self) -> dict[str, list[str]]:
-        """Words about accepted wrong models (largest error first), wrong causes, and refused unchanged recordings."""
+        """Words about accepted wrong models (largest error first), wrong causes, and false alarms."""
         wrong = sorted(
             (one for one in self.changed if not one.refused and one.error > MEDIUM), key=lambda one: -one.error
         )
         return {
             "accepted_wrong": [f"{one.words}; {_stated(one)}" for one in wrong],
             "wrong_cause": [f"{one.words}; {_first(one)}" for one in self.changed if one.refused and not one.named],
-            "alarms": [f"{one.words}; {_first(one)}" for one in self.unchanged if one.refused],
+            "alarms": [f"{one.words}; {_first(one)}" for one in self.unchanged if one.alarm],
         }
 
     @property
@@ -156,7 +164,7 @@ class Changes:
         if not self.cases:
             return ["no arm followed its motion, so nothing was judged"]
         total = self.figures(self.changed)
-        alarms = share_of(one.refused for one in self.unchanged)
+        alarms = share_of(one.alarm for one in self.unchanged)
         limits = (
             ("refused_of_large", REFUSED_BAR, f"models with a gravity error above {100 * LARGE:g} % are refused"),
             (
@@ -173,7 +181,7 @@ class Changes:
         ]
         if alarms > ALARMS_BAR:
             found.append(
-                f"{100 * alarms:.1f} % of unchanged recordings are refused, expected at most {100 * ALARMS_BAR:g} %"
+                f"{100 * alarms:.1f} % of good recordings are refused, at most {100 * ALARMS_BAR:g} % expected"
             )
         return found
 

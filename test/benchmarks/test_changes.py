@@ -75,9 +75,20 @@ def test_a_wrong_cause_and_a_missing_one_are_counted() -> None:
 
 def test_a_refused_good_recording_is_a_false_alarm() -> None:
     found = Changes((FOUND, GOOD, replace(GOOD, refused=True, failed=("suspicion",), first="check the mount")), 1)
-    assert found.missed() == ["50.0 % of unchanged recordings are refused, expected at most 0 %"]
+    assert found.missed() == ["50.0 % of good recordings are refused, at most 0 % expected"]
     assert found.as_dict()["alarms"][0].endswith("failed suspicion; first: check the mount")
     assert Changes((), 0, 1).missed()
+
+
+@pytest.mark.parametrize(
+    ("noisy", "true_error", "alarm"), [(True, 0.02, False), (True, 0.2, True), (False, 0.02, True)]
+)
+def test_noise_excuses_a_refusal_only_if_it_is_named_and_the_model_is_right(
+    noisy: bool, true_error: float, alarm: bool
+) -> None:
+    one = replace(GOOD, refused=True, failed=("torque_error_fitted",), noisy=noisy, true_error=true_error)
+    figures = Changes((one,), 1).as_dict()
+    assert (len(figures["alarms"]), figures["refused_as_noisy"]) == (int(alarm), int(not alarm))
 
 
 def test_only_the_true_cause_of_the_changed_joint_counts() -> None:

@@ -20,7 +20,7 @@ def copy_package(folder: Path) -> Path:
 
 
 def machine_code_of(file: Path) -> Path:
-    """The folder in which numba keeps the machine code of a source file: one of $NUMBA_CACHE_DIR, or beside the file."""
+    """The folder where numba keeps the machine code of a source file: in $NUMBA_CACHE_DIR, or beside the file."""
     from numba.core.caching import _CacheLocator
 
     given = os.environ.get("NUMBA_CACHE_DIR")

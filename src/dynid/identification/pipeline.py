@@ -63,6 +63,7 @@ from dynid.identification.goal_response import GoalResponse
 from dynid.identification.held_out import validate
 from dynid.identification.many.reduction import LINEAR, from_all
 from dynid.identification.many.spread import kept
+from dynid.identification.noisy_data import noise_sentence
 from dynid.identification.nominal_prior import nominal_prior, with_prior
 from dynid.identification.prediction import Motion, pooled_errors, predict, relative_errors, with_dynamics
 from dynid.identification.prepared import MOST_ROWS, Prepared, prepare
@@ -141,6 +142,7 @@ class Identification:
         method: name of the method.
         stages: stages of the method before the result, the unconstrained estimate first.
         rows: description of how the torque equations were made from the recordings; "" for a campaign.
+        noise: sentence that names noise as the only reason of a refusal; "" without one.
         goals: response of servos in position control to their goals; None if goals were not recorded.
         refinement: description of the end of a closed-loop refinement; "" without a refinement.
         campaign: files that a campaign adds to the result; None for other methods.
@@ -173,6 +175,7 @@ class Identification:
     method: Method = "regression"
     stages: tuple[Stage, ...] = ()
     rows: str = ""
+    noise: str = ""
     goals: GoalResponse | None = None
     refinement: str = ""
     campaign: CampaignFiles | None = None
@@ -269,11 +272,12 @@ class Identification:
 
         Their order is:
 
-        1. efforts that are updated less often than positions, only if the model is refused;
-        2. efforts that are not motor torques;
-        3. changes of the arm that refuse the model by themselves;
-        4. other faults;
-        5. smaller changes of the arm, only if the model is refused. If there are none either, all changes that show
+        1. noise, if it alone refuses the model;
+        2. efforts that are updated less often than positions, only if the model is refused;
+        3. efforts that are not motor torques;
+        4. changes of the arm that refuse the model by themselves;
+        5. other faults;
+        6. smaller changes of the arm, only if the model is refused. If there are none either, all changes that show
            only with the held-out ends of the recordings.
         """
         changes = self.steadiness.beyond(self.settings.acceptance.change_of_arm)
@@ -281,7 +285,8 @@ class Identification:
         found = (*self.diagnosis.of_efforts, *changes, *later, *self.diagnosis.sentences)
         if not self.verdict.accepted:
             held = (note for note in self.notes if HELD in note)
-            found = (*held, *found, *self.steadiness.sentences) or self.steadiness_to_the_end.sentences
+            noise = (self.noise,) if self.noise else ()
+            found = (*noise, *held, *found, *self.steadiness.sentences) or self.steadiness_to_the_end.sentences
         return tuple(dict.fromkeys(found))
 
     @property
@@ -465,7 +470,7 @@ def identify(
     crossed = CrossValidation()
     if not ends and not ready.validation:
         crossed = cross_validated(result.motions, fitted, estimate.regression)
-    return replace(
+    result = replace(
         result,
         deviations=bands.table(),
         stages=_stages_of(estimate) if refined is None else refined.stages,
@@ -504,6 +509,9 @@ def identify(
         setup=estimates,
         steadiness_to_the_end=later,
     )
+    if ready.rows.kind == "averaged":
+        return result
+    return replace(result, noise=noise_sentence(result.verdict, result.motions))
 
 
 def _changes_to_the_end(result: Identification, ready: Prepared) -> Steadiness:
