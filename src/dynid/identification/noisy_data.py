@@ -13,8 +13,8 @@ ADVICE = "record at a higher rate, or let the driver average the torques of each
 def noise_sentence(verdict: Verdict, motions: Sequence[Motion]) -> str:
     """Return a sentence that names noise as the only reason of a refusal; "" if there is another reason or no refusal.
 
-    Noise is the only reason if nothing but limits of torque errors refuses the model, and if the errors of no motion
-    exceed the noise of the data by more than `LIKE_NOISE`, see `Motion.over_noise`. The samples must be low-pass
+    Noise is the only reason if only limits of torque errors refuse the model, and if the errors of no motion exceed the
+    noise of the data by more than `LIKE_NOISE`, see `Motion.over_noise`. The samples must be low-pass
     filtered ones: errors of slower samples differ from their neighbours even if a model is wrong.
 
     Args:

@@ -220,6 +220,7 @@ def test_small_changes_are_the_last_suspicions_of_a_refused_model(accepted: bool
         steadiness_to_the_end=Steadiness(),
         settings=SETTINGS,
         verdict=SimpleNamespace(accepted=accepted),
+        noise="",
         notes=(),
         diagnosis=SimpleNamespace(of_efforts=("efforts",), sentences=("efforts", "other fault")),
     )

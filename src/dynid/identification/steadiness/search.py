@@ -17,7 +17,15 @@ import numpy as np
 from dynid.identification.data.samples import Samples
 from dynid.identification.diagnosis.nuisance_columns import weighted_residual
 from dynid.identification.estimators.regression import Regression
-from dynid.identification.steadiness.columns import BODY, OFFSET, TestedQuantity, gravity_columns, tested_quantities
+from dynid.identification.steadiness.columns import (
+    BODY,
+    FRICTION,
+    LOAD_FRICTION,
+    OFFSET,
+    TestedQuantity,
+    gravity_columns,
+    tested_quantities,
+)
 from dynid.identification.steadiness.fit import ChangeFit, Information
 from dynid.identification.steadiness.windows import Windows
 from dynid.model.dynamics import ArmModel
@@ -106,6 +114,11 @@ class _Tried(NamedTuple):
         return RARE if self.reading.kind == BODY and self.course == "drift" else 1.0
 
 
+def _moving(tried: Sequence[_Tried]) -> list[_Tried]:
+    """Return all combinations but constant torque offsets."""
+    return [one for one in tried if one.course != "constant"]
+
+
 class HiddenOffset(NamedTuple):
     """Constant offset of a joint's measured torque that the data do not exclude.
 
@@ -185,6 +198,8 @@ class Search:
         for _ in range(MOST):
             tried = self._all(information, courses, constant)
             chosen = self._best(tried, information)
+            if chosen is not None and chosen[0].course == "constant":
+                chosen = self._beyond_friction(chosen[0], information) or self._best(_moving(tried), information)
             if chosen is None:
                 break
             best, fit = chosen
@@ -196,6 +211,34 @@ class Search:
                 found.append(change)
             information = information.with_course(best.columns, best.over)
         return tuple(found)
+
+    def _beyond_friction(self, one: _Tried, information: Information) -> tuple[_Tried, ChangeFit] | None:
+        """Return the fit of a constant torque offset with a free size of the joint's friction, if it is significant.
+
+        A law that lacks a part of the friction leaves an error that resembles an offset where the load keeps its sign.
+        So an offset counts only if it is significant with other sizes of friction and of friction by load, too.
+
+        Args:
+            one: the offset.
+            information: products of the regression rows by window.
+        """
+        fit = self._with_free_friction(information, one.reading.axes).fit(one.columns, one.over, False)
+        return (one, fit) if self._constants(one) * fit.chance <= CHANCE else None
+
+    def _with_free_friction(self, information: Information, axes: tuple[int, ...]) -> Information:
+        """Return products of a fit that also has the size of one joint's friction and of its friction by load.
+
+        Args:
+            information: products of the regression rows by window.
+            axes: index of the joint.
+        """
+        rubs = [
+            k
+            for one, columns in zip(self.tried, self.places, strict=True)
+            for k in columns
+            if one.kind in (FRICTION, LOAD_FRICTION) and one.axes == axes
+        ]
+        return information.with_course(rubs, np.ones(len(self.windows)))
 
     def _all(
         self, information: Information, courses: Sequence[tuple[Course, FloatArray, int]], constant: FloatArray
@@ -297,7 +340,7 @@ class Search:
         for one, columns in zip(self.tried, self.places, strict=True):
             if one.kind != OFFSET:
                 continue
-            fit = self.information.fit(columns, constant, False)
+            fit = self._with_free_friction(self.information, one.axes).fit(columns, constant, False)
             size = DEVIATIONS * float(fit.deviations[0])
             moved = self._moved(fit)[0] / max(abs(float(fit.values[0])), np.finfo(float).tiny) * size
             found.append(HiddenOffset(one.axes[0], size, moved))

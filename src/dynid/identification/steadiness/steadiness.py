@@ -14,7 +14,7 @@ from dynid.identification.steadiness.words import hidden_offset, sentence
 from dynid.model.dynamics import ArmModel
 from dynid.robot import Robot
 
-SUDDEN = BODY, MOUNT, OFFSET, ZERO  # properties whose steps no arm shows that only warms up
+SUDDEN = BODY, MOUNT, OFFSET, ZERO  # properties that do not change as gears warm up
 NOTE_SHARE = 0.5  # change of gravity by a hidden offset that is reported, over the limit of changes
 
 
@@ -43,7 +43,7 @@ class Steadiness:
 
     @property
     def sudden(self) -> "Steadiness":
-        """Those changes that happen at one moment and that no arm shows that only warms up, with their sentences."""
+        """Changes with their sentences, without gradual ones and without those that gears show as they warm up."""
         pairs = zip(self.changes, self.sentences, strict=True)
         found = [(one, words) for one, words in pairs if one.kind in SUDDEN and one.course == "step"]
         return Steadiness(tuple(one for one, _ in found), tuple(words for _, words in found))
