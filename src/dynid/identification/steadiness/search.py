@@ -35,6 +35,7 @@ from dynid.robot import FloatArray, Robot
 Course = Literal["step", "drift", "constant"]
 MOMENTS = 23  # number of evenly spaced times at which a step is tested
 CHANCE = 1e-3  # false-alarm probability, of all changes together and of all constants together
+CHANCE_BESIDE_FRICTION = 5e-3  # the same, for a constant offset if the joint's friction has a free size
 MOST = 3  # largest number of steps of the search, and so of reported changes
 NEGLIGIBLE = 0.002  # relative change of gravity or of all torques, below which a change is not reported
 DEVIATIONS = 2.0  # size of a hidden offset, in its standard deviations
@@ -198,8 +199,8 @@ class Search:
         for _ in range(MOST):
             tried = self._all(information, courses, constant)
             chosen = self._best(tried, information)
-            if chosen is not None and chosen[0].course == "constant":
-                chosen = self._beyond_friction(chosen[0], information) or self._best(_moving(tried), information)
+            if chosen is not None and chosen[0].course == "constant" and self._may_be_friction(chosen[0], information):
+                chosen = self._best(_moving(tried), information)
             if chosen is None:
                 break
             best, fit = chosen
@@ -212,18 +213,17 @@ class Search:
             information = information.with_course(best.columns, best.over)
         return tuple(found)
 
-    def _beyond_friction(self, one: _Tried, information: Information) -> tuple[_Tried, ChangeFit] | None:
-        """Return the fit of a constant torque offset with a free size of the joint's friction, if it is significant.
+    def _may_be_friction(self, one: _Tried, information: Information) -> bool:
+        """Return whether a constant torque offset is insignificant in a fit with a free size of the joint's friction.
 
         A law that lacks a part of the friction leaves an error that resembles an offset where the load keeps its sign.
-        So an offset counts only if it is significant with other sizes of friction and of friction by load, too.
 
         Args:
             one: the offset.
             information: products of the regression rows by window.
         """
         fit = self._with_free_friction(information, one.reading.axes).fit(one.columns, one.over, False)
-        return (one, fit) if self._constants(one) * fit.chance <= CHANCE else None
+        return self._constants(one) * fit.chance > CHANCE_BESIDE_FRICTION
 
     def _with_free_friction(self, information: Information, axes: tuple[int, ...]) -> Information:
         """Return products of a fit that also has the size of one joint's friction and of its friction by load.
