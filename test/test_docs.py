@@ -297,7 +297,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.slow
+@pytest.mark.study
 def test_the_site_builds_without_a_dead_link(tree: Path) -> None:
     done = build(tree / "mkdocs.yml", tree / "site")
     assert done.returncode == 0, done.stderr

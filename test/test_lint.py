@@ -29,7 +29,7 @@ def lint(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=800)
 
 
-NAMES = ["rules", "layout", pytest.param("types", marks=pytest.mark.slow)]
+NAMES = ["rules", "layout", pytest.param("types", marks=pytest.mark.study)]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -95,7 +95,12 @@ def test_the_held_out_end_of_a_recording_is_predicted(files, tmp_path: Path) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "rate_hz", "seconds"), [("tx40", 500.0, 20.0), ("puma560", 100.0, 60.0), ("aloha_class", 100.0, 40.0)]
+    ("name", "rate_hz", "seconds"),
+    [
+        ("tx40", 500.0, 20.0),
+        pytest.param("puma560", 100.0, 60.0, marks=pytest.mark.study),
+        pytest.param("aloha_class", 100.0, 40.0, marks=pytest.mark.study),
+    ],
 )
 def test_other_robots_are_identified_by_commands_alone(
     write_run, tmp_path: Path, name: str, rate_hz: float, seconds: float

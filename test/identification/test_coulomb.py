@@ -47,7 +47,7 @@ def test_coulomb_friction_and_parameters_are_recovered(method: str) -> None:
     assert np.abs(ignored.base.values - TRUTH.values).max() > 0.01  # it hid in them
 
 
-@pytest.mark.slow
+@pytest.mark.study
 def test_standard_deviations_are_correct() -> None:
     rng = np.random.default_rng(5)
     scores = []

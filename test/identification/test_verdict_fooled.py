@@ -99,7 +99,7 @@ def test_small_arm_with_wrong_data_gets_a_verdict(
     judged(with_structure(PLANAR, **flags), structure, np.array(signs), list(order), silent)
 
 
-@pytest.mark.slow
+@pytest.mark.study  # the promised layer has the small arm
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(
     coulomb=st.booleans(),

@@ -17,6 +17,7 @@ from dynid.rehearsal import compiling
 from dynid.rehearsal.arm import rehearse_arm
 from dynid.robot import Robot
 
+STUDY = pytest.mark.study  # one reason to compile again is promised, others are studied
 SMALL = (("recording",), ("recording",))  # jobs that compile nothing
 
 
@@ -40,7 +41,7 @@ def test_a_second_call_does_not_compile_again(folder: Path, robot: Robot) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changed", ["cache", "cut", "sources"])
+@pytest.mark.parametrize("changed", [pytest.param("cache", marks=STUDY), "cut", pytest.param("sources", marks=STUDY)])
 def test_missing_files_are_compiled_again(folder: Path, robot: Robot, tmp_path: Path, changed: str) -> None:
     compiling.ensure_compiled(robot, report=lambda _: None)
     (stamp,) = folder.glob("compiled-*.json")

@@ -294,7 +294,7 @@ def scale_of(truth: FloatArray) -> FloatArray:
     return np.maximum(np.abs(truth), [median[unit] for unit in units])
 
 
-@pytest.mark.parametrize(("name", "late"), [("PA02", ()), ("AP01", (DELAY,))])
+@pytest.mark.parametrize(("name", "late"), [pytest.param("PA02", (), marks=pytest.mark.study), ("AP01", (DELAY,))])
 def test_an_ideal_plant_is_recovered(tmp_path: Path, name: str, late: tuple[str, ...]) -> None:
     """Without nuisances, by OLS, CLIE and the plain pipeline; the delay is read from the bag."""
     recording = recorded(tmp_path, name, tuple(one for one in NUISANCES if one not in late))
@@ -314,6 +314,7 @@ def test_an_ideal_plant_is_recovered(tmp_path: Path, name: str, late: tuple[str,
     assert np.max(np.abs(found.base.values - truth) / scale) < 0.005
 
 
+@pytest.mark.study
 def test_standard_deviations_cover_effects_of_noise(tmp_path: Path) -> None:
     """Runs that differ in their noise alone scatter by less than their deviations say, and by a part of it at least.
 

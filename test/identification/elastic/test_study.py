@@ -28,6 +28,7 @@ def test_the_planar_arm_is_identified_with_the_published_accuracy(planar: Elasti
     np.testing.assert_allclose(planar.deflection_deg, [0.39, 0.10], atol=0.01)
 
 
+@pytest.mark.study
 def test_the_error_follows_the_shape_of_the_stribeck_curve() -> None:
     """So a figure for one shape is not comparable with one for an unknown shape; 0.074 was found independently."""
     errors = error_by_stribeck(load_robot("planar_2r_elastic"), [(1.3, 0.3)])
