@@ -26,7 +26,7 @@ from benchmarks.studies.changes_kinds import (
     gears_of,
     held_out_of,
 )
-from benchmarks.studies.changes_table import UNCHANGED, Case, Changes
+from benchmarks.studies.changes_table import MEDIUM, UNCHANGED, Case, Changes
 from benchmarks.studies.few_poses import with_few_poses
 from dynid.errors import DynidError, SafetyError
 from dynid.identification.pipeline import Identification, identify
@@ -110,10 +110,10 @@ class Judge:
         sentences = named_causes(found, joints)
         first = sentences[0] if sentences else ("", Named(""))
         named = one is not None and is_true(first[1], kind, joint)
-        noisy = first[1].cause == NOISE and (one is None or self._is_noisy(draw.rate_hz))
         refused = isinstance(found, DynidError) or not found.verdict.accepted
         own = self.gravity_of(found)
         true_error = _relative(own, self.gravity)
+        noisy = first[1].cause == NOISE and true_error <= MEDIUM and (one is None or self._is_noisy(draw.rate_hz))
         return Case(
             arm=seed,
             gears=gears_of(seed),

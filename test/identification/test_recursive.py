@@ -9,11 +9,12 @@ from benchmarks.studies.drawn_arms import draw_arm, record
 from dynid.errors import DataError
 from dynid.identification.data.preprocessing import Samples, filter_reach_s, preprocess_piece
 from dynid.identification.data.recordings import Recording
+from dynid.identification.data.sample_sets import counted_from
 from dynid.identification.data.signals import Signals
 from dynid.identification.estimators.gear_fit import GearFitter, KnownGears
 from dynid.identification.estimators.gear_ladder import LADDER
 from dynid.identification.estimators.gear_rows import GearRows
-from dynid.identification.estimators.recursive import RecursiveRegression, counted_from
+from dynid.identification.estimators.recursive import RecursiveRegression
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel

@@ -35,6 +35,6 @@ def bring_machine_code(package: Path, source: Path = ROOT / "src/dynid") -> None
             continue
         os.utime(copy, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns))
         compiled, own = machine_code_of(path), machine_code_of(copy)
-        own.mkdir(parents=True, exist_ok=True)
         for one in (*compiled.glob(f"{path.stem}.*.nbi"), *compiled.glob(f"{path.stem}.*.nbc")):
+            own.mkdir(parents=True, exist_ok=True)
             shutil.copy2(one, own)

@@ -6,27 +6,29 @@ from dynid.identification.prediction import Motion
 from dynid.verdict import Verdict
 
 OF_ERRORS = {"torque_error_fitted", "torque_error_held_out"}  # of all joints together, as `Motion.over_noise`
-LIKE_NOISE = 1.2  # largest ratio of torque errors to the noise of the data at which the errors count as noise
+LIKE_NOISE = 1.25  # largest ratio of errors to noise at which errors count as noise; 1.2 for white noise and no other
 ADVICE = "record at a higher rate, or let the driver average the torques of each period"
 
 
 def noise_sentence(verdict: Verdict, motions: Sequence[Motion]) -> str:
     """Return a sentence that names noise as the only reason of a refusal; "" if there is another reason or no refusal.
 
-    Noise is the only reason if only limits of torque errors refuse the model, and if the errors of no motion exceed the
-    noise of the data by more than `LIKE_NOISE`, see `Motion.over_noise`. The samples must be low-pass
-    filtered ones: errors of slower samples differ from their neighbours even if a model is wrong.
+    Noise is the only reason if only limits of torque errors refuse the model, and if the error of each motion exceeds
+    the noise of the data by at most `LIKE_NOISE`, see `Motion.over_noise`. The samples must be low-pass filtered ones:
+    errors of slower samples differ from their neighbours even if a model is wrong.
 
     Args:
         verdict: the checks of the result.
         motions: measured and predicted torques of all recordings.
     """
     failed = {one.id for one in verdict.failed}
+    if not failed or not failed <= OF_ERRORS:
+        return ""
     ratios = [one.over_noise for one in motions]
-    if not failed or not failed <= OF_ERRORS or not all(ratio <= LIKE_NOISE for ratio in ratios):
+    if not all(ratio <= LIKE_NOISE for ratio in ratios):  # NaN, of a motion that does not move, is no noise either
         return ""
     most = max(one.errors.moving for one in motions)
     return (
-        f"the torque errors, up to {100 * most:.3g} % of the torques, are noise of the recorded torques and no errors "
-        f"of the model: they are {max(ratios):.2g} times what neighbouring samples differ by; {ADVICE}"
+        f"the torque errors, up to {100 * most:.3g} % of the torques, are mostly noise of the recorded torques: they "
+        f"are {max(ratios):.2g} times what neighbouring samples differ by; {ADVICE}"
     )

@@ -481,7 +481,7 @@ def identify(
         exports=errors_of({MODEL_FILE: (*kept, *held_out.motions)} | by_files),
         verdict=result.verdict
         + judge(SETUP, [estimates] if setup else ())
-        + judge(TO_THE_END, [later] if ends else (), settings)
+        + judge(TO_THE_END, () if later is None else [later], settings)
         + judge(HELD_OUT, (*kept, *crossed.motions), settings)
         + held_out.verdict,
         sources=(
@@ -501,21 +501,23 @@ def identify(
             *(f"{one.name}: {one.samples.settings.selection}" for one in fitted if one.samples.settings.selection),
             *(note for one in (*result.motions, *kept) for note in one.notes),
             *(note for one in ends for note in repeat_note(f"The {one.name}", samples, one.samples)),
-            *later.sudden.notes(settings.acceptance.change_of_arm),
+            *(() if later is None else later.sudden.beside(result.steadiness).notes(settings.acceptance.change_of_arm)),
             *crossed.notes,
             *held_out.notes,
         ),
         simulated=(*(one.name for one in sources if one.simulated), *held_out.simulated),
         setup=estimates,
-        steadiness_to_the_end=later,
+        steadiness_to_the_end=later or Steadiness(),
     )
     if ready.rows.kind == "averaged":
         return result
     return replace(result, noise=noise_sentence(result.verdict, result.motions))
 
 
-def _changes_to_the_end(result: Identification, ready: Prepared) -> Steadiness:
-    """Return changes of the arm during whole recordings; none if nothing is held out, or if the fitted part shows one.
+def _changes_to_the_end(result: Identification, ready: Prepared) -> Steadiness | None:
+    """Return changes of the arm during whole recordings.
+
+    None is returned if nothing is held out, or if a change in the fitted part already refuses the model.
 
     Args:
         result: the result of the fitted portions.
@@ -523,7 +525,7 @@ def _changes_to_the_end(result: Identification, ready: Prepared) -> Steadiness:
     """
     settings = result.settings
     if not ready.ends or result.steadiness.beyond(settings.acceptance.change_of_arm):
-        return Steadiness()
+        return None
     names, regression = [one.name for one in ready.sources], result.estimate.regression
     return steadiness_to_the_end(result.robot, result.model, ready.fitted, ready.ends, names, regression, settings)
 

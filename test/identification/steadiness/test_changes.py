@@ -183,6 +183,67 @@ def test_only_a_sudden_change_in_the_held_out_end_refuses_a_model_that_predicts_
     assert not failed or re.match(r"the body at the last link changes by -0\.\d+ kg from 1[78] s", result.suspicions[0])
 
 
+@pytest.mark.parametrize(("body_kg", "failed"), [(0.1, ["same_arm_to_the_end"]), (0.0, [])])
+def test_friction_that_drifts_hides_no_body_that_is_laid_down_in_the_held_out_end(
+    body_kg: float, failed: list[str]
+) -> None:
+    """The drift of the fit goes on from the fitted part into the end."""
+    robot, seconds = load_robot("crane_x7"), 30.0
+    time, q, dq, ddq = motion(robot, seconds, 0)
+    model = ArmModel.of(robot)
+    falls = -0.5 * 0.3 * np.tanh(dq / 0.02) * (time / seconds)[:, None]
+    body = model.regrouping.K @ np.array(
+        [body_kg * (name == f"M{model.chain_size}") for name in model.regrouping.standard]
+    )
+    laid = model.inverse_dynamics(q, dq, ddq, BaseParameters(model.names, body)) * (time < 21.5)[:, None]
+    source = recorded(robot, seconds=seconds, coulomb=0.3, noise=0.05, torques=lambda tau: tau + falls + laid)
+    result = identify(robot, [source], held_out_share=0.3)
+    drift = result.estimate.regression.joint_friction
+    assert drift is not None and drift.fit.point.drift < -0.3
+    assert [one.id for one in result.verdict.failed if one.id.startswith("same_arm")] == failed
+    kinds = [one.kind for one in result.steadiness_to_the_end.sudden.changes]
+    assert (BODY in kinds) == bool(failed)
+
+
+def test_an_arm_that_bears_no_weight_relates_changes_to_its_torques() -> None:
+    robot = load_robot("planar_3r")
+    flat = recorded(robot, mount="flat", torques=lambda tau: tau + 0.02 * (np.arange(len(tau)) > 1200)[:, None])
+    found = identify(robot, [flat]).steadiness
+    assert found.changes and all(one.gravity < 1.0 for one in found.changes)
+
+
+@pytest.mark.parametrize(("excused", "named"), [((), [(2,), (3,)]), ((2,), [(3,)]), ((2, 3), [])])
+def test_an_offset_that_friction_explains_hides_no_other(
+    monkeypatch: pytest.MonkeyPatch, excused: tuple[int, ...], named: list[tuple[int, ...]]
+) -> None:
+    monkeypatch.setattr(
+        Search, "_may_be_friction", lambda _, one, *__: one.reading.kind == OFFSET and one.reading.axes[0] in excused
+    )
+    steady = found({"torques": lambda tau: tau + 1.0 * one(2) + 0.3 * one(3)})
+    assert sorted(change.axes for change in steady.changes if change.kind == OFFSET) == named
+
+
+@pytest.mark.parametrize(("chance", "excused"), [(1e-12, False), (0.1, True)])
+def test_only_an_offset_that_is_insignificant_beside_friction_is_excused(chance: float, excused: bool) -> None:
+    samples = join([recorded(ROBOT).samples(SETTINGS)])
+    search = Search(ROBOT, MODEL, samples, Regression.stack(MODEL, samples, COULOMB))
+    beside: list[int] = []
+
+    def with_course(rubs: list[int], over: FloatArray) -> Any:
+        beside.extend(rubs)
+        return SimpleNamespace(fit=lambda *_: SimpleNamespace(chance=chance))
+
+    information: Any = SimpleNamespace(with_course=with_course)
+    ((offset, places),) = (
+        pair for pair in zip(search.tried, search.places, strict=True) if (pair[0].kind, pair[0].axes) == (OFFSET, (2,))
+    )
+    tried = _Tried(offset, places, "step", np.ones(len(search.windows)), 3, 9.0)
+    assert search._may_be_friction(tried, information, 100) == excused
+    kinds = [one for one, own in zip(search.tried, search.places, strict=True) if own[0] in beside]
+    assert sorted((one.kind, one.axes) for one in kinds) == [("friction", (2,)), (LOAD_FRICTION, (2,))]
+    assert not search._may_be_friction(tried._replace(reading=search.tried[0]), information, 100)
+
+
 def test_a_tilt_costs_at_least_half_of_the_difference_that_it_makes() -> None:
     """No model fits the gravity of both mounts."""
     base, size = nominal("aloha_class"), float(np.linalg.norm(MODEL.gravity))

@@ -44,6 +44,15 @@ def part(samples: Samples, which: NDArray[np.bool_]) -> Samples:
     return replace(samples, **kept, fine=chosen(samples.fine, which), other_tau=other)
 
 
+def counted_from(piece: Samples, origin_s: float) -> Samples:
+    """Return a copy of samples in which the drift of friction is zero at the time `origin_s` [s].
+
+    By default, drift is zero in the middle of the recording.
+    """
+    later = 0.5 * float(piece.time[0] + piece.time[-1]) - origin_s
+    return replace(piece, fine=tuple(replace(one, later_s=later) for one in piece.fine))
+
+
 def hold_out(samples: Samples, share: float, settings: FilterSettings) -> tuple[Samples, Samples]:
     """Return the first part of one recording's samples for the fit, and the last part for validation.
 

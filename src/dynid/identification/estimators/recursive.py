@@ -18,6 +18,7 @@ import numpy as np
 from scipy.linalg import qr
 
 from dynid.identification.data.preprocessing import Samples
+from dynid.identification.data.sample_sets import counted_from
 from dynid.identification.estimators.gear_fit import (
     NO_ERROR,
     GearFit,
@@ -201,12 +202,3 @@ def _appended(R: FloatArray, rows: FloatArray) -> FloatArray:
     """Update an R factor R (k, k) by further rows (N, k), and return the new R factor (k, k)."""
     both = np.concatenate([R, rows])
     return np.asarray(qr(both, mode="r", check_finite=False, overwrite_a=True)[0][: len(R)])
-
-
-def counted_from(piece: Samples, origin_s: float) -> Samples:
-    """Return a copy of samples in which the drift of friction is zero at the time `origin_s` [s].
-
-    By default, drift is zero in the middle of the recording.
-    """
-    later = 0.5 * float(piece.time[0] + piece.time[-1]) - origin_s
-    return replace(piece, fine=tuple(replace(one, later_s=later) for one in piece.fine))

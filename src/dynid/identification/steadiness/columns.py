@@ -77,7 +77,7 @@ def tested_quantities(model: ArmModel, samples: Samples, regression: Regression)
 def gravity_columns(model: ArmModel, base: BaseParameters, tried: TestedQuantity, postures: FloatArray) -> FloatArray:
     """Return gravity torques per unit of a tested property in given postures, (m, n, k), in the units of its columns.
 
-    Friction and the scale of torques give zeros: they do not change the gravity of the arm itself.
+    Other properties than a body, a position zero and the mount give zeros: they do not change gravity itself.
 
     Args:
         model: model of the arm.
@@ -92,9 +92,7 @@ def gravity_columns(model: ArmModel, base: BaseParameters, tried: TestedQuantity
         return _tilts(model, base, postures)
     if tried.kind == ZERO:
         return _by_position(lambda q: model.gravity_torque(q, base, model.gravity), postures, tried.axes[0])
-    size = postures.shape[1]
-    unit = np.eye(size)[list(tried.axes)].T if tried.kind == OFFSET else np.zeros((size, tried.columns.shape[2]))
-    return np.broadcast_to(unit, (len(postures), *unit.shape))
+    return np.zeros((*postures.shape, tried.columns.shape[2]))
 
 
 def _tilts(model: ArmModel, base: BaseParameters, q: FloatArray) -> FloatArray:

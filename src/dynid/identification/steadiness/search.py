@@ -35,8 +35,9 @@ from dynid.robot import FloatArray, Robot
 Course = Literal["step", "drift", "constant"]
 MOMENTS = 23  # number of evenly spaced times at which a step is tested
 CHANCE = 1e-3  # false-alarm probability, of all changes together and of all constants together
-CHANCE_BESIDE_FRICTION = 5e-3  # the same, for a constant offset if the joint's friction has a free size
+CHANCE_BESIDE_FRICTION = 5e-3  # the same, for an offset if the joint's friction changes with it
 MOST = 3  # largest number of steps of the search, and so of reported changes
+LEAST_GRAVITY = 0.05  # least size of gravity torques, over that of all torques, to which changes are related
 NEGLIGIBLE = 0.002  # relative change of gravity or of all torques, below which a change is not reported
 DEVIATIONS = 2.0  # size of a hidden offset, in its standard deviations
 RELEVANT_SHARE = 0.01  # relative change of gravity by a hidden offset, above which offsets of the joint are relevant
@@ -58,9 +59,9 @@ class Change:
         values: size of the change, as factors of the property's regressor columns.
         chance: probability that a change this large is found in any tested property if nothing changed.
         explained: fraction of the squared error that the change removes.
-        gravity: relative error of the model's gravity torques (root mean square over random postures). It is the
-            difference between those with this change in the fit and those without it. It is at least half of the
-            difference of the arm's gravity torques before and after the change, because no model fits both.
+        gravity: relative error of the model's gravity torques (root mean square over random postures). It is the larger
+            of two values: the difference between those with this change in the fit and those without it, and half of
+            the difference of the arm's gravity torques before and after the change, because no model fits both.
         torque: relative difference between the model's torques along the recorded motions with this change in the fit
             and those without it (root mean square).
         at: time of a step [s] on the axis of its recording.
@@ -115,9 +116,9 @@ class _Tried(NamedTuple):
         return RARE if self.reading.kind == BODY and self.course == "drift" else 1.0
 
 
-def _moving(tried: Sequence[_Tried]) -> list[_Tried]:
-    """Return all combinations but constant torque offsets."""
-    return [one for one in tried if one.course != "constant"]
+def _without(tried: Sequence[_Tried], one: _Tried) -> list[_Tried]:
+    """Return all combinations but those of one property with the same kind of function of time."""
+    return [other for other in tried if other.columns != one.columns or other.course != one.course]
 
 
 class HiddenOffset(NamedTuple):
@@ -186,21 +187,25 @@ class Search:
             if MARGIN <= k <= len(share) - MARGIN:
                 yield "step", (np.arange(len(share)) >= k).astype(float), k
 
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self, most: int = MOST) -> tuple[Change, ...]:
         """Return the significant changes of the arm over time, in the order in which the search finds them.
 
         Changes with an effect on the model's torques below `NEGLIGIBLE` are left out.
+
+        Args:
+            most: largest number of steps of the search.
         """
         information, found = self.information, list[Change]()
         total = float(information.products[:, -1, -1].sum())
         courses = list(self.courses())
         constant = np.ones(len(self.windows))
         count = len(self.tried) * len(courses)
-        for _ in range(MOST):
+        for _ in range(most):
             tried = self._all(information, courses, constant)
             chosen = self._best(tried, information)
-            if chosen is not None and chosen[0].course == "constant" and self._may_be_friction(chosen[0], information):
-                chosen = self._best(_moving(tried), information)
+            while chosen is not None and self._may_be_friction(chosen[0], information, count):
+                tried = _without(tried, chosen[0])
+                chosen = self._best(tried, information)
             if chosen is None:
                 break
             best, fit = chosen
@@ -213,24 +218,30 @@ class Search:
             information = information.with_course(best.columns, best.over)
         return tuple(found)
 
-    def _may_be_friction(self, one: _Tried, information: Information) -> bool:
-        """Return whether a constant torque offset is insignificant in a fit with a free size of the joint's friction.
+    def _may_be_friction(self, one: _Tried, information: Information, count: int) -> bool:
+        """Return whether one is a torque offset that is insignificant if the joint's friction changes with it.
 
-        A law that lacks a part of the friction leaves an error that resembles an offset where the load keeps its sign.
+        A law that lacks a part of the friction leaves an error that resembles an offset where the load keeps its sign,
+        or where the joint moves to one side.
 
         Args:
-            one: the offset.
+            one: property and function of time.
             information: products of the regression rows by window.
+            count: number of tested changes, for the correction of the probability.
         """
-        fit = self._with_free_friction(information, one.reading.axes).fit(one.columns, one.over, False)
-        return self._constants(one) * fit.chance > CHANCE_BESIDE_FRICTION
+        if one.reading.kind != OFFSET:
+            return False
+        constant = one.course == "constant"
+        fit = self._with_free_friction(information, one.reading.axes, one.over).fit(one.columns, one.over, not constant)
+        return (self._constants(one) if constant else count) * fit.chance > CHANCE_BESIDE_FRICTION
 
-    def _with_free_friction(self, information: Information, axes: tuple[int, ...]) -> Information:
-        """Return products of a fit that also has the size of one joint's friction and of its friction by load.
+    def _with_free_friction(self, information: Information, axes: tuple[int, ...], over: FloatArray) -> Information:
+        """Return products of a fit that also has a change of one joint's friction and of its friction by load.
 
         Args:
             information: products of the regression rows by window.
             axes: index of the joint.
+            over: function of time of the change, one value per window, (w,).
         """
         rubs = [
             k
@@ -238,7 +249,7 @@ class Search:
             for k in columns
             if one.kind in (FRICTION, LOAD_FRICTION) and one.axes == axes
         ]
-        return information.with_course(rubs, np.ones(len(self.windows)))
+        return information.with_course(rubs, over)
 
     def _all(
         self, information: Information, courses: Sequence[tuple[Course, FloatArray, int]], constant: FloatArray
@@ -334,13 +345,13 @@ class Search:
         """Constant torque offset of each joint that the data do not exclude, with its effect on the model's gravity.
 
         The fit may conceal such an offset in its gravity parameters. The size of the offset is `DEVIATIONS` times the
-        standard deviation of its estimate.
+        standard deviation of its estimate in a fit with a free size of the joint's friction.
         """
         constant, found = np.ones(len(self.windows)), []
         for one, columns in zip(self.tried, self.places, strict=True):
             if one.kind != OFFSET:
                 continue
-            fit = self._with_free_friction(self.information, one.axes).fit(columns, constant, False)
+            fit = self._with_free_friction(self.information, one.axes, constant).fit(columns, constant, False)
             size = DEVIATIONS * float(fit.deviations[0])
             moved = self._moved(fit)[0] / max(abs(float(fit.values[0])), np.finfo(float).tiny) * size
             found.append(HiddenOffset(one.axes[0], size, moved))
@@ -355,7 +366,18 @@ class Search:
         """
         base = BaseParameters(self.model.names, self.phi)
         change = gravity_columns(self.model, base, reading, self.postures) @ values
-        return float(np.linalg.norm(change)) / max(float(np.linalg.norm(self.gravity @ self.phi)), 1e-12)
+        return float(np.linalg.norm(change)) / self._size_of_gravity
+
+    @cached_property
+    def _size_of_gravity(self) -> float:
+        """Norm of the model's gravity torques in all random postures [N m], but at least a share of all torques.
+
+        The share keeps changes of an arm that hardly bears its weight from being related to almost nothing.
+        """
+        torques = self.regression.torques
+        rms = float(np.linalg.norm(torques)) / np.sqrt(max(torques.size, 1))
+        least = LEAST_GRAVITY * rms * float(np.sqrt(self.postures.size))
+        return float(max(np.linalg.norm(self.gravity @ self.phi), least, 1e-12))
 
     def _moved(self, fit: ChangeFit) -> tuple[float, float]:
         """Return the relative differences that a fitted change makes to the model's gravity torques and to all torques.
@@ -364,11 +386,10 @@ class Search:
         the start of the recordings, the other at their end. The larger difference is returned.
         """
         p, first = len(self.phi), self.first_phi
-        gravity = float(np.linalg.norm(self.gravity @ self.phi))
         size = float(np.linalg.norm(self.regression.torques))
         rows = len(self.samples) * self.regression.axes
         W = self.regression.W[:rows]
         at = [one[first : first + p] for one in (fit.theta_at_start, fit.theta_at_end)]
-        of_gravity = max(float(np.linalg.norm(self.gravity @ one)) for one in at) / max(gravity, 1e-12)
+        of_gravity = max(float(np.linalg.norm(self.gravity @ one)) for one in at) / self._size_of_gravity
         of_torque = max(float(np.linalg.norm(W @ one)) for one in at) / max(size, 1e-12)
         return of_gravity, of_torque

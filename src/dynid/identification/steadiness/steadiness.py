@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dynid.identification.data.recordings import Portion
-from dynid.identification.data.sample_sets import join
+from dynid.identification.data.sample_sets import counted_from, join
 from dynid.identification.data.samples import Samples
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.settings import IdentificationSettings
 from dynid.identification.steadiness.columns import BODY, MOUNT, OFFSET, ZERO
-from dynid.identification.steadiness.search import Change, Search
+from dynid.identification.steadiness.search import MOST, Change, Search
 from dynid.identification.steadiness.words import hidden_offset, sentence
 from dynid.model.dynamics import ArmModel
 from dynid.robot import Robot
@@ -48,6 +48,13 @@ class Steadiness:
         found = [(one, words) for one, words in pairs if one.kind in SUDDEN and one.course == "step"]
         return Steadiness(tuple(one for one, _ in found), tuple(words for _, words in found))
 
+    def beside(self, other: "Steadiness") -> "Steadiness":
+        """Return the changes, with their sentences, of properties that do not change in another result."""
+        known = {(one.kind, one.axes) for one in other.changes}
+        pairs = zip(self.changes, self.sentences, strict=True)
+        found = [(one, words) for one, words in pairs if (one.kind, one.axes) not in known]
+        return Steadiness(tuple(one for one, _ in found), tuple(words for _, words in found))
+
     def beyond(self, limit: float) -> tuple[str, ...]:
         """Return sentences about those changes of the arm that change the model's torques by more than a limit.
 
@@ -67,7 +74,13 @@ class Steadiness:
 
 
 def steadiness(
-    robot: Robot, model: ArmModel, samples: Samples, regression: Regression, recordings: Sequence[str], share: float
+    robot: Robot,
+    model: ArmModel,
+    samples: Samples,
+    regression: Regression,
+    recordings: Sequence[str],
+    share: float,
+    most: int = MOST,
 ) -> Steadiness:
     """Return the changes of an arm during its recordings, with a sentence for each.
 
@@ -79,9 +92,10 @@ def steadiness(
         recordings: names of the recordings, in order.
         share: relative change of the model's torques above which the model is refused. A hidden torque offset is
             reported if it changes gravity torques by more than half of this value.
+        most: largest number of steps of the search.
     """
     search = Search(robot, model, samples, regression)
-    changes = search.changes()
+    changes = search.changes(most)
     units = ["m" if sliding else "rad" for sliding in model.prismatic] + ["rad"] * (model.axes - len(model.prismatic))
     words = tuple(sentence(one, samples.joint_names, units, recordings) for one in changes)
     named = {one.axes for one in changes if one.kind == OFFSET}
@@ -112,7 +126,15 @@ def steadiness_to_the_end(
         fit: regression of the fitted portions.
         settings: settings of the identification.
     """
-    samples = join([one.samples for pair in zip(fitted, ends, strict=True) for one in pair])
+    pairs = [(one.samples, _counted_like(one.samples, end.samples)) for one, end in zip(fitted, ends, strict=True)]
+    samples = join([one for pair in pairs for one in pair])
     known = None if fit.joint_friction is None else fit.joint_friction.fit.known
     whole = Regression.stack(model, samples, settings.coulomb_friction, known, widened=False)
-    return steadiness(robot, model, samples, whole, recordings, settings.acceptance.change_of_arm)
+    return steadiness(robot, model, samples, whole, recordings, settings.acceptance.change_of_arm, 2 * MOST)
+
+
+def _counted_like(fitted: Samples, end: Samples) -> Samples:
+    """Return a copy of a held-out end in which the drift of friction is zero when it is zero in the fitted part."""
+    if not fitted.fine:
+        return end
+    return counted_from(end, 0.5 * float(fitted.time[0] + fitted.time[-1]) - fitted.fine[0].later_s)
