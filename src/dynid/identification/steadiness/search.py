@@ -59,9 +59,9 @@ class Change:
         values: size of the change, as factors of the property's regressor columns.
         chance: probability that a change this large is found in any tested property if nothing changed.
         explained: fraction of the squared error that the change removes.
-        gravity: relative error of the model's gravity torques (root mean square over random postures). It is the larger
-            of two values: the difference between those with this change in the fit and those without it, and half of
-            the difference of the arm's gravity torques before and after the change, because no model fits both.
+        gravity: relative change of gravity torques (root mean square over random postures). It is the larger of two
+            values: the difference between the arm's gravity torques before and after the change, and the difference
+            between the model's gravity torques with this change in the fit and without it.
         torque: relative difference between the model's torques along the recorded motions with this change in the fit
             and those without it (root mean square).
         at: time of a step [s] on the axis of its recording.
@@ -83,7 +83,7 @@ class Change:
 
     @property
     def moved(self) -> float:
-        """Relative error of the model's torques that the change causes.
+        """Relative size of the change, in torques of the arm or of its model.
 
         It is the larger of two values: that for gravity torques in random postures, and that for all torques along the
         recorded motions.
@@ -315,7 +315,7 @@ class Search:
         """
         of_gravity, of_torque = self._moved(fit)
         if one.course != "constant":
-            of_gravity = max(of_gravity, 0.5 * self._between(one.reading, fit.values))
+            of_gravity = max(of_gravity, self._between(one.reading, fit.values))
         return Change(
             one.reading.kind,
             one.reading.axes,
