@@ -1,10 +1,13 @@
 """Noise of the recorded torques is named as the reason of a refusal where it is the only one, and nowhere else."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from recordings import Change, recorded
 
 from dynid.identification.pipeline import Identification, identify
+from dynid.recording.held_efforts import HELD
 from dynid.robot import FloatArray, load_robot
 
 ROBOT = load_robot("aloha_class")
@@ -41,3 +44,9 @@ def test_a_wrong_recording_with_noise_is_not_excused(share: float, fault: Change
     assert result.verdict.accepted == (share == 0.1)
     assert result.noise == ""
     assert not any("mostly noise of the recorded torques" in one for one in result.suspicions)
+
+
+def test_held_efforts_are_named_before_the_noise_that_they_cause() -> None:
+    result = identified(0.5)
+    held = f"log: efforts are {HELD}"
+    assert replace(result, notes=(held,)).suspicions[:2] == (held, result.noise)

@@ -272,8 +272,8 @@ class Identification:
 
         Their order is:
 
-        1. noise, if it alone refuses the model;
-        2. efforts that are updated less often than positions, only if the model is refused;
+        1. efforts that are updated less often than positions, only if the model is refused;
+        2. noise, if it alone refuses the model;
         3. efforts that are not motor torques;
         4. changes of the arm that refuse the model by themselves;
         5. other faults;
@@ -286,7 +286,7 @@ class Identification:
         if not self.verdict.accepted:
             held = (note for note in self.notes if HELD in note)
             noise = (self.noise,) if self.noise else ()
-            found = (*noise, *held, *found, *self.steadiness.sentences) or self.steadiness_to_the_end.sentences
+            found = (*held, *noise, *found, *self.steadiness.sentences) or self.steadiness_to_the_end.sentences
         return tuple(dict.fromkeys(found))
 
     @property
