@@ -26,7 +26,8 @@ from benchmarks.logs.refinement import refined
 
 from dynid.errors import DataError
 from dynid.identification.data.recordings import recording_of_log
-from dynid.identification.pipeline import Identification, identify
+from dynid.identification.pipeline import identify
+from dynid.identification.result import Identification
 from dynid.model.friction import FrictionLaw
 from dynid.model.parameters import BaseParameters
 from dynid.model.standard import load_nominal

@@ -22,7 +22,8 @@ from benchmarks.resident import peak_mib
 from benchmarks.studies.drawn_arms import DrawnArm, draw_arm
 from dynid.errors import DataError
 from dynid.identification.data.recordings import recording_of_log
-from dynid.identification.pipeline import Identification, identify
+from dynid.identification.pipeline import identify
+from dynid.identification.result import Identification
 from dynid.identification.setup import SetupEstimate
 from dynid.model.dynamics import ArmModel
 from dynid.parallel import in_processes

@@ -23,7 +23,7 @@ from benchmarks.studies.drawn_arms import DrawnArm, draw_arm
 from dynid.hardware.bus.control_table import POSITION_RAD_PER_COUNT
 from dynid.identification.many.spread import LOCAL
 from dynid.identification.methods import identify
-from dynid.identification.pipeline import Identification
+from dynid.identification.result import Identification
 from dynid.model.dynamics import ArmModel
 from dynid.parallel import in_processes, process_map
 from dynid.recording.csv_mapping import CsvMapping

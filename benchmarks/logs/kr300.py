@@ -13,7 +13,8 @@ from benchmarks.logs.refinement import refined
 from dynid.documents import read_yaml
 from dynid.errors import DataError
 from dynid.identification.data.recordings import recording_of_log
-from dynid.identification.pipeline import Identification, identify
+from dynid.identification.pipeline import identify
+from dynid.identification.result import Identification
 from dynid.identification.settings import FrictionStructure, load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters

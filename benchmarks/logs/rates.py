@@ -13,7 +13,8 @@ from benchmarks.logs.judge import JudgeSettings, log_errors
 from dynid.errors import DynidError
 from dynid.identification.data.arrays import recording_from_arrays
 from dynid.identification.data.recordings import Recording
-from dynid.identification.pipeline import Identification, identify
+from dynid.identification.pipeline import identify
+from dynid.identification.result import Identification
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw

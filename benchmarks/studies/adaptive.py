@@ -35,7 +35,8 @@ from dynid.errors import DynidError, SafetyError
 from dynid.hardware.safety.overload import OverloadModel
 from dynid.identification.data.recordings import Recording
 from dynid.identification.held_out import validate
-from dynid.identification.pipeline import Identification, identify
+from dynid.identification.pipeline import identify
+from dynid.identification.result import Identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.parallel import in_processes

@@ -29,7 +29,8 @@ from benchmarks.studies.changes_kinds import (
 from benchmarks.studies.changes_table import MEDIUM, UNCHANGED, Case, Changes
 from benchmarks.studies.few_poses import with_few_poses
 from dynid.errors import DynidError, SafetyError
-from dynid.identification.pipeline import Identification, identify
+from dynid.identification.pipeline import identify
+from dynid.identification.result import Identification
 from dynid.identification.settings import load_identification
 from dynid.model.parameters import BaseParameters
 from dynid.parallel import in_processes

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.studies.changes_kinds import DRIVERS, KINDS, NOISE
 from dynid.errors import DynidError
 from dynid.identification.diagnosis.effort_meaning import UNSIGNED
-from dynid.identification.pipeline import Identification
+from dynid.identification.result import Identification
 from dynid.identification.steadiness.columns import FRICTION, LOAD_FRICTION, OFFSET, ZERO
 from dynid.recording.held_efforts import HELD
 

@@ -17,7 +17,8 @@ from benchmarks.studies.drawn_arms import draw_arm, record
 from benchmarks.studies.motion_classes import MotionClass, as_recorded, as_worn, drawn_motion
 from benchmarks.studies.shares import share_of
 from dynid.errors import DynidError, SafetyError
-from dynid.identification.pipeline import Identification, identify
+from dynid.identification.pipeline import identify
+from dynid.identification.result import Identification
 from dynid.model.drive import kind_and_number
 from dynid.parallel import in_processes
 from dynid.robot import FloatArray, Robot

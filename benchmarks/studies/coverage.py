@@ -26,7 +26,7 @@ from dynid.identification.bands import TorqueBands
 from dynid.identification.estimators.solved_torques import predicted_torques
 from dynid.identification.estimators.table import estimator
 from dynid.identification.feasibility.consistent import consistent_projection
-from dynid.identification.pipeline import nominal_standard
+from dynid.identification.result import nominal_standard
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.parallel import in_processes

@@ -21,7 +21,8 @@ from dynid.identification.data.recordings import load_recording
 from dynid.identification.estimators.solved_torques import predicted_torques
 from dynid.identification.estimators.table import estimator
 from dynid.identification.estimators.torque_errors import MOVING_RAD_S
-from dynid.identification.pipeline import Identification, identify
+from dynid.identification.pipeline import identify
+from dynid.identification.result import Identification
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw

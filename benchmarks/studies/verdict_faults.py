@@ -29,7 +29,8 @@ from dynid.identification.data.recordings import Recording, load_recording
 from dynid.identification.data.signals import Signals
 from dynid.identification.diagnosis.diagnosis import SCALE_FAULT
 from dynid.identification.diagnosis.interpretations import Trials
-from dynid.identification.pipeline import Identification, identify
+from dynid.identification.pipeline import identify
+from dynid.identification.result import Identification
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.friction import FrictionLaw
 from dynid.model.gear_presets import VISCOUS, gear_friction

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from dynid.identification.data.recordings import load_recording as load_recording
     from dynid.identification.held_out import validate as validate
     from dynid.identification.methods import identify as identify
-    from dynid.identification.pipeline import Identification as Identification
+    from dynid.identification.result import Identification as Identification
     from dynid.model.dynamics import ArmModel as ArmModel
     from dynid.reporting.result_writer import write_result as write_result
     from dynid.robot import load_robot as load_robot

@@ -10,7 +10,8 @@ from dynid.identification.data.fine_states import FineStates
 from dynid.identification.data.recordings import Recording
 from dynid.identification.data.signals import Signals
 from dynid.identification.estimators.lags import PRIOR_DELAY_S, FoundDelay, distance_since_reversal, in_common, pooled
-from dynid.identification.pipeline import Identification, identify
+from dynid.identification.pipeline import identify
+from dynid.identification.result import Identification
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.robot import load_robot
 from dynid.trajectory.families import load_excitation

@@ -19,7 +19,7 @@ from dynid.identification.data.deferred_signals import SignalsOnDisk
 from dynid.identification.data.recordings import load_recordings
 from dynid.identification.many.spread import LOCAL, spread_over
 from dynid.identification.methods import identify
-from dynid.identification.pipeline import Identification
+from dynid.identification.result import Identification
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import load_nominal

@@ -16,7 +16,7 @@ from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import ConfigurationError, DataError, UnknownNameError
 from dynid.identification.closed_loop.recorded_loop import refuse_open_loop
-from dynid.identification.pipeline import Identification
+from dynid.identification.result import Identification
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.identification.stages import METHODS, Method
 from dynid.model.model_file import read_model_file

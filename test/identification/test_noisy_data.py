@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from recordings import Change, recorded
 
-from dynid.identification.pipeline import Identification, identify
+from dynid.identification.pipeline import identify
+from dynid.identification.result import Identification
 from dynid.recording.held_efforts import HELD
 from dynid.robot import FloatArray, load_robot
 

@@ -16,7 +16,8 @@ from dynid.export import result_files as export
 from dynid.identification.checks import FITTED, Fitted, judge
 from dynid.identification.data.preprocessing import preprocess_recording
 from dynid.identification.estimators.table import estimator
-from dynid.identification.pipeline import Identification, identify
+from dynid.identification.pipeline import identify
+from dynid.identification.result import Identification
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import read_model_file

@@ -13,7 +13,8 @@ from dynid.identification.data.curves import curves_through
 from dynid.identification.data.recordings import Recording, recording_of_log
 from dynid.identification.determined import Determined
 from dynid.identification.goal_response import first_response, goal_response
-from dynid.identification.pipeline import Identification, identify
+from dynid.identification.pipeline import identify
+from dynid.identification.result import Identification
 from dynid.identification.settings import load_identification
 from dynid.model.friction import FrictionLaw
 from dynid.model.parameters import BaseParameters

@@ -16,7 +16,8 @@ from dynid.identification.feasibility.belief import Belief
 from dynid.identification.feasibility.consistent import consistent_projection
 from dynid.identification.feasibility.posterior import possible_arms
 from dynid.identification.held_out import validate
-from dynid.identification.pipeline import Identification, identify
+from dynid.identification.pipeline import identify
+from dynid.identification.result import Identification
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters

@@ -10,7 +10,8 @@ from dynid.errors import DataError
 from dynid.identification.data.arrays import recording_from_arrays
 from dynid.identification.data.recordings import Recording
 from dynid.identification.data.signals import Signals, Torques
-from dynid.identification.pipeline import Identification, identify
+from dynid.identification.pipeline import identify
+from dynid.identification.result import Identification
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.robot import FloatArray, Robot, load_robot
 from dynid.robot.draft import draft_robot, write_draft

@@ -15,7 +15,7 @@ from dynid.adaptive.settings import TIME_TOLERANCE_S
 from dynid.control.motion_check import COARSE_S
 from dynid.errors import SafetyError
 from dynid.hardware.safety.overload import OverloadModel
-from dynid.identification.pipeline import Identification
+from dynid.identification.result import Identification
 from dynid.robot import FloatArray
 from dynid.trajectory.polynomial import PolynomialTrajectory, rest_to_rest
 

@@ -14,7 +14,7 @@ from dynid.adaptive.simulated import SimulatedArm
 from dynid.control.safe_box import SafeBox, load_scene, scene_of
 from dynid.errors import DataError
 from dynid.identification.changes import Change, beyond_chance, parameter_changes
-from dynid.identification.pipeline import Identification
+from dynid.identification.result import Identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import read_model_file
 from dynid.model.parameters import BaseParameters

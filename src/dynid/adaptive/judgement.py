@@ -13,7 +13,8 @@ from dynid.adaptive.settings import AdaptiveSettings
 from dynid.errors import DynidError
 from dynid.identification.data.recordings import Recording
 from dynid.identification.estimators.uncertainty import MEMORY_S
-from dynid.identification.pipeline import Identification, identify
+from dynid.identification.pipeline import identify
+from dynid.identification.result import Identification
 from dynid.identification.settings import IdentificationSettings
 from dynid.model.dynamics import ArmModel
 from dynid.robot import FloatArray, Robot

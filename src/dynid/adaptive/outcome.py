@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dynid.adaptive.segment_constraints import Segment
-from dynid.identification.pipeline import Identification
+from dynid.identification.result import Identification
 from dynid.robot import FloatArray
 
 

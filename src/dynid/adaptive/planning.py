@@ -25,7 +25,7 @@ from dynid.control.motion_check import model_torques, nominal_torques, robot_lim
 from dynid.control.safe_box import SafeBox
 from dynid.hardware.safety.overload import OverloadModel
 from dynid.identification.data.recordings import Recording
-from dynid.identification.pipeline import Identification
+from dynid.identification.result import Identification
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw

@@ -9,7 +9,7 @@ from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
 from dynid.commands.terminal import print_json, progress_bar, say, stages, stdout, table
 
 if TYPE_CHECKING:
-    from dynid.identification.pipeline import Identification
+    from dynid.identification.result import Identification
 
 
 def campaign(

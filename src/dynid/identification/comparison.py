@@ -25,8 +25,8 @@ from dynid.identification.estimators.solved_torques import predicted_torques
 from dynid.identification.estimators.table import ESTIMATORS, estimator
 from dynid.identification.estimators.torque_errors import TorqueErrors, torque_errors
 from dynid.identification.feasibility.quick_audit import quick_audit
-from dynid.identification.pipeline import nominal_standard
 from dynid.identification.prediction import relative_errors
+from dynid.identification.result import nominal_standard
 from dynid.identification.settings import IdentificationSettings
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw

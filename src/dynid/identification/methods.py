@@ -19,7 +19,8 @@ from dynid.identification.data.parts import Span
 from dynid.identification.data.recordings import Recorded, Recording, Several, load_recordings
 from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.many.spread import LOCAL, spread_over
-from dynid.identification.pipeline import Identification, Progress
+from dynid.identification.pipeline import Progress
+from dynid.identification.result import Identification
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.identification.stages import Method, Refined, refuse_unknown_method
 from dynid.model.dynamics import ArmModel

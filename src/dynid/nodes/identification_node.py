@@ -29,7 +29,7 @@ from dynid.errors import ConfigurationError, DynidError, InputNotFoundError, Out
 from dynid.hardware.loop.realtime import prefer_throughput
 from dynid.identification.campaign.store import runs_folder
 from dynid.identification.methods import identify
-from dynid.identification.pipeline import Identification, exported_urdf
+from dynid.identification.result import Identification, exported_urdf
 from dynid.identification.stages import METHODS, Method, refuse_unknown_method
 from dynid.model.dynamics import ArmModel
 from dynid.nodes.common import LATCHED, check_parameters, compile_first, declare, run_node, string

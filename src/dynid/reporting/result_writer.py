@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dynid.identification.pipeline import Identification, write_model
 from dynid.identification.prediction import Motion
+from dynid.identification.result import Identification, write_model
 from dynid.identification.stages import CampaignFiles
 from dynid.reporting.predictions import save_predictions
 from dynid.reporting.report import FILE_NAME, write_report

@@ -16,7 +16,8 @@ from dynid.identification.checks import FITTED
 from dynid.identification.data.sample_sets import join
 from dynid.identification.diagnosis.nuisance_columns import perpendicular_axes
 from dynid.identification.estimators.regression import Regression
-from dynid.identification.pipeline import Identification, identify
+from dynid.identification.pipeline import identify
+from dynid.identification.result import Identification
 from dynid.identification.settings import load_identification
 from dynid.identification.steadiness import columns
 from dynid.identification.steadiness.columns import BODY, LOAD_FRICTION, MOUNT, OFFSET, SCALE, ZERO

@@ -27,7 +27,8 @@ from dynid.identification.data.preprocessing import preprocess_recording
 from dynid.identification.data.recordings import Several, refuse_fitted
 from dynid.identification.estimators.gear_fit import KnownGears
 from dynid.identification.estimators.regression import Regression
-from dynid.identification.pipeline import Identification, undecided
+from dynid.identification.pipeline import undecided
+from dynid.identification.result import Identification
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.parallel import in_processes

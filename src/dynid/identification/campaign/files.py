@@ -9,7 +9,7 @@ from dynid.identification.campaign.representative import PathRescue
 from dynid.identification.campaign.run import RunRecord, StageRecord, phi_of
 from dynid.identification.campaign.store import run_file, run_text
 from dynid.identification.campaign.tables import campaign_tables
-from dynid.identification.pipeline import Identification
+from dynid.identification.result import Identification
 from dynid.identification.stages import CampaignFiles, Stage, StageName
 
 

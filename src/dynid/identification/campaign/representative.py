@@ -23,6 +23,7 @@ from dynid.identification.checks import DATA_TO_PREDICT, HELD_OUT, judge
 from dynid.identification.closed_loop.clie import ClieOptions, refine
 from dynid.identification.closed_loop.friction_history import KnownFriction
 from dynid.identification.closed_loop.recorded_loop import closed_loop_data, recorded_controller
+from dynid.identification.conclusion import conclude
 from dynid.identification.cross_validation import cross_validated
 from dynid.identification.data.preprocessing import preprocess_recording
 from dynid.identification.data.recordings import Portion
@@ -31,8 +32,8 @@ from dynid.identification.estimators.gear_fit import KnownGears
 from dynid.identification.estimators.table import estimator
 from dynid.identification.export_errors import MODEL_FILE, errors_of, predicted_by
 from dynid.identification.feasibility.audit import AuditResult
-from dynid.identification.pipeline import Identification, conclude
 from dynid.identification.prediction import Motion, pooled_errors, with_dynamics
+from dynid.identification.result import Identification
 from dynid.identification.settings import IdentificationSettings
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
