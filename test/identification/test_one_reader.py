@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import dynid
 from dynid.cli import app
-from dynid.commands.options import read_mapping
+from dynid.commands.options import read_mapping, refuse_unused_mapping
 from dynid.errors import ConfigurationError, DataError
 from dynid.identification.data.log_search import find_logs, is_bag
 from dynid.identification.data.recordings import Recording, load_all, load_recording
@@ -363,6 +363,16 @@ def test_stated_units_that_nothing_needs_are_refused(arm: Robot, tmp_path: Path)
     options = ("--mapping", str(tmp_path / "mapping.yaml"), "--effort", "mA")
     done = command(arm, tmp_path / "model", csv(tmp_path / "one.csv", arm), *options)
     assert isinstance(done.exception, ConfigurationError) and "all recordings are CSV files" in str(done.exception)
+
+
+def test_a_mapping_of_columns_beside_bags_alone_is_refused(arm: Robot, tmp_path: Path) -> None:
+    (tmp_path / "mapping.yaml").write_text(yaml.safe_dump({"schema_version": 1} | MAPPING), encoding="utf-8")
+    path = bag(tmp_path / "bag", arm, WHOLE)
+    for words in (("identify", path, "--out", tmp_path / "model"), ("validate", "nominal", path)):
+        words = (*map(str, words), "--robot", str(arm.folder), "--mapping", str(tmp_path / "mapping.yaml"))
+        done = CliRunner().invoke(app, words)
+        assert isinstance(done.exception, ConfigurationError) and "all recordings are bags" in str(done.exception)
+    refuse_unused_mapping(read_mapping(tmp_path / "mapping.yaml"), [path, tmp_path / "one.csv"])  # one uses it
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from dynid.commands.options import (
     ValidateMappingOption,
     ValidateOption,
     read_mapping,
-    refuse_unused_units,
+    refuse_unused_mapping,
 )
 from dynid.commands.terminal import print_json, progress_bar, say, stages, stdout
 
@@ -97,7 +97,7 @@ def identify(
         out,
     )
     validation_mappings = validate_mapping and read_mapping(validate_mapping, skip_corrupt_rows, otherwise=columns)
-    refuse_unused_units(columns, [*recordings, *(validate or [])])
+    refuse_unused_mapping(columns, [*recordings, *(validate or [])])
     recordings = [path.resolve() if dask else path for path in recordings]  # workers may run in another folder
     bar = progress_bar("identifying", len(recordings) + 2) if method == "campaign" else None
     with bar or stages("identifying", len(recordings) + 6) as begin:

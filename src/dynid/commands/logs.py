@@ -42,7 +42,7 @@ def logs(
     with stages("logs", 1) as begin:
         begin(f"reading {folder.name}")
         columns = opt.read_mapping(mapping, position=position, effort=effort)
-        opt.refuse_unused_units(columns, [folder])
+        opt.refuse_unused_mapping(columns, [folder])
         rows = [log_row(one, loaded.joint_names) for one in find_logs(folder, loaded, columns)]
     if as_json:
         print_json({"logs": rows})

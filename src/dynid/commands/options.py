@@ -174,14 +174,22 @@ def read_mapping(
     return None if found == Mappings() else found
 
 
-def refuse_unused_units(mapping: "Mappings | None", recordings: Sequence[Path]) -> None:
-    """Raise ConfigurationError if units for bags are given, but all recordings are CSV files."""
+def refuse_unused_mapping(mapping: "Mappings | None", recordings: Sequence[Path]) -> None:
+    """Raise ConfigurationError if a mapping or units describe files of another kind than all recordings."""
+    if mapping is None or not recordings:
+        return
+    from dynid.identification.data.log_search import is_bag
     from dynid.recording.csv_reader import is_csv
 
-    if mapping is not None and mapping.bag is not None and recordings and all(is_csv(path) for path in recordings):
+    if mapping.bag is not None and all(is_csv(path) for path in recordings):
         raise ConfigurationError(
             "all recordings are CSV files, whose units are stated with their columns in the mapping: leave --effort, "
             "--position and the mapping of bags out"
+        )
+    if mapping.csv is not None and all(is_bag(path) for path in recordings):
+        raise ConfigurationError(
+            "all recordings are bags, and the mapping describes columns of CSV files: leave it out, or describe the "
+            "topics of the bags instead"
         )
 
 

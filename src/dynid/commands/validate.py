@@ -43,7 +43,7 @@ def validate(
     loaded = load_robot(robot)
     predictor, fitted = _predictor(loaded, model)
     columns = opt.read_mapping(mapping, position=position, effort=effort)
-    opt.refuse_unused_units(columns, bags)
+    opt.refuse_unused_mapping(columns, bags)
     with stages("validate", 1) as begin:
         begin(f"predicting {len(bags)} recording(s)")
         found = run(predictor, bags, interval_s=interval, mapping=columns)
