@@ -164,7 +164,7 @@ OWNERS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Simulation.step_s": (("simulation", PLANT, "simulation.step_s"),),
     "Simulation.baudrate": (("simulation", "nodes/chain.py", "simulation.baudrate"),),
     "Simulation.standard_parameters": (
-        ("identification", "identification/result.py", "simulation.standard_parameters"),
+        ("identification", "identification/nominal_prior.py", "simulation.standard_parameters"),
     ),
     "Simulation.plant_parameters": (("simulation", PLANT, "simulation.plant_parameters"),),
     "Simulation.friction": (("simulation", "simulation/plant/gear_friction.py", "simulation.friction"),),

@@ -133,7 +133,7 @@ class Judge:
             failed=_failed(found),
             first=first[0],
             suspicions=tuple(words for words, _ in sentences),
-            named=named or (one is not None and noisy),
+            named=named or noisy,
             noisy=noisy,
             placed=named and is_placed(first[1], kind, draw.when * seconds, seconds),
             stated=one is not None and not refused and is_stated(found, kind, joint),

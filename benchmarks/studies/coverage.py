@@ -26,7 +26,7 @@ from dynid.identification.bands import TorqueBands
 from dynid.identification.estimators.solved_torques import predicted_torques
 from dynid.identification.estimators.table import estimator
 from dynid.identification.feasibility.consistent import consistent_projection
-from dynid.identification.result import nominal_standard
+from dynid.identification.nominal_prior import nominal_standard
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.parallel import in_processes
@@ -96,7 +96,8 @@ def judge_arm(job: _Job) -> ArmResult:
     try:
         samples = fitted.source.samples(settings)
         estimate = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction)
-        bounds, prior = robot.file.physical_bounds, nominal_standard(robot, model)
+        bounds, nominal = robot.file.physical_bounds, nominal_standard(robot, model)
+        prior = None if nominal is None else nominal.values
         base = consistent_projection(model, estimate.base, bounds, prior=prior, metric=estimate.metric).base
     except DynidError as error:
         return ArmResult(seed, refused=f"not identified: {error}")

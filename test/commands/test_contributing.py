@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from package_copy import bring_machine_code
+from package_copy import SOURCES_ONLY, bring_machine_code
 
 from dynid.robot import load_robot
 
@@ -41,7 +41,7 @@ def apply(tree: Path, heading: str) -> set[str]:
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A copy of the sources beside links to the robots; no function that numba compiles changes here."""
-    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=SOURCES_ONLY)
     bring_machine_code(tmp_path / "src/dynid")
     for name in ("config", "urdf", "launch", "package.xml"):
         (tmp_path / name).symlink_to(ROOT / name)

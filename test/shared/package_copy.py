@@ -6,6 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("src", "config", "urdf", "launch", "resource")
+SOURCES_ONLY = shutil.ignore_patterns("__pycache__", "*.egg-info")
 FILES = ("setup.py", "setup.cfg", "pyproject.toml", "package.xml", "README.md", "LICENSE")
 
 
@@ -13,7 +14,7 @@ def copy_package(folder: Path) -> Path:
     """Copy the package's sources into a new folder, and return it."""
     folder.mkdir(parents=True)
     for name in PARTS:
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        shutil.copytree(ROOT / name, folder / name, ignore=SOURCES_ONLY)
     for name in FILES:
         shutil.copy(ROOT / name, folder / name)
     return folder

@@ -466,7 +466,7 @@ TO_THE_END: tuple[Rule[Steadiness], ...] = (
     Rule(
         "same_arm_to_the_end",
         "Data",
-        "sudden change of the arm up to the held-out ends, of the model's torques",
+        "sudden change of the arm up to the end of the recordings, of the model's torques",
         lambda found: found.sudden.measured,
         "acceptance.change_of_arm",
     ),

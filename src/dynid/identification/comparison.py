@@ -25,8 +25,8 @@ from dynid.identification.estimators.solved_torques import predicted_torques
 from dynid.identification.estimators.table import ESTIMATORS, estimator
 from dynid.identification.estimators.torque_errors import TorqueErrors, torque_errors
 from dynid.identification.feasibility.quick_audit import quick_audit
+from dynid.identification.nominal_prior import nominal_standard
 from dynid.identification.prediction import relative_errors
-from dynid.identification.result import nominal_standard
 from dynid.identification.settings import IdentificationSettings
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
@@ -109,11 +109,8 @@ def a_priori(robot: Robot, model: ArmModel, base: BaseParameters) -> StandardPar
     The drives' values (friction and rotor inertia) come from `base`. The result is None if the robot's folder has no
     a-priori parameters.
     """
-    values = nominal_standard(robot, model)
-    if values is None:
-        return None
-    links = StandardParameters(model.regrouping.standard, values, model.chain_size)
-    return with_identified_drives(model, links, base)
+    links = nominal_standard(robot, model)
+    return None if links is None else with_identified_drives(model, links, base)
 
 
 class Comparison:

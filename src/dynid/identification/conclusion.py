@@ -16,9 +16,9 @@ from dynid.identification.feasibility.audit import audit
 from dynid.identification.feasibility.consistent import consistent_projection
 from dynid.identification.feasibility.pull import pull_of_bounds
 from dynid.identification.feasibility.quick_audit import MOST_POSES, quick_audit
-from dynid.identification.nominal_prior import nominal_prior
+from dynid.identification.nominal_prior import nominal_prior, nominal_standard
 from dynid.identification.prediction import Motion
-from dynid.identification.result import Identification, nominal_standard
+from dynid.identification.result import Identification
 from dynid.identification.settings import Acceptance, IdentificationSettings
 from dynid.identification.steadiness.steadiness import steadiness
 from dynid.identification.undetermined_groups import undetermined, undetermined_sentence
@@ -59,8 +59,9 @@ def conclude(
         InfeasibleError: no consistent model satisfies the robot's physical bounds.
     """
     progress("projecting to a consistent model")
-    bounds, prior = robot.file.physical_bounds, nominal_standard(robot, model)
+    bounds, nominal = robot.file.physical_bounds, nominal_standard(robot, model)
     target = start or estimate.base
+    prior = None if nominal is None else nominal.values  # the second stage of the projection stays close to it
     consistent = consistent_projection(model, target, bounds, prior=prior, metric=estimate.metric)
     regression, base = estimate.regression, consistent.base
     friction = regression.friction_model(base.values)

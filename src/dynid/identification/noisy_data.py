@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dynid.identification.prediction import Motion
 from dynid.verdict import Verdict
 
-OF_ERRORS = {"torque_error_fitted", "torque_error_held_out"}  # of all joints together, as `Motion.over_noise`
-LIKE_NOISE = 1.25  # largest ratio of errors to noise at which errors count as noise; 1.2 for white noise and no other
-ADVICE = "record at a higher rate, or let the driver average the torques of each period"
+OF_ERRORS = {"torque_error_fitted", "torque_error_held_out"}  # checks of all joints together
+LIKE_NOISE = 1.25  # largest ratio of errors to noise at which errors count as noise; white noise alone gives 1.2
 
 
 def noise_sentence(verdict: Verdict, motions: Sequence[Motion]) -> str:
@@ -30,5 +29,6 @@ def noise_sentence(verdict: Verdict, motions: Sequence[Motion]) -> str:
     most = max(one.errors.moving for one in motions)
     return (
         f"the torque errors, up to {100 * most:.3g} % of the torques, are mostly noise of the recorded torques: they "
-        f"are {max(ratios):.2g} times what neighbouring samples differ by; {ADVICE}"
+        f"are {max(ratios):.2g} times what neighbouring samples differ by; record "
+        "at a higher rate, or let the driver average the torques of each period"
     )

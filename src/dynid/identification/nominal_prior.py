@@ -15,7 +15,7 @@ from dynid.identification.data.signals import Signals
 from dynid.identification.settings import IdentificationSettings
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
-from dynid.model.parameters import BaseParameters
+from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.model.standard import load_nominal
 from dynid.robot import Robot
 
@@ -23,14 +23,22 @@ LEAST_OF_KIND = 0.1  # standard deviation of a nominal value near 0, over the la
 SMALLEST = 1e-3  # standard deviation if all values of a kind are 0 [SI]
 
 
+def nominal_standard(robot: Robot, model: ArmModel) -> StandardParameters | None:
+    """Return the robot's nominal standard parameters; None if its folder has none."""
+    if not (robot.folder / robot.file.simulation.standard_parameters).is_file():
+        return None
+    return load_nominal(robot, model.mdh, model.regrouping.standard)
+
+
 def nominal_prior(robot: Robot, model: ArmModel) -> BaseParameters | None:
     """Return the nominal base parameters of a robot, each with a standard deviation of about the size of the value.
 
     The result is None if the robot's folder has no nominal parameters.
     """
-    if not (robot.folder / robot.file.simulation.standard_parameters).is_file():
+    nominal = nominal_standard(robot, model)
+    if nominal is None:
         return None
-    values = model.base_parameters(load_nominal(robot, model.mdh, model.regrouping.standard)).values
+    values = model.base_parameters(nominal).values
     kinds = [kind_and_number(name)[0] for name in model.names]
     largest = {kind: max(abs(v) for v, k in zip(values.tolist(), kinds, strict=True) if k == kind) for kind in kinds}
     floor = np.array([LEAST_OF_KIND * largest[kind] or SMALLEST for kind in kinds])

@@ -36,9 +36,9 @@ from dynid.model.model_file import (
     with_friction,
 )
 from dynid.model.parameters import BaseParameters, StandardParameters
-from dynid.model.standard import load_standard, to_file
+from dynid.model.standard import to_file
 from dynid.recording.held_efforts import HELD
-from dynid.robot import FloatArray, Robot
+from dynid.robot import Robot
 from dynid.runtime.model import Model
 from dynid.verdict import Verdict
 
@@ -284,15 +284,6 @@ class Identification:
         rests |= {"setup": [asdict(one) for one in self.setup]}
         rests |= {"campaign": dict(self.campaign.summary)} if self.campaign else {}
         return self.verdict.as_dict() | rests
-
-
-def nominal_standard(robot: Robot, model: ArmModel) -> FloatArray | None:
-    """Return the robot's nominal standard parameters (s,) [SI]; None if its folder has none.
-
-    The second stage of the projection to physically consistent parameters keeps the result close to these values.
-    """
-    path = robot.folder / robot.file.simulation.standard_parameters
-    return load_standard(path, model.mdh, model.regrouping.standard).values if path.is_file() else None
 
 
 def exported_urdf(result: Identification) -> str:

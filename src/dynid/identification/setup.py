@@ -485,7 +485,7 @@ def _estimates(
             correction = (
                 f"give this joint zero_offset_rad: {total:.5f} in robot.yaml (of a CSV file: offset in its mapping)"
             )
-            unit = "m" if robot.prismatic[one.axis] else "rad"
+            unit = robot.position_units[one.axis]
             found.append(SetupEstimate(one.kind, joint, float(setup.zeros[one.axis]), deviation, correction, unit))
             continue
         scale, correction = float(setup.scales[one.axis]), "divide the recorded torques by it"

@@ -61,7 +61,7 @@ def refuse_frozen(time: FloatArray, q: FloatArray, margin: FloatArray, robot: Ro
         usual = np.abs(before[2 * rows :] - 2.0 * before[rows:-rows] + before[: -2 * rows]).max()
         moved = abs(float(before[-1] - before[-1 - rows]))
         if moved > ABRUPT_RATIO * usual:
-            unit, rest = "m" if robot.prismatic[joint] else "rad", time[-1] - time[row]
+            unit, rest = robot.position_units[joint], time[-1] - time[row]
             speed, start = moved / (time[row] - time[row - rows]), time[row] - time[0]
             raise DataError(
                 f"{name}: the position of {robot.joint_names[joint]} stops at once at {start:.3f} s after the start, "

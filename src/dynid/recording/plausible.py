@@ -39,7 +39,7 @@ def beyond_limits(q: FloatArray, robot: Robot, endless: tuple[str, ...] = ()) ->
     beyond[[name in endless for name in robot.joint_names]] = 0.0
     joint = int(np.argmax(beyond))
     if beyond[joint] > 0:
-        unit = "m" if robot.prismatic[joint] else "rad"
+        unit = robot.position_units[joint]
         return (
             f"joint {robot.joint_names[joint]} goes from {q[:, joint].min():.4g} to {q[:, joint].max():.4g} {unit}, "
             f"its limits in robot.yaml are {robot.lower[joint]:.4g} and {robot.upper[joint]:.4g}"

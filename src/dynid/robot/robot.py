@@ -206,6 +206,11 @@ class Robot:
         """Whether each axis is prismatic, (n,)."""
         return tuple(joint.prismatic for joint in self.file.joints)
 
+    @property
+    def position_units(self) -> tuple[str, ...]:
+        """Unit of each axis's position, (n,): "m" for prismatic joints, else "rad"."""
+        return tuple("m" if slides else "rad" for slides in self.prismatic)
+
     @cached_property
     def gear_ratios(self) -> FloatArray:
         """Motor angle over joint angle, (n,); 1 for direct drives. See `model.transmission`."""

@@ -35,9 +35,9 @@ from dynid.robot import FloatArray, Robot
 Course = Literal["step", "drift", "constant"]
 MOMENTS = 23  # number of evenly spaced times at which a step is tested
 CHANCE = 1e-3  # false-alarm probability, of all changes together and of all constants together
-CHANCE_BESIDE_FRICTION = 5e-3  # the same, for an offset if the joint's friction changes with it
+CHANCE_BESIDE_FRICTION = 5e-3  # the same for an offset, in a fit that also has a change of the joint's friction
 MOST = 3  # largest number of steps of the search, and so of reported changes
-LEAST_GRAVITY = 0.05  # least size of gravity torques, over that of all torques, to which changes are related
+LEAST_GRAVITY = 0.05  # least divisor of relative changes of gravity, over the size of all torques
 NEGLIGIBLE = 0.002  # relative change of gravity or of all torques, below which a change is not reported
 DEVIATIONS = 2.0  # size of a hidden offset, in its standard deviations
 RELEVANT_SHARE = 0.01  # relative change of gravity by a hidden offset, above which offsets of the joint are relevant
@@ -83,7 +83,7 @@ class Change:
 
     @property
     def moved(self) -> float:
-        """Relative size of the change, in torques of the arm or of its model.
+        """Relative size of the change.
 
         It is the larger of two values: that for gravity torques in random postures, and that for all torques along the
         recorded motions.
@@ -219,10 +219,11 @@ class Search:
         return tuple(found)
 
     def _may_be_friction(self, one: _Tried, information: Information, count: int) -> bool:
-        """Return whether one is a torque offset that is insignificant if the joint's friction changes with it.
+        """Return whether a tried change is a torque offset that a change of the joint's friction may explain.
 
-        A law that lacks a part of the friction leaves an error that resembles an offset where the load keeps its sign,
-        or where the joint moves to one side.
+        The offset is then insignificant in a fit that also has the change of friction. A friction law that lacks a part
+        of the friction leaves errors that resemble an offset if the load keeps its sign, or if the joint moves in one
+        direction.
 
         Args:
             one: property and function of time.
@@ -315,7 +316,7 @@ class Search:
         """
         of_gravity, of_torque = self._moved(fit)
         if one.course != "constant":
-            of_gravity = max(of_gravity, self._between(one.reading, fit.values))
+            of_gravity = max(of_gravity, self._difference_of_gravity(one.reading, fit.values))
         return Change(
             one.reading.kind,
             one.reading.axes,
@@ -357,7 +358,7 @@ class Search:
             found.append(HiddenOffset(one.axes[0], size, moved))
         return tuple(found)
 
-    def _between(self, reading: TestedQuantity, values: FloatArray) -> float:
+    def _difference_of_gravity(self, reading: TestedQuantity, values: FloatArray) -> float:
         """Return the relative difference of the arm's gravity torques before and after a change, in random postures.
 
         Args:
@@ -370,9 +371,9 @@ class Search:
 
     @cached_property
     def _size_of_gravity(self) -> float:
-        """Norm of the model's gravity torques in all random postures [N m], but at least a share of all torques.
+        """Norm of the model's gravity torques in all random postures [N m], the divisor of relative changes.
 
-        The share keeps changes of an arm that hardly bears its weight from being related to almost nothing.
+        It is at least `LEAST_GRAVITY` of all torques, because some arms bear hardly any weight.
         """
         torques = self.regression.torques
         rms = float(np.linalg.norm(torques)) / np.sqrt(max(torques.size, 1))

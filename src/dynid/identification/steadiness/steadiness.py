@@ -1,7 +1,7 @@
 """Test for changes of the arm between the first and the last recorded sample, as part of the verdict on a model."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from dynid.identification.data.recordings import Portion
 from dynid.identification.data.sample_sets import counted_from, join
@@ -41,46 +41,36 @@ class Steadiness:
         """
         return max((one.moved for one in self.changes), default=0.0), "; ".join(self.sentences)
 
+    def those(self, wanted: Callable[[Change], bool]) -> "Steadiness":
+        """Return the changes for which a function returns True, with their sentences."""
+        found = [pair for pair in zip(self.changes, self.sentences, strict=True) if wanted(pair[0])]
+        return Steadiness(tuple(one for one, _ in found), tuple(words for _, words in found))
+
     @property
     def sudden(self) -> "Steadiness":
-        """Changes with their sentences, without gradual ones and without those that gears show as they warm up."""
-        pairs = zip(self.changes, self.sentences, strict=True)
-        found = [(one, words) for one, words in pairs if one.kind in SUDDEN and one.course == "step"]
-        return Steadiness(tuple(one for one, _ in found), tuple(words for _, words in found))
+        """Changes at one moment, of properties that do not change as gears warm up."""
+        return self.those(lambda one: one.kind in SUDDEN and one.course == "step")
 
     def beside(self, other: "Steadiness") -> "Steadiness":
-        """Return the changes, with their sentences, of properties that do not change in another result."""
+        """Return the changes of properties that do not change in another result."""
         known = {(one.kind, one.axes) for one in other.changes}
-        pairs = zip(self.changes, self.sentences, strict=True)
-        found = [(one, words) for one, words in pairs if (one.kind, one.axes) not in known]
-        return Steadiness(tuple(one for one, _ in found), tuple(words for _, words in found))
+        return self.those(lambda one: (one.kind, one.axes) not in known)
 
     def beyond(self, limit: float) -> tuple[str, ...]:
-        """Return sentences about those changes of the arm that change the model's torques by more than a limit.
-
-        The limit is relative to the torques; see `Change.moved`.
-        """
-        pairs = zip(self.changes, self.sentences, strict=True)
-        return tuple(words for one, words in pairs if one.moved > limit)
+        """Return sentences about changes whose relative size exceeds a limit; see `Change.moved`."""
+        return self.those(lambda one: one.moved > limit).sentences
 
     def notes(self, limit: float) -> tuple[str, ...]:
-        """Return sentences about changes of the arm that change the model's torques by at most a relative limit.
+        """Return sentences about changes whose relative size is within a limit; see `Change.moved`.
 
         A sentence about hidden torque offsets follows; these are offsets that the data do not separate from gravity.
         """
-        pairs = zip(self.changes, self.sentences, strict=True)
-        found = tuple(words for one, words in pairs if one.moved <= limit)
+        found = self.those(lambda one: one.moved <= limit).sentences
         return (*found, self.hidden) if self.hidden else found
 
 
 def steadiness(
-    robot: Robot,
-    model: ArmModel,
-    samples: Samples,
-    regression: Regression,
-    recordings: Sequence[str],
-    share: float,
-    most: int = MOST,
+    robot: Robot, model: ArmModel, samples: Samples, regression: Regression, recordings: Sequence[str], share: float
 ) -> Steadiness:
     """Return the changes of an arm during its recordings, with a sentence for each.
 
@@ -92,15 +82,19 @@ def steadiness(
         recordings: names of the recordings, in order.
         share: relative change of the model's torques above which the model is refused. A hidden torque offset is
             reported if it changes gravity torques by more than half of this value.
-        most: largest number of steps of the search.
     """
     search = Search(robot, model, samples, regression)
-    changes = search.changes(most)
-    units = ["m" if sliding else "rad" for sliding in model.prismatic] + ["rad"] * (model.axes - len(model.prismatic))
-    words = tuple(sentence(one, samples.joint_names, units, recordings) for one in changes)
-    named = {one.axes for one in changes if one.kind == OFFSET}
+    found = _described(search.changes(), robot, recordings)
+    named = {one.axes for one in found.changes if one.kind == OFFSET}
     hidden = [one for one in search.hidden if one.moved > NOTE_SHARE * share and (one.axis,) not in named]
-    return Steadiness(changes, words, hidden_offset(hidden, samples.joint_names))
+    return replace(found, hidden=hidden_offset(hidden, samples.joint_names))
+
+
+def _described(changes: tuple[Change, ...], robot: Robot, recordings: Sequence[str]) -> Steadiness:
+    """Return changes of an arm with a sentence for each; `recordings` are the names of the recordings, in order."""
+    return Steadiness(
+        changes, tuple(sentence(one, robot.joint_names, robot.position_units, recordings) for one in changes)
+    )
 
 
 def steadiness_to_the_end(
@@ -130,7 +124,8 @@ def steadiness_to_the_end(
     samples = join([one for pair in pairs for one in pair])
     known = None if fit.joint_friction is None else fit.joint_friction.fit.known
     whole = Regression.stack(model, samples, settings.coulomb_friction, known, widened=False)
-    return steadiness(robot, model, samples, whole, recordings, settings.acceptance.change_of_arm, 2 * MOST)
+    # harmless changes of friction must not use up the steps of the search
+    return _described(Search(robot, model, samples, whole).changes(2 * MOST), robot, recordings)
 
 
 def _counted_like(fitted: Samples, end: Samples) -> Samples:
