@@ -138,8 +138,8 @@ def reachable_speed(robot: Robot) -> FloatArray:
 def known_droop(robot: Robot) -> FloatArray | None:
     """Return an upper bound for the apparent viscous friction of the joints, (n,) [N m s/rad], due to current droop.
 
-    Servos whose current decreases with speed seem to have additional viscous friction. The result is None without
-    motors.yaml.
+    Current droop means that a servo's current falls below its goal in proportion to speed. The missing torque looks
+    like additional viscous friction. The result is None without motors.yaml.
     """
     motors = load_motors(robot)
     if motors is None:
@@ -185,8 +185,9 @@ class OverloadModel:
     def along(self, share: FloatArray, current_a: FloatArray, step_s: float | FloatArray) -> FloatArray:
         """Return the used fraction of each servo's overload capacity after each of N steps, (N, n).
 
-        The used fraction never falls below zero. Such a running sum equals the plain running sum minus the lower of
-        zero and the lowest plain sum so far (Lindley's recursion).
+        The used fraction is a running sum that starts at `share` and never falls below zero. It is computed from the
+        unbounded running sum: if this sum was negative before, its lowest value so far is subtracted (Lindley's
+        recursion).
 
         Args:
             share: used fraction before the first step, (n,).

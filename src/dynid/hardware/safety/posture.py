@@ -168,7 +168,7 @@ def pace_of(
         fastest: allowed speed of the links' ends [m/s].
         slow: allowed speed of an end that moves down at the height of the table [m/s].
         table: height of the table above the base frame's origin [m]; NaN if it is unknown.
-        near: height above the table below which the allowed speed falls to `slow` [m].
+        near: height above the table [m] from which the allowed speed of a descending end falls to `slow`, linearly.
     """
     factor = 1.0
     for k in range(ends.shape[0]):
@@ -230,8 +230,8 @@ class Posture:
         table_m: height of the table above the base link's origin, against gravity [m]; None if it is not known.
 
     Attributes:
-        height: mean height of the links that a joint carries above its axis, (n,) [m]; see `balance_of`.
-        slope: change of the links' mean height per joint motion, (n,) [m/rad].
+        height: mean height, above each joint's axis, of the links that the joint moves, (n,) [m]; see `balance_of`.
+        slope: change of this mean height per motion of the joint, (n,) [m/rad].
     """
 
     def __init__(self, robot: Robot, mount: str | None = None, table_m: float | None = None) -> None:
@@ -274,7 +274,8 @@ class Posture:
             rates: joint velocities, (n,) [rad/s].
             fastest_m_s: allowed speed of the links' ends [m/s].
             slow_m_s: allowed speed of an end that moves down at the height of the table [m/s].
-            near_m: height above the table below which the allowed speed falls to `slow_m_s` [m].
+            near_m: height above the table [m] from which the allowed speed of a descending end falls to `slow_m_s`,
+                linearly.
         """
         links = (self._axes, self._origins, self._ends, self._slides)
         limits = (fastest_m_s, slow_m_s, self._table, near_m)

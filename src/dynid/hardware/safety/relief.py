@@ -51,11 +51,11 @@ class Relief:
         self._restarting = True
 
     def step(self, dt: float, q: FloatArray, current_a: FloatArray) -> FloatArray:
-        """Return the changes of holding currents or held positions that reduce high currents, (n,) [A or rad].
+        """Return the changes of holding currents or held positions in this cycle that reduce high currents, (n,).
 
-        The changes are for this cycle. They are of currents or of positions, depending on the unit of the rate `pace`.
-        In each cycle, a small change against its current is returned for a joint at rest whose current is above
-        `RELIEF_SHARE` of the largest current that never overloads its servo. Other joints get 0.
+        The unit is A for changes of currents and rad for changes of positions, according to the rate `pace`. A joint is
+        relieved if it is at rest and its current is above `RELIEF_SHARE` of the largest current that never overloads
+        its servo. Its change has the opposite sign of its current. Other joints get 0.
 
         A joint reacts to the changes with a delay of about `LAG_S`. If the joint slips, the changes during the last
         `LAG_S` are reversed, because it has not reacted to them yet. It is then not relieved again until `reset`.

@@ -57,7 +57,8 @@ class ServoWatch:
     def may_complete(self, now_ns: int) -> bool:
         """Return whether reads have been incomplete for only a short time, so that they may soon be complete again.
 
-        In this case a request is delayed instead of refused. The result is False if the last read was complete.
+        While this is true, the driver delays a request to enable torque instead of refusing it. The result is False if
+        the last read was complete.
         """
         missed_lately = self.missing_s(now_ns) <= self._timeout_s or self._incomplete_reads < MIN_INCOMPLETE_READS
         return self._incomplete_reads > 0 and missed_lately

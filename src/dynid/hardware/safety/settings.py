@@ -67,8 +67,8 @@ class SafetySettings(Strict):
         table_height_m: height of a table above the base link's origin; None if there is no table. For a link's
             end more than 5 cm below this height, no table is assumed.
         table_tool_m_s: largest speed at the table, in place of `lower_tool_m_s`.
-        table_near_m: height above the table below which the largest speed falls from `lower_tool_m_s` to
-            `table_tool_m_s`.
+        table_near_m: height above the table from which the largest speed falls from `lower_tool_m_s`, linearly, to
+            `table_tool_m_s` at the table.
         lean_fraction: current, as a fraction of its limit, that pushes a joint out of an unstable balance before torque
             goes off.
         lean_s: time for which all joints must stand still under the current of `lean_fraction` before the push ends.
@@ -87,10 +87,11 @@ class SafetySettings(Strict):
             least 0.02 m.
         guiding_alone_s: time for which the arm must stand still, without a hand that moves it, before hand guiding is
             permitted. The time is counted after the change to a control law without a position reference.
-        guiding_alone_rad: movement of a joint, before hand guiding is permitted, at which the arm is held instead.
+        guiding_alone_rad: movement of a joint at which the arm is braked and held if hand guiding is not permitted yet.
         enable_tolerance_rad: distance of a joint angle outside its limits above which enable is refused; at most 6 deg.
-            If an encoder may start with an error of a whole turn, the driver accepts the robot only if this error
-            puts the joint's angle farther outside, so that enable is refused.
+            After power-on, an encoder may be wrong by a whole turn if the motor turns more than once within the joint
+            limits. The driver accepts such a robot only if this error moves the joint angle so far outside its limits
+            that enable is refused.
         derate_from_deg_c: servo temperature above which the current limit falls linearly.
         derate_to_deg_c: servo temperature at which the current limit has fallen to `derated_fraction`.
         derated_fraction: fraction of the current limit that remains for a servo that is hot or whose slow values are

@@ -47,7 +47,7 @@ class StartOptions:
     reboot_servos: bool = False
 
     def on(self, *, simulated: bool) -> "StartOptions":
-        """Return these options with `write_eeprom` set to `simulated` if it is None."""
+        """Return these options; if `write_eeprom` is None, it is replaced by the value of `simulated`."""
         return replace(self, write_eeprom=simulated) if self.write_eeprom is None else self
 
     def allow(self, finding: Finding) -> bool:
@@ -213,7 +213,7 @@ def configure(bus: ServoBus, robot: Robot, snapshots: list[servo_snapshot.Snapsh
     """Set all servos to torque off, current mode, full PWM, goal current 0 and watchdog off.
 
     Wrong EEPROM settings are corrected; correct ones are not written. If the set-up fails, all servos are set to
-    position mode again.
+    position mode, as the driver does when it ends.
 
     Returns:
         One line for each lasting change of an EEPROM register.
@@ -239,7 +239,10 @@ def configure(bus: ServoBus, robot: Robot, snapshots: list[servo_snapshot.Snapsh
 
 
 def _set_up(bus: ServoBus, robot: Robot, snapshots: list[servo_snapshot.Snapshot]) -> None:
-    """Write the settings of all servos, whose torque is off."""
+    """Correct wrong EEPROM settings, then set watchdog off, full PWM and goal current 0 in all servos.
+
+    Torque must be off.
+    """
     limited_ids = {one.servo_id for one in snapshots if one.get(table.GOAL_PWM) < table.FULL_PWM}
     for servo_id, register, _, wanted in eeprom_differences(robot, snapshots):
         bus.write(servo_id, register, wanted)

@@ -96,7 +96,7 @@ def _unchecked(robot: Robot, findings: list[Finding], snapshots: Mapping[int, Sn
 
     Args:
         robot: the robot.
-        findings: findings so far. A check that has produced a finding is not listed as missing.
+        findings: findings so far. A check counts as done if it has produced a finding, even an error.
         snapshots: registers by ID of the servos that could be read.
     """
     checks = {finding.check for finding in findings}

@@ -1,7 +1,7 @@
-"""Recording of servo positions while an arm without torque is moved by hand, from a file or a driver's bag.
+"""Recordings of servo positions while a user moves an arm without torque by hand, and their files.
 
-The user first moves each joint alone, in the order of robot.yaml. Then the user brings the arm to a known pose, which
-shows the zeros of the joints.
+The user first moves each joint alone, in the order of robot.yaml. Then the user brings the arm to a pose with known
+joint angles, from which the zeros of the joints follow. A bag of the driver can also be read as such a recording.
 """
 
 from pathlib import Path

@@ -68,7 +68,7 @@ class Matcher:
             lists the other servos of this joint.
 
     Raises:
-        ConfigurationError: a joint is prismatic, or motors move several joints.
+        ConfigurationError: a joint is prismatic, or the joints are coupled, so that one joint turns several servos.
         DataError: a servo obeys a servo that itself obeys another servo, or the first servo of a joint has a homing
             offset, which shifts its zero.
     """
@@ -255,7 +255,7 @@ def refuse_unmatchable(robot: Robot) -> None:
     """Raise an error for a robot whose servos cannot be matched to joints by moving one joint at a time.
 
     Raises:
-        ConfigurationError: a joint is prismatic, or motors move several joints.
+        ConfigurationError: a joint is prismatic, or the joints are coupled, so that one joint turns several servos.
     """
     if sliding := [name for name, slides in zip(robot.joint_names, robot.prismatic, strict=True) if slides]:
         raise ConfigurationError(

@@ -45,7 +45,12 @@ class Finding:
 
 
 def with_arguments(text: str, arguments: str) -> str:
-    """Return a text in which `arguments`, such as the port, are inserted into each command `dynid doctor --fix`."""
+    """Return a text in which each command `dynid doctor --fix` is completed by arguments, such as the port.
+
+    Args:
+        text: text with any number of these commands.
+        arguments: arguments to insert between `doctor` and `--fix`.
+    """
     return text.replace("dynid doctor --fix", f"dynid doctor {arguments} --fix")
 
 
