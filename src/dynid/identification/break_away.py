@@ -1,7 +1,7 @@
-"""Excess of slow joints' friction over the largest torque of the friction law, which is called the friction budget.
+"""Torque by which the friction of slow joints exceeds the largest torque of the friction law (the friction budget).
 
-A friction law without Stribeck friction and without a bristle model lacks the break-away torque. Its largest torque is
-then too small when motion starts. If this torque is used as a bound, such as for contact detection at rest, the result
+A friction law without Stribeck friction and without a bristle model lacks the break-away torque. Its friction budget is
+then too small when motion starts. If the budget is used as a bound, such as for contact detection at rest, the result
 of `beyond_budget` is added to it.
 """
 
@@ -31,9 +31,9 @@ def beyond_budget(
 ) -> FloatArray:
     """Return the torque by which friction of slow joints exceeds the largest friction torque of the law, (n,) [N m].
 
-    The largest friction torque of the law, the friction budget, and `NOISE` standard deviations are subtracted from the
-    friction of each slow sample. The result is a quantile of the differences, which the fraction `EXCESS_SHARE` of the
-    slow samples exceeds.
+    The excess of a slow sample is its friction minus the largest friction torque of the law. A fraction `EXCESS_SHARE`
+    of the slow samples has an excess above a certain quantile. The result is this quantile minus `NOISE` standard
+    deviations of noise.
 
     Args:
         model: the arm.

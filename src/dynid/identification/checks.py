@@ -4,13 +4,13 @@ A check is an entry of one of the tables below; adding an entry is enough to add
 programs and is stable, its `name` is for people, and `group` is the topic under which it is shown. The checks of a
 table are applied to "facts", the measurements of one step of the identification, such as preprocessing or the fit:
 
-    DATA                       raw signals of one recording
-    FRICTION                   the regression: does the motion reveal friction well enough?
+    DATA                       quality of the raw signals of one recording
+    FRICTION                   regression of an identification: whether its motion is sufficient to identify friction
     FITTED                     an identification; for a campaign, that of the run chosen to represent all runs
-    PREDICTED                  the predicted torques of a fitted motion
+    PREDICTED                  predicted torques of a fitted motion
     SETUP                      set-up unknowns that were estimated together with the parameters
-    TO_THE_END                 changes of the arm up to the held-out ends of its recordings
-    HELD_OUT                   the predicted torques of a held-out motion
+    TO_THE_END                 changes of the arm during whole recordings, including their held-out ends
+    HELD_OUT                   predicted torques of a held-out motion
 
 Set-up unknowns are encoder zeros, tilt of the base, torque constants and a torque delay. A campaign identifies every
 bag at every sampling interval. Further checks are in `campaign/checks.py` for campaigns, and in `dynid.demo.checks` for
@@ -185,7 +185,7 @@ class Fitted(NamedTuple):
 
 
 class OneRegression(NamedTuple):
-    """A regression, with the names of the joints of its axes."""
+    """A regression, and the name of the joint that each of its axes belongs to."""
 
     regression: Regression
     joints: Sequence[str]
@@ -195,9 +195,9 @@ def time_at_speed(one: OneRegression) -> Measured:
     """Return the shortest time [s] that any axis spends at speed, and the name of this axis.
 
     An axis moves at speed if it is faster than the settings' slow and transition velocities. The friction of a joint
-    that hardly leaves standstill cannot be identified. The check of the regressor's condition number cannot detect
-    this, because the regressor has no column of Coulomb friction. The result is None if Coulomb friction is not
-    estimated.
+    that hardly leaves standstill cannot be identified. The condition number of the base parameters' regressor does not
+    show this, because Coulomb friction outside the base parameters has no column there. The result is None if Coulomb
+    friction is not estimated.
     """
     if one.regression.moving is None or not one.regression.has_coulomb_friction:
         return None

@@ -1,10 +1,11 @@
 """Comparison of estimators on the same data: torque errors on fitted and held-out data, feasibility, computing time.
 
-ols, wls, huber, essential    base parameters without constraints
-closest                       standard parameters closest to a-priori ones (Gautier and Venture 2013, eq. 30)
-closest-essential             like closest, but only parameters that the motion excites well may change (eq. 32)
-consistent, sequential        the best fit with physically consistent parameters, all joints at once or
-                              one after the other
+ols, wls, huber           base parameters by ordinary, weighted or robust (Huber) least squares, without constraints
+essential                 like wls, but parameters that the motion excites too little are set to zero
+closest                   standard parameters that fit equally well and are closest to a-priori ones (Gautier and
+                          Venture 2013, eq. 30)
+closest-essential         like closest, but only parameters that the motion excites well may change (eq. 32)
+consistent, sequential    the best fit with physically consistent parameters, all joints at once or one after the other
 """
 
 import time

@@ -45,7 +45,7 @@ class CrossValidation(NamedTuple):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Message that lists the parameters that only the data of one block of time determine; () if there are none."""
+        """One message, which lists the parameters that only one block of time determines; () if there are none."""
         if not self.alone:
             return ()
         return (
@@ -96,7 +96,7 @@ class _Folds:
         columns: regressor of all rows: torques per unit of each friction and base parameter, (rows, n, parameters).
         weights: weights of all rows, (rows, n).
         residual: weighted residuals, (rows, n).
-        judged: regressor that predicts the torques of all N samples, including standstill, (N, n, parameters).
+        judged: regressor that predicts the torques of all N samples, moving or not, (N, n, parameters).
     """
 
     names: tuple[str, ...]
@@ -130,7 +130,9 @@ class _Folds:
         )
 
     def change(self, block: NDArray[np.int64], count: int) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """Return the change of a block's predicted torques if it is not fitted, and the parameters it alone determines.
+        """Compute the change of a block's predicted torques if the fit omits this block.
+
+        Parameters that only this block determines keep their fitted values.
 
         Args:
             block: indices of the samples in the omitted block of time, (M,).

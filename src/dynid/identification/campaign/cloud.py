@@ -268,11 +268,11 @@ def _spreads(runs: tuple[Candidate, ...], scores: dict[Stage, FloatArray]) -> tu
 
 
 def with_scatter(base: BaseParameters, sets: FloatArray) -> BaseParameters:
-    """Increase the standard deviations of parameters to at least the scatter of parameter sets from several motions.
+    """Return parameters whose standard deviations are at least the scatter of parameter sets from several motions.
 
     Stiction changes an estimate differently for each motion, because joints stick at different times. The standard
-    deviations of a single estimate do not show this effect, but the scatter of several estimates does. If there are
-    fewer than `FEWEST_RUNS` sets, the parameters are returned unchanged.
+    deviations of a single estimate do not show this effect, but the scatter of several estimates does. Standard
+    deviations of zero stay zero. If there are fewer than `FEWEST_RUNS` sets, the parameters are returned unchanged.
 
     Args:
         base: the parameters.

@@ -5,11 +5,11 @@ module handles three models:
 
 1. The parameters at the end of the representative run. Its closed-loop refinement keeps the inertia matrix M(q)
    positive definite over the audit domain, a box of poses, in every step. If an audit with new poses nevertheless finds
-   a pose at which M(q) is not positive definite, the run ends with a projection (rescue, see 3).
+   a pose at which M(q) is not positive definite, the run ends with a rescue: the refined parameters are projected to
+   the nearest ones with positive-definite M(q) (eq. 12 of arXiv:2605.15949).
 2. The result of the campaign. It is the physically consistent model whose torques are nearest to those of model 1.
-3. A model for comparison, by the method of arXiv:2605.15949. This method refines without the constraint over the audit
-   domain. It then projects the refined parameters to the nearest ones with positive-definite M(q), which is called a
-   rescue (eq. 12 and Table VI of that paper).
+3. A model for comparison, by the method of that paper. This method refines without the constraint over the audit
+   domain, and always ends with a rescue (Table VI).
 """
 
 from dataclasses import dataclass, replace
@@ -70,7 +70,7 @@ class RepresentativeStudy:
     Attributes:
         run: the chosen run, an identification from one bag at one sampling interval.
         final: the run's feasible parameters, from the closed-loop refinement (CLIE) or from a rescue after it. A rescue
-            finds near parameters whose inertia matrix is positive definite.
+            projects parameters to the nearest ones whose inertia matrix is positive definite.
         path_rescue: refinement and rescue by the method of arXiv:2605.15949, from the initial parameters of the run's
             own refinement; an error text if they failed.
         result: the physically consistent model nearest to `final`, with its checks.

@@ -46,9 +46,9 @@ def runs_table(runs: Sequence[RunRecord]) -> str:
 
     The columns include the condition number of the regressor (kappa), and whether the inertia matrix M(q) is positive
     definite for the least-squares parameters (ols_pd). The column route is "O-C" if these parameters were refined
-    directly, "O-S-C" if they were projected first; eps_pd is the margin of the projection. Then follow smallest
-    eigenvalue of M, torque errors and duration of each stage: least squares ("ols"), projection ("sdp"), closed-loop
-    refinement ("clie") and end of the run ("final"). The last columns describe the end of the run.
+    directly, "O-S-C" if they were projected first; eps_pd is the margin of the projection. Further columns contain the
+    smallest eigenvalue of M, torque errors and duration of each stage: least squares ("ols"), projection ("sdp"),
+    closed-loop refinement ("clie") and end of the run ("final"). The last columns describe the end of the run.
     """
     header = ["bag", "trajectory", "sampling_ms", "samples", "kappa", "ols_pd", "route", "eps_pd", "outcome"]
     header += [f"{stage}_{what}" for stage in STAGES for what in ("lambda_min", "rmse_nm", "relative", "seconds")]

@@ -5,8 +5,8 @@
 tau_m is the recorded command torque at the time t_k, and tau_s the command torque of the simulated control loop. The
 weight w_k is 1, or less near standstill if Coulomb friction is estimated. The optimiser is Levenberg-Marquardt with the
 Jacobian from the variational equations. Every step satisfies the bounds and the positive-definiteness cuts (linear
-conditions that keep the inertia matrix M positive definite), so the result of every step can be simulated. A coarse
-Jacobian is used far from the solution, a fine one near it.
+conditions that keep the inertia matrix M positive definite), so the result of every step can be simulated. The Jacobian
+is integrated with long time steps far from the solution (coarse), and with shorter ones near it (fine).
 """
 
 import time
@@ -47,10 +47,10 @@ class ClieOptions(Strict):
         than this fraction of its standard deviation. The standard deviation assumes independent residuals; 0 disables
         this condition.
     coarse_tolerance: predicted relative decrease of the cost by a step, below which the fine Jacobian is used.
-    coarse_stride, fine_stride: control cycles per integration step of the coarse and of the fine Jacobian, even.
+    coarse_stride, fine_stride: control cycles per integration step of the coarse and of the fine Jacobian (even).
     bound_factor: largest permitted |parameter| / |initial value| (100 in arXiv:2605.15949).
-    eps: smallest permitted eigenvalue of the inertia matrix M on the path and, with an auditor, in the auditor's box of
-        poses [kg m^2].
+    eps: smallest permitted eigenvalue of the inertia matrix M [kg m^2]. It applies on the simulated path and, if the
+        refinement is called with an auditor, in the box of poses that the auditor searches.
     loop: options of the simulation of the control loop.
     """
 
@@ -74,7 +74,7 @@ class Iteration:
 
     Attributes:
         cost: sum of squared residuals before the step [N^2 m^2].
-        promised: cost after the step that the linear model predicts [N^2 m^2].
+        promised: prediction of the cost after the step, by the linear model [N^2 m^2].
         found: cost after the step [N^2 m^2]; inf if the simulation failed.
         accepted: whether the step was accepted.
         damping: Levenberg-Marquardt damping, as a fraction of each diagonal element of J'J, with the Jacobian J [-].
@@ -104,7 +104,8 @@ class ClieResult:
         start_cost: sum of squared residuals at `start` [N^2 m^2].
         reason: reason why the refinement ended: "converged", "no_progress" or "iteration_limit".
         iterations: all tried steps.
-        cuts: number of positive-definiteness cuts at the end, linear conditions that keep M positive definite.
+        cuts: final number of positive-definiteness cuts (linear conditions that keep the inertia matrix M positive
+            definite).
         simulation: simulation of the loop with `base`.
         rmse: root mean square torque error per axis, (n,) [N m].
         audit: smallest eigenvalue of M in the auditor's box of poses, for `base`; None without an auditor.
@@ -145,8 +146,8 @@ def refine(
         data: reference and recorded torques of the commands.
         phi0: initial parameters, from ordinary least squares or their projection.
         options: options of the refinement; None uses the defaults.
-        auditor: search for poses in a box at which the inertia matrix M has an eigenvalue below eps. M >= eps I must
-            then hold in this box. None requires it only on the simulated path.
+        auditor: searches a box of poses for those at which the inertia matrix M has an eigenvalue below eps. With an
+            auditor, M >= eps I must hold in the whole box; with None, only on the simulated path.
 
     Raises:
         InfeasibleError: if the loop cannot be simulated with phi0, or no model within the bounds has M >= eps I at all
@@ -169,8 +170,8 @@ def refine_loop(
         loop: the loop or loops.
         phi0: initial parameters, from ordinary least squares or their projection.
         options: options of the refinement; its field `options.loop` has no effect here. None uses the defaults.
-        auditor: search for poses in a box at which the inertia matrix M has an eigenvalue below eps. M >= eps I must
-            then hold in this box. None requires it only on the simulated path.
+        auditor: searches a box of poses for those at which the inertia matrix M has an eigenvalue below eps. With an
+            auditor, M >= eps I must hold in the whole box; with None, only on the simulated path.
 
     Raises:
         InfeasibleError: if a loop cannot be simulated with phi0, or no model within the bounds has M >= eps I at all
@@ -269,8 +270,8 @@ class _Refinement:
     def _trial(self) -> tuple[FloatArray, float]:
         """Return the parameters (p,) [SI] after a damped Gauss-Newton step, and the cost predicted for them.
 
-        The parameters minimise the damped linear model of the residuals under all cuts, the linear conditions that keep
-        the inertia matrix M positive definite.
+        The parameters minimise the damped linear model of the residuals, subject to all cuts (linear conditions that
+        keep the inertia matrix M positive definite).
         """
         p = len(self.phi)
         hessian = self._bent()
@@ -317,10 +318,10 @@ class _Refinement:
         return "iteration_limit"
 
     def _settled(self) -> bool:
-        """Return whether an audit of a box of poses finds no pose q with M(q; phi) < eps I, for the present phi.
+        """Audit the present phi: return whether M(q; phi) >= eps I at all poses q that the auditor examines in its box.
 
-        For every pose found, linear conditions on phi (cuts) are added for the next steps. Without an auditor, the
-        result is True.
+        For every pose that violates this condition, linear conditions on phi (cuts) are added for the next steps. If
+        there is no auditor, the result is True.
         """
         self.expected = np.inf
         self.audit = self.cuts.audit(BaseParameters(self.loop.model.names, self.phi))
@@ -422,7 +423,7 @@ def _feasible_start(phi0: BaseParameters, options: ClieOptions, auditor: Auditor
     Args:
         phi0: the initial parameters.
         options: options of the refinement, with eps.
-        auditor: search for poses in the box at which the inertia matrix has an eigenvalue below eps; None for no box.
+        auditor: searches the box for poses at which the inertia matrix has an eigenvalue below eps; None for no box.
     """
     lower = physical_lower_bounds(phi0.names)
     if auditor is None:

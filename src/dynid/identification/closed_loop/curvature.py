@@ -18,7 +18,7 @@ class ResidualCurvature:
 
     Attributes:
         matrix: S, (p, p) [SI], symmetric; zeros at first.
-        trusted: whether S improved the prediction of the last step's cost.
+        trusted: whether S improved the prediction of the cost for the last accepted step, so that the next step uses S.
     """
 
     def __init__(self, size: int) -> None:
@@ -76,7 +76,7 @@ class ResidualCurvature:
 
         Args:
             step: accepted step of the parameters, (p,) [SI].
-            promised: cost after the step that Gauss-Newton, without S, predicts [N^2 m^2].
+            promised: prediction of the cost after the step by Gauss-Newton, without S [N^2 m^2].
             found: simulated cost after the step [N^2 m^2].
         """
         added = float(step @ self.matrix @ step)

@@ -1,6 +1,6 @@
 """Positive-definiteness cuts in every step of an optimiser (eq. 10 of arXiv:2605.15949).
 
-In that paper, cuts are applied only after the optimisation.
+The paper, in contrast, applies cuts only after the optimisation.
 
 A cut is a linear condition on the base parameters phi that keeps the inertia matrix M(q; phi) positive definite at one
 pose q. `CutSet` collects the cuts that a trial phi has violated: on the simulated path, on a sample of the audit
@@ -31,7 +31,8 @@ class CutSet(Cuts):
     Args:
         model: the arm.
         eps: smallest permitted eigenvalue of M [kg m^2].
-        auditor: search for poses in a box at which M has an eigenvalue below eps. None checks the simulated path alone.
+        auditor: searches a box of poses for those at which M has an eigenvalue below eps; with None, only the simulated
+            path is checked.
         fixed: rows (m, p) and bounds (m,) that always apply, such as bounds on parameters [SI].
     """
 

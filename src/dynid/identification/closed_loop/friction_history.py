@@ -13,8 +13,9 @@ So the variational equations need no derivative of friction, and the Jacobian of
 ignored: a change of parameters changes the motor torque, and with it load-dependent friction. This does not move the
 minimum of the cost: the residuals are zero at the true parameters, whether the effect is ignored or not.
 
-Friction changes too fast for the low-pass of the samples. So the motion from which friction is computed passes a
-separate low-pass.
+The anti-alias low-pass of the identification samples would remove fast changes of friction, such as those at a
+reversal. So friction is computed from a motion that has passed another low-pass, with the cut-off frequency
+`CoulombSettings.motion_cutoff_hz`.
 """
 
 from dataclasses import dataclass

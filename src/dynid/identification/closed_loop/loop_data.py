@@ -29,8 +29,8 @@ class ClosedLoopData:
         external: external torque on the joints that the model does not contain, such as known friction, in every
             control cycle, (K, n) [N m]; None means no torque. During the rest before the first row, the torque is zero.
         weights: weights of the residuals, (S, n); None means 1.
-        load_deviation: change of `tau` if `external` changes by one standard deviation, (S, n) [N m]; independent
-            between axes.
+        load_deviation: change of `tau` if `external` changes by one standard deviation, (S, n) [N m]. The errors of
+            `external` on different axes are assumed independent.
         delay_cycles: delay from the measurement of a state to the start of the torque computed from it, in whole
             cycles.
     """

@@ -36,7 +36,7 @@ class ProjectionResult:
         distance: || phi - phi0 ||, in the mixed SI units of the parameters.
         cuts: number of linear conditions at the end, including bounds on single parameters.
         rounds: number of solved quadratic programs; 0 if phi0 was already feasible.
-        audit: passed audit of the projected parameters with the limit eps.
+        audit: result of the final audit, which found no eigenvalue of M below eps for the projected parameters.
     """
 
     base: BaseParameters

@@ -53,9 +53,10 @@ def shortened(response: FloatArray, tolerance: float) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Sampling:
-    """Weights that give samples as weighted sums of a signal on a time grid, whose instants are called nodes.
+    """Weights that give samples as weighted sums of a signal on a time grid.
 
-    Sample s is the sum over j of weights[which[s], j] node[first[s] + j].
+    The instants of the grid are called nodes. With the value y[k] of the signal at node k, sample s is the sum over j
+    of weights[which[s], j] y[first[s] + j].
 
     Attributes:
         first: index of the first node that each sample uses, (S,).

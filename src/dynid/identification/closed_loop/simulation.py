@@ -1,10 +1,10 @@
 """Simulation of an arm in its control loop, and Jacobian of the commanded torques (arXiv:2605.15949, fig. 3).
 
-In every control cycle, the FF+PD law (eq. 2 of the paper) computes a torque from the measured positions. The torque is
-constant during a later cycle. In the paper, a cycle takes 1 ms, so the mean delay is 1 ms + 0.5 ms. The motion is
-divided into LANES segments, which are simulated in parallel. The initial state of a segment is unknown, but its effect
-decays. So each simulation begins with a warm-up before its segment. The difference between neighbouring segments at
-their boundary shows whether the warm-up was long enough.
+In every control cycle, the FF+PD law (eq. 2 of the paper) computes a torque from the measured positions. This torque
+acts during one of the next cycles, in which it is constant. In the paper, it is the next cycle of 1 ms, so the mean
+delay is 1 ms + 0.5 ms. The motion is divided into LANES segments, which are simulated in parallel. The initial state of
+a segment is unknown, but its effect decays. So each simulation begins with a warm-up before its segment. The difference
+between neighbouring segments at their boundary shows whether the warm-up was long enough.
 """
 
 import math

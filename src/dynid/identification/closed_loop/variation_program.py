@@ -8,9 +8,10 @@ is
     z- = keep_z z + add_z u-,   M a + C v- + K q- + Y = 2 z- - u-,
 
 M is the inertia matrix; C, K and Y are the derivatives of the inverse dynamics with respect to velocities, positions
-and the parameter. The right-hand side 2 z- - u- is the delayed command: the delay d is approximated by (1 - s d/2) / (1
-+ s d/2). The terms that contain a are moved to the left-hand side. So one matrix E, factorised before the step, is used
-for all parameters.
+and the parameter. `stiffness` and `damping` are the gains of the PD law. keep_f, add_f, keep_z and add_z are factors of
+the midpoint rule, from `sensitivity_kernels.coefficients`. The right-hand side 2 z- - u- is the delayed command: the
+delay d is approximated by (1 - s d/2) / (1 + s d/2). The terms that contain a are moved to the left-hand side. So one
+matrix E, factorised before the step, is used for all parameters.
 """
 
 import casadi as ca
@@ -71,7 +72,7 @@ def variation_program(model: ArmModel, columns: int) -> Program:
 
     Args:
         model: the arm.
-        columns: number of parameters, rounded up to whole vectors.
+        columns: number of base parameters, rounded up to a multiple of the SIMD vector width.
     """
     n = model.axes
     x, y = ca.SX.sym("x", 4 * n), ca.SX.sym("y", n)

@@ -160,7 +160,7 @@ def _torques(torques: Torques, fine: FloatArray, knots: float, longest: float) -
         torques: recorded torques.
         fine: the given instants, (M,) [s].
         knots: time between knots of the spline [s].
-        longest: time before the first and after the last instant in which recorded torques are still used [s].
+        longest: torques recorded up to this time before the first or after the last instant are also used [s].
     """
     time = torques.time + torques.delay_s
     near = slice(*np.searchsorted(time, [fine[0] - longest, fine[-1] + longest]))

@@ -38,7 +38,7 @@ class Releasable(Recorded, Protocol):
         ...
 
     def out_of_memory(self: "Kept", read: "Callable[[], Kept]") -> "Kept":
-        """Return this recording without its signals in memory.
+        """Return a copy of this recording whose signals are read from its file on each use.
 
         Args:
             read: function that reads the recording again on each use.

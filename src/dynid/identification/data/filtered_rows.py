@@ -44,16 +44,16 @@ NYQUIST_SHARE = 0.9
 
 
 class LowPass:
-    """Zero-phase anti-alias filter for a target sampling interval, which acts on a finer time grid.
+    """Zero-phase anti-alias filter for a target sampling interval; it acts on signals on a finer time grid.
 
     Simulated torques must also be filtered by `apply` before they are compared with filtered measured torques.
 
     Args:
         settings: settings of the filter.
         interval_s: target sampling interval [s].
-        grid_s: step of this grid [s].
+        grid_s: step of the finer time grid [s].
         recorded_s: time between recorded rows [s]; None means the step of the grid.
-        ratio: cut-off frequency of this filter divided by the cut-off frequency of the settings, at least 1.
+        ratio: factor, at least 1, by which the cut-off frequency of the settings is multiplied.
 
     Raises:
         DataError: the recording or the grid is too slow for the cut-off frequency.
@@ -198,7 +198,9 @@ def filtered_samples(signals: Signals, settings: IdentificationSettings, interva
 def _torques(
     signals: Signals, fine: FloatArray, low_pass: LowPass, skip: int
 ) -> tuple[list[FloatArray], FloatArray, list[FloatArray]]:
-    """Return low-passed torques, the part that the low-pass removes, and unfiltered torques, on a coarser time grid.
+    """Return low-passed torques, the part of the torques that the low-pass removes, and unfiltered mean torques.
+
+    All three are given at the instants of a coarser time grid.
 
     Args:
         signals: raw signals.
@@ -207,10 +209,11 @@ def _torques(
         skip: number of steps of the fine grid per step of the coarser grid.
 
     Returns:
-        Filtered torques at the M instants of the coarser grid, (M, n) [N m]; the part that the filter removes, at R
-        instants around each grid instant, (M, R, n) [N m]; unfiltered means around each grid instant, (M, n) [N m]. The
-        first and the last item are lists. They contain the torques from the chosen current (present or goal), followed
-        by the torques from the other current if it was recorded.
+        Three items. First, the filtered torques at the M instants of the coarser grid, (M, n) [N m]. Second, the part
+        that the filter removes, at R fine instants around each coarse instant, (M, R, n) [N m]. Third, means of the
+        unfiltered torques around each coarse instant, (M, n) [N m]. The first and the third item are lists, which
+        contain the torques from the chosen current (present or goal), followed by those from the other current if it
+        was recorded.
     """
     chosen = Torques(signals.torque_time, signals.tau, signals.torque_source, signals.torque_delay_s)
     recorded = [one for one in (chosen, signals.other) if one is not None]

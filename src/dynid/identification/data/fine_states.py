@@ -48,8 +48,8 @@ class FineStates:
         later_s: middle of the time span of these states minus the middle of the recording [s]; 0 if they cover the
             whole recording.
         ripple: part of the torques that the low-pass removes, at R instants around each grid instant, (M, R, n) [N m].
-        slowest: smallest recorded velocity near each state, positive in the direction of motion, (M, n) [rad/s]. It
-            reveals short stops, see `slowest_velocities`; None if no velocity was recorded.
+        slowest: smallest recorded velocity near each state, (M, n) [rad/s]; positive if it has the direction of `dq`. A
+            value near 0 or below shows a short stop, see `slowest_velocities`. None if no velocity was recorded.
     """
 
     q: FloatArray

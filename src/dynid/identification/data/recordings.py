@@ -257,10 +257,10 @@ def load_all(path: Path | str, robot: Robot, mapping: Mapping = None) -> list[Re
 
 
 def _examined(read: Callable[[], Recording]) -> Recording | DynidError:
-    """Return a recording without its signals in memory, or the error that makes it unusable.
+    """Read a recording and return it without its signals in memory; return the error if it cannot be read.
 
     Args:
-        read: function that reads the recording.
+        read: function that reads the recording, now and on each later use of its signals.
     """
     try:
         return read().out_of_memory(read)
@@ -276,7 +276,8 @@ def _load_all(path: Path, robot: Robot, mappings: Mappings, room: MemoryBudget, 
         robot: the robot that was recorded.
         mappings: descriptions of the columns of CSV files and of the topics of bags.
         room: number of rows that may stay in memory; further recordings are read from their files on each use.
-        spread: map function that reads the recordings of a folder, such as that of a process pool.
+        spread: map function that reads the recordings of a folder, such as that of a process pool. If it is not `map`,
+            no recording of the folder stays in memory.
 
     Raises:
         DataError: no recording can be used.
@@ -316,7 +317,10 @@ def _readings(folder: Path, robot: Robot, mappings: Mappings) -> Iterator[Callab
 
 
 def _refuse(error: DataError) -> Recording:
-    """Raise the error of a folder that cannot be opened; called in place of a function that reads a recording."""
+    """Raise the given error.
+
+    `_readings` yields this function, instead of one that reads a recording, for a folder that cannot be opened.
+    """
     raise error
 
 
