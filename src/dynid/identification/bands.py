@@ -167,7 +167,8 @@ def _by_class(squares: FloatArray, classes: NDArray[np.int64]) -> tuple[tuple[fl
         classes: speed class of each sample and axis, from 0, (N, n).
 
     Returns:
-        The values by class, then by axis. A class with fewer than `FEWEST` samples has the value of all samples.
+        The values by class, then by axis. If a class has fewer than `FEWEST` samples of an axis, the value is that of
+        all samples of this axis.
     """
     found = np.tile(squares.mean(axis=0), (len(CLASSES) + 1, 1))
     for k, axis in np.ndindex(found.shape):

@@ -50,7 +50,8 @@ class StopSequence:
 
     Attributes:
         done: whether torque may go off.
-        rested: whether the stop ended because the arm stayed in place without current; False if its time was over.
+        rested: whether the stop ended because the arm stayed in place without current; False during a stop,
+            and if it ended for another reason, such as the longest duration of a stop.
         phase: present phase of the stop.
         strength: factor, 0 to 1, on the goal PWM of servos that no longer answer. Such servos still receive
             commands, and hold their joints by their own position control. The factor is 1 while the arm is held, and

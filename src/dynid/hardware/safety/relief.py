@@ -47,7 +47,7 @@ class Relief:
         return None if overload is None else cls(overload, np.full(robot.size, pace))
 
     def reset(self) -> None:
-        """Restart the relief of all joints with the next step, because they are not held or have new held positions."""
+        """Restart the relief of all joints at the next step; to be called if joints are not held, or are held anew."""
         self._restarting = True
 
     def step(self, dt: float, q: FloatArray, current_a: FloatArray) -> FloatArray:

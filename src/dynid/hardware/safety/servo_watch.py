@@ -175,9 +175,9 @@ class ServoWatch:
         return long
 
     def names(self, axes: NDArray[np.bool_]) -> str:
-        """Return the servos in a mask as text, by ID and joint.
+        """Return a text that lists the servos for which a mask is True, by ID and joint.
 
-        A mask (n,) contains the first servo of each joint, a mask (m,) all servos.
+        The mask has one entry for the first servo of each joint, (n,), or one for every servo, (m,).
         """
         return ", ".join(label for label, one in zip(self._labels, axes, strict=False) if one)
 

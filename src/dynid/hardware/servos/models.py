@@ -105,7 +105,7 @@ class Dynamixel:
 
     @property
     def indirect(self) -> tuple[Indirect, ...]:
-        """Address blocks of the model's indirect data, registers that mirror other registers by pointers."""
+        """Address blocks of the model's indirect data, whose bytes are copies of bytes at other, settable addresses."""
         return indirect_of(self.series)
 
     @cached_property
@@ -145,7 +145,7 @@ class Dynamixel:
 
 
 def _parts(text: str) -> list[list[float]]:
-    """Return the numbers in a text such as `a:b|c:d` as [[a, b], [c, d]]."""
+    """Return the numbers of each group in a text; `|` separates groups, and `:` the numbers of a group."""
     return [[float(number) for number in part.split(":")] for part in text.split("|") if part]
 
 

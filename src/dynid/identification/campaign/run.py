@@ -322,12 +322,13 @@ class _Progress:
             self.found["sdp"] = None
 
     def _accept(self, base: BaseParameters) -> None:
-        """Store the refined parameters as final if the inertia matrix is positive definite at new poses.
+        """Store the refined parameters as final if they pass an audit at poses that the refinement did not check.
 
-        If it is not, the parameters are projected again (rescue), and the matrix is checked at further poses.
+        The inertia matrix passes if its smallest eigenvalue reaches the limit of the settings. If it does not, the
+        parameters are projected again (rescue), and audited at further poses.
 
         Raises:
-            InfeasibleError: the matrix is still not positive definite, or the projection fails.
+            InfeasibleError: the projected parameters do not pass the audit, or the projection fails.
         """
         clie, limit = self.found["clie"], self.runner.settings.acceptance.lambda_min_kg_m2
         assert isinstance(clie, StageRecord)

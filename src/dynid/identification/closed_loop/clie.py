@@ -257,8 +257,8 @@ class _Refinement:
     def _bent(self) -> FloatArray:
         """Return the Hessian of half the cost for the next step, (p, p) [SI].
 
-        The Hessian is J'J for the Jacobian J. The estimated curvature of the residual is added if it improved the last
-        prediction of the cost, provided that the sum is positive definite.
+        The Hessian is J'J for the Jacobian J, or J'J + S with the estimated second-order part S (`ResidualCurvature`).
+        S is used if it improved the predicted cost of the last accepted step, and the sum is positive definite.
         """
         plain = np.asarray(self.hessian)
         if not self.curvature.trusted:
@@ -373,9 +373,9 @@ class _Refinement:
         return self.damping <= MOST_DAMPING
 
     def covariance(self) -> FloatArray:
-        """Return the covariance matrix of the refined base parameters phi, (p, p) [SI], from the last Jacobian.
+        """Return the covariance matrix of the refined base parameters phi, (p, p) [SI], from the Jacobian at phi.
 
-        The sandwich covariance is computed from the scores (Jacobian times residual) of correlated samples. The
+        This is a sandwich covariance, which takes into account that residuals of successive samples are correlated. The
         simulation may contain known external torques at the joints, such as friction; their uncertainty is added.
 
         Raises:

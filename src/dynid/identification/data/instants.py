@@ -68,7 +68,7 @@ def interpolated_at_stamps(
 
 
 def stamp_errors(time: FloatArray, q: FloatArray) -> FloatArray:
-    """Return the estimated read time of each row minus its timestamp, (N,) [s]; all 0 if no error is certain.
+    """Return the estimated read time of each row minus its timestamp, (N,) [s]; all 0 without clear evidence of errors.
 
     Only errors that vary faster than the motion are detected, not a constant delay.
 

@@ -40,8 +40,8 @@ def signals_of(recording: DriverRecording, robot: Robot, settings: Identificatio
     The field `window` is the time in which the trajectory was executed; None if no experiment was recorded.
 
     Raises:
-        DataError: the recording lacks a joint of the robot or the chosen torque, or the trajectory of the recorded
-            experiment never started.
+        DataError: the recording lacks a joint of the robot, or the torques that `settings.torque_source` selects; or
+            the trajectory of the recorded experiment never started.
     """
     missing = [name for name in robot.joint_names if name not in recording.joint_names]
     if missing:
