@@ -6,16 +6,17 @@ columns of one parameter group after the other: the rotor, the inertia or the fi
 
     error = || Q' e || / || d + Q Q' e ||
 
-Q is an orthonormal basis of the group's columns, e the remaining residual and d the dynamic torque. The error is the
-ratio of the torque that the group explains to the dynamic torque in the data. Noise alone causes an error, too. The
-expected error due to noise, and the value that noise exceeds once in a thousand cases, follow from the residual that
-remains after all groups are fitted, corrected for the noise that this fit absorbs (`stationary_noise`). Residuals are
-larger at some times than at others, so their covariance is also estimated from windows of time, and the larger result
-is used. The expected error of a correct model is therefore known for any motion and noise.
+Q is an orthonormal basis of the group's columns. e and d are the residual and the dynamic torque of the prediction,
+both without the part that gravity or friction can explain. The error is the ratio of the torque that the group explains
+to the dynamic torque in the data. Noise alone causes an error, too. The expected error due to noise, and the value that
+noise exceeds once in a thousand cases, follow from the residual that remains after all groups are fitted, corrected for
+the noise that this fit absorbs (`stationary_noise`). Residuals are larger at some times than at others, so their
+covariance is also estimated from windows of time, and the larger result is used. The expected error of a correct model
+is therefore known for any motion and noise.
 
-On a short motion, gravity and friction may reproduce nearly all of the dynamic torque. The rest is then smaller than
-small errors of friction and backlash. So the denominator above is at least the fraction `LEAST_LEFT` of the dynamic
-torque before that part is removed.
+On a short motion, gravity and friction may reproduce nearly all of the dynamic torque. Even small errors of friction
+and backlash then exceed d. So the denominator is at least the fraction `LEAST_LEFT` of its value for the whole dynamic
+torque, including the part that gravity or friction can explain.
 
 A single event, such as a bump, must not cause the refusal of a model. The data are divided into `BLOCKS` blocks of
 time, and the error is also computed after omission of each single block. The smallest of these errors is used.
@@ -64,8 +65,8 @@ class DynamicError:
         error: error of that group.
         expected: root mean square of this error if there is noise alone.
         noise: error that noise alone exceeds once in a thousand cases.
-        shown: largest error of a group of this joint that may not be visible, because of noise or because gravity and
-            friction reproduce most of the dynamic torque.
+        shown: error that a group of this joint may have without being noticed, because noise hides it or because
+            gravity and friction reproduce most of the dynamic torque; the largest value of all groups.
     """
 
     joint: int
@@ -82,7 +83,7 @@ class DynamicError:
 
     @property
     def judged(self) -> float:
-        """Value that a check compares with its limit: `sure`, multiplied by `VISIBLE` / `noise` if this is below 1.
+        """Value that a check compares with its limit: `sure`, times `VISIBLE` / `noise` if this ratio is below 1.
 
         The factor has the same effect as a limit that grows in proportion to the noise.
         """

@@ -14,8 +14,8 @@ from dynid.robot import FloatArray, Strict, read_only
 class SampleSettings(Strict):
     """Settings and outcome of the preprocessing of samples; they are stored with the identification result.
 
-    rows: "filtered" if signals were low-pass filtered, "averaged" if they were averaged under test functions. For
-    averages, `filter_order` is 0, and the gain at `cutoff_hz` is one half.
+    rows: "filtered" if signals were low-pass filtered, "averaged" if they were averaged over short times, with test
+    functions as weights (`weak_form`). For averages, `filter_order` is 0, and the gain at `cutoff_hz` is one half.
     interval_s: time between samples [s].
     grid_s: step of the finer time grid on which signals are filtered or averaged [s].
     filter_order: order of the Butterworth low-pass.
@@ -62,7 +62,7 @@ class Samples:
         quality: data quality of the raw signals, one entry per recording.
         fine: states on a finer time grid, one or more entries per recording, which `low_passed` uses; () if the states
             passed the same filter as the torques.
-        torque_limits: largest torque of each joint's drive, (n,) [N m]; None in tests that do not need limits.
+        torque_limits: largest torque of each joint's drive, (n,) [N m]; None only in unit tests.
         other_tau: torques from the current (present or goal) that `tau` does not come from, (N, n) [N m]; NaN outside
             the time for which this current was recorded; None if it was not recorded.
         prior: prior estimate of the base parameters, with a diagonal covariance; None if there is none.

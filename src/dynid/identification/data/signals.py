@@ -87,8 +87,8 @@ class Signals:
 class TimeAxis:
     """Properties of a recording's timestamps.
 
-    A cycle is the period of the recorder, in which it should write one row. A row that arrives late does not count as
-    missing, even if several late rows follow each other quickly after a gap.
+    A cycle is the period of the recorder, in which it should write one row. Rows that arrive late, such as several rows
+    in quick succession after a gap, do not count as missing.
 
     Attributes:
         period: usual time between rows [s].
@@ -146,7 +146,9 @@ class TimeAxis:
 
 @dataclass(frozen=True)
 class Span:
-    """Time axis, duration and torque delay of a recording, which determine the kind and the number of its samples.
+    """Time axis, duration and torque delay of a recording.
+
+    They determine whether its samples are low-pass filtered or averaged over short times, and the number of samples.
 
     Attributes:
         axis: time axis of the recording.
@@ -168,7 +170,7 @@ class Span:
 
 
 def _not_made_up(time: FloatArray, period: float, gaps: NDArray[np.int64], lost: NDArray[np.int64]) -> int:
-    """Return the number of rows that are missing in gaps and do not arrive later, within `MAKE_UP_S` after the gap.
+    """Return the number of rows missing in gaps, except rows that arrive late, within `MAKE_UP_S` after their gap.
 
     Args:
         time: timestamps, (N,) [s].
@@ -261,8 +263,8 @@ class DataQuality:
     Attributes:
         missed_cycles: fraction of the control cycles that are missing; None if samples are averages of unevenly spaced
             rows.
-        jitter: scatter of the timestamps, as a fraction of the control cycle; None if samples are averages under test
-            functions, which permit unevenly spaced rows.
+        jitter: scatter of the timestamps, as a fraction of the control cycle; None if samples are averages over short
+            times (`weak_form`), which permit unevenly spaced rows.
         dropped: fraction of the samples that are dropped because they lie near a gap.
         motion: position range [rad] and name of the joint that moves least.
         peak_torque: largest ratio of torque to torque limit, over all joints.
@@ -301,7 +303,7 @@ def data_quality(
         dropped_share: fraction of the samples that are dropped because they lie near a gap.
         derived: instants (K,) [s], and velocities (K, n) [rad/s] computed from the positions, for comparison with
             recorded velocities.
-        averaged: whether samples are averages under test functions, which permit unevenly spaced rows.
+        averaged: whether samples are averages over short times (`weak_form`), which permit unevenly spaced rows.
     """
     begin, end = signals.window or (signals.time[0], signals.time[-1])
     inside = (signals.time >= begin) & (signals.time <= end)

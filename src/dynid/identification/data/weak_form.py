@@ -3,7 +3,9 @@
 The equation of motion holds at every instant, so it holds for any average over a test function psi of limited support
 (modulating functions, Preisig and Rippin 1993):
 
-    int psi tau dt = int psi (W phi + friction) dt
+    int psi tau dt = int psi (W phi + friction) dt,
+
+with the torques tau, the regressor W and the base parameters phi.
 
 Averaging removes the same frequencies from both sides, like a filter. But a test function has finite support. So a gap
 in the recording affects only the averages whose support overlaps it, and there is no settling time. Here psi is a cubic

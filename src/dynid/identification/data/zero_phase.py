@@ -124,7 +124,7 @@ def _filter(sections: FloatArray, begin: FloatArray, values: FloatArray, backwar
         sections: the filter, (s, 6).
         begin: internal states for a constant input of 1, (s, 2).
         values: values, (M, k), any unit.
-        backward: whether the filter runs from the last row to the first. A reversed view of the array would be slower.
+        backward: whether the filter runs from the last row to the first.
     """
     rows, columns = values.shape
     first, second = np.empty((2, len(sections), columns))

@@ -1,8 +1,9 @@
-"""Test whether a spring at a joint, missing in the model, explains the residual of a refused model.
+"""Test whether a spring that the model lacks explains the residual of a model that failed its validation.
 
-Each possible cause is a group of additional regressor columns, fitted together with all parameters as in
-`nuisance_columns`. If the cause that explains most of the residual explains more than half of a joint's squared error,
-it is reported. Other causes, such as changes of the arm, are tested in `steadiness`.
+Each possible cause is a spring at one joint. Its regressor columns are fitted together with all parameters, as in
+`nuisance_columns`. Only causes that explain more than half of the squared error of some joint are considered. Of these,
+the one that explains most of the squared error of all joints is reported. Changes of the arm are tested in
+`steadiness`.
 """
 
 from collections.abc import Iterator
@@ -24,8 +25,8 @@ class _Cause(NamedTuple):
     """A possible cause of the residual.
 
     Attributes:
-        words: description of the cause, with placeholders for the joint, the fitted coefficient and the explained
-            share.
+        words: description of the cause, with placeholders for the fitted coefficient, for the joint whose error the
+            cause explains best, and for the explained share of this joint's squared error.
         columns: regressor columns of the cause, (N, n, k), any unit.
     """
 
@@ -34,7 +35,9 @@ class _Cause(NamedTuple):
 
 
 def cause_of(model: ArmModel, samples: Samples, regression: Regression) -> str:
-    """Return a sentence about the possible cause that explains most of a fit's residual; "" if none explains enough.
+    """Return a sentence about the possible cause that explains most of the squared residual of a fit.
+
+    The result is "" if no cause explains more than half of the squared error of a joint.
 
     Args:
         model: the arm.

@@ -49,7 +49,8 @@ class RemainingDelay(NamedTuple):
 
     Attributes:
         delays: delays of the shifted torques relative to positions: first the common delay of all torques, then the
-            delay of each axis. The standard deviations do not include the scatter over the axes.
+            delay of each axis. The standard deviations do not include the scatter of the delays over the axes, see
+            `with_scatter_of_joints`.
         sigma: standard deviation of each axis's torque error, (n,) [N m].
     """
 
@@ -175,7 +176,7 @@ class DelaySearch:
         return _left(unknowns(self.model, later, regression, ("delay",)), regression)
 
     def _left_in(self, samples: Samples) -> RemainingDelay:
-        """Return the delays of torques relative to positions in samples, if no friction outside the model is fitted.
+        """Return the delays that remain in samples, for a model that has all friction in its base parameters.
 
         Args:
             samples: samples whose torques were shifted in time.
@@ -308,8 +309,8 @@ def secant_step(value: FloatArray, before: FloatArray, step: FloatArray) -> Floa
 def iterated_delays(search: DelaySearch, limits: SuspicionLimits, doubt: FloatArray) -> tuple[Unknown, ...]:
     """Return the common delay of all torques, then the delay of each axis; large delays are found by iteration.
 
-    If the delays of at least half of the axes contradict the common delay found by iteration, its linear estimate is
-    returned instead.
+    If the delays of at least half of the axes contradict the iterated common delay, the linear estimate of the common
+    delay is used instead.
 
     Args:
         search: fits of the samples with shifted torques.
@@ -342,7 +343,7 @@ def _contradicts(one: Unknown, common_s: float) -> bool:
 def _each(search: DelaySearch, start_s: FloatArray, limits: SuspicionLimits, doubt: FloatArray) -> tuple[Unknown, ...]:
     """Return the delay of each axis; large delays are found by iteration.
 
-    The standard deviations do not include the scatter over the axes.
+    The standard deviations do not include the scatter of the delays over the axes, see `with_scatter_of_joints`.
 
     Args:
         search: fits of the samples with shifted torques.

@@ -46,14 +46,15 @@ class Suspicion:
     `Interpretation`, a fit to data after correction of an assumed fault.
 
     Attributes:
-        kind: kind of the `Unknown` or `Interpretation`; "losses" if it concerns the load on which gear losses depend.
+        kind: kind of the `Unknown` or `Interpretation`; "losses" if gear losses may grow with another torque
+            than the model assumes (`OtherLosses`).
         joints: names of the joints; () for all joints.
         strength: size of the fault less its uncertainty, divided by the limit of the size. For an `Interpretation` and
             for gear losses, it is the smaller of gain (reduction of the torque errors) and significance, each divided
             by its limit. A fault with a strength above 1 is reported.
         words: description of the fault, with the errors with and without the fault, or with the standard deviation of
             the estimate.
-        gain: error reduction by an `Interpretation` or by other gear losses, as a sum of logarithms; else 0.
+        gain: error reduction by an `Interpretation` or by `OtherLosses`, as a sum of logarithms; else 0.
         explained: share of the squared error that an `Unknown` removes; else 0.
     """
 
@@ -71,7 +72,7 @@ class Diagnosis:
 
     Attributes:
         suspicions: reported suspicions, which are those with a strength (size or significance over limit) above 1.
-            Those about the meaning of all efforts come first; then the order is by error reduction.
+            Suspicions that the efforts are not motor torques come first; the others follow by error reduction.
         strongest: strength of the strongest suspicion, whether reported or not.
         unseen: joints at which the data would not reveal a wrong torque constant, each with the standard deviation of
             its torque scale.
@@ -186,7 +187,7 @@ def _weighed(
     """Return the suspicion for a fault whose size was estimated.
 
     The strength (size over limit) is the larger of two values. One comes from the estimate and its standard deviation,
-    the other from a trial fit.
+    the other, for torque scales only, from fits with changed torque scales (`tried_scale`).
 
     Args:
         one: the estimated unknown.
@@ -250,7 +251,10 @@ def confirmed(one: Unknown, trials: Trials, limits: SuspicionLimits) -> bool:
 
 
 def _position_unit(model: ArmModel, axis: int) -> str:
-    """Return the unit of an axis's position, "m" or "rad"; `axis` is its index, from 0, or -1 for no single axis."""
+    """Return the unit of an axis's position: "m" for a prismatic axis, else "rad".
+
+    `axis` is the index of the axis, from 0. For -1, which stands for all axes, the result is "rad".
+    """
     return "m" if 0 <= axis < len(model.prismatic) and model.prismatic[axis] else "rad"
 
 
@@ -306,7 +310,7 @@ def _of_losses(losses: OtherLosses, limits: SuspicionLimits) -> Suspicion:
 
 
 def _limit(kind: str, limits: SuspicionLimits) -> float:
-    """Return the limit of the size of faults of one kind, in the unit of `Unknown.value`; a larger one is suspected."""
+    """Return the size above which a fault of one kind is suspected, in the unit of `Unknown.value`."""
     return {
         "torque scale": limits.torque_scale,
         "position zero": limits.position_zero_rad,
@@ -321,7 +325,7 @@ def _tilted(one: Unknown) -> str:
 
 
 def _ms(seconds: float) -> str:
-    """Return a time [s] as text in milliseconds: without decimals from 1 ms on, with one significant digit below."""
+    """Return a time [s] as text in whole milliseconds, or with one significant digit if it is below 1 ms."""
     return f"{1e3 * seconds:.0f} ms" if seconds >= 0.001 else f"{1e3 * seconds:.1g} ms"
 
 

@@ -164,7 +164,8 @@ def unknowns(
 ) -> tuple[Unknown, ...]:
     """Return an estimate of every tested fault; each is fitted as the only unknown in addition to the parameters.
 
-    The standard deviations of delays do not include the scatter over the axes; `with_scatter_of_joints` adds it.
+    The standard deviations of delays do not include the scatter of the delays over the axes, which
+    `with_scatter_of_joints` adds.
 
     Args:
         model: the arm.
@@ -195,7 +196,7 @@ def unknowns(
 
 
 def with_scatter_of_joints(delays: Sequence[Unknown]) -> tuple[Unknown, ...]:
-    """Return delays with standard deviations that include the scatter over the axes.
+    """Return delays with standard deviations that include the scatter of the delays over the axes.
 
     The standard deviation of the common delay then covers the disagreement of the axes. The standard deviation of each
     axis's delay is increased, in quadrature, by the typical delay of the other axes: the median over these axes of
@@ -367,10 +368,10 @@ def since_reversal(samples: Samples) -> FloatArray:
 
 
 def sliding(regression: Regression, count: int) -> FloatArray:
-    """Return 1 for each sample and joint that no standstill of the joint affects, else 0, (N, n).
+    """Return a mask (N, n): 0 for samples that a standstill of the joint affects, else 1.
 
-    A low-pass mixes neighbouring states, so a standstill also affects samples near it. All values are 1 if the
-    regression has equal weights for all samples.
+    A low-pass mixes neighbouring states, so a standstill also affects samples near it. If the regression has no weights
+    `trust`, which are lower near standstill, all values are 1.
 
     Args:
         regression: regression of the samples.
