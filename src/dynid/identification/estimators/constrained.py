@@ -3,8 +3,8 @@
     consistent   the least-squares fit of all joints among physically consistent models, see `feasibility`
     sequential   one small semidefinite program per joint, the last joint first, for arms with many joints
 
-If friction is estimated in addition to the base parameters, "consistent" eliminates its parameters from the regression,
-and "sequential" first subtracts its torques from the measured torques, as `essential` does.
+If friction is estimated in addition to the base parameters, "consistent" eliminates the friction parameters from the
+regression, and "sequential" first subtracts the friction torques from the measured torques, as `essential` does.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,10 @@
 """Fit of base parameters and a friction law to torques: Gauss-Newton with bounds, for any friction structure.
 
-A friction structure is the set of terms that the friction law contains. Friction is nonlinear only in the Stribeck
-velocity and exponent, and because it depends on the motor torque. So a few Gauss-Newton steps suffice. Parameters that
-follow from the geometry of a gear (load dependence, Stribeck shape) are common to all joints with the same servo.
-Parameters that follow from the assembly of a gear (preload, grease) are separate for each joint.
+A friction structure is the set of terms that the friction law contains. Friction is linear in most of its parameters.
+Exceptions are the Stribeck velocity and exponent, and load-dependent friction, because the motor torque on which it
+depends contains friction. So a few Gauss-Newton steps suffice. Parameters that follow from the geometry of a gear (load
+dependence, Stribeck shape) are common to all joints with the same servo. Parameters that follow from the assembly of a
+gear (preload, grease) are separate for each joint.
 """
 
 from collections.abc import Sequence
@@ -173,7 +174,8 @@ def side_by_side(
 ) -> FloatArray:
     """Return the regressor columns of base parameters, friction parameters and drift in one array, (N, n, k).
 
-    The column of a friction parameter is the derivative by its friction term at the axes of the parameter, else 0.
+    The column of a friction parameter contains the derivatives by its friction term at the axes to which the parameter
+    applies, and zeros at all other axes.
 
     Args:
         W: derivatives of the torques by the base parameters, (N, n, p).
@@ -208,7 +210,7 @@ def with_parameters(law: FrictionLaw, parameters: Sequence[Parameter], values: F
 
 
 def conforming(point: Point, parameters: Sequence[Parameter], drift: bool) -> Point:
-    """Return a copy of a linearisation point with only the given friction parameters; drift is 0 if not `drift`.
+    """Return a linearisation point with only the given friction parameters, and with drift only if `drift` is True.
 
     A parameter of several axes becomes the mean of the values at these axes. Friction terms without a parameter become
     zero, except the Stribeck velocity and exponent.
@@ -334,8 +336,8 @@ class GearFitter:
     def _explicit(self, law: FrictionLaw, terms: set[int]) -> FloatArray:
         """Return derivatives of torques by friction terms, (N, n, all terms), at a given friction law.
 
-        The measured torques are used as motor torques. `terms` are indices in `TERMS`. Each term is computed only once,
-        so `law` must be the same in all calls.
+        The measured torques are used as motor torques. `terms` are indices in `TERMS`. The derivatives are cached for
+        each term, so `law` must be the same in all calls. Terms that were never requested have derivatives of zero.
         """
         if missing := sorted(terms - self._explicit_terms):
             self._explicit_columns = self._explicit_columns + self.rows.explicit(law, missing)

@@ -140,12 +140,12 @@ def settle_links(
 
     Args:
         p: parameters of friction, (terms, n).
-        W: nonzero columns of the regressor, (M, kept). A column contains the torque of one joint per unit of one base
+        W: nonzero columns of the regressor, (M, k). A column contains the torque of one joint per unit of one base
             parameter.
-        G: columns of the regressor at zero acceleration, which give the load by gravity and Coriolis forces, (M, kept).
-        joints: joint of each column in ascending order, (kept,).
-        phi: base parameter of each column, (kept,).
-        rubs: mask of the columns whose base parameter is friction, (kept,). This friction drifts, too.
+        G: columns of the regressor at zero acceleration, which give the load by gravity and Coriolis forces, (M, k).
+        joints: joint of each column in ascending order, (k,).
+        phi: base parameter of each column, (k,).
+        rubs: mask of the columns whose base parameter is friction, (k,). This friction drifts, too.
         x: smoothed signs of dq, (M, n).
         s: remaining fraction of the Stribeck friction, which decays with speed, (M, n).
         drift: relative change of friction per minute.
@@ -282,13 +282,13 @@ def derive(
 
     Args:
         p: parameters of friction, (terms, n).
-        W: nonzero columns of the regressor, (M, kept). A column contains the torque of one joint per unit of one base
+        W: nonzero columns of the regressor, (M, k). A column contains the torque of one joint per unit of one base
             parameter.
-        G: columns of the regressor at zero acceleration, which give the load by gravity and Coriolis forces, (M, kept).
-        joints: joint of each column, (kept,).
-        changed: indices of the c columns of W whose base parameters also change the friction outside W, (c,). They
-            change load and motor torque, or are themselves friction that drifts.
-        rubs: mask of the columns whose base parameter is friction, (kept,). This friction drifts, too.
+        G: columns of the regressor at zero acceleration, which give the load by gravity and Coriolis forces, (M, k).
+        joints: joint of each column, (k,).
+        changed: indices of the c columns of W whose base parameters also change friction that W does not contain, (c,).
+            These parameters change load and motor torque, or are themselves friction that drifts.
+        rubs: mask of the columns whose base parameter is friction, (k,). This friction drifts, too.
         x: smoothed signs of dq, (M, n).
         s: remaining fraction of the Stribeck friction, which decays with speed, (M, n).
         drift: relative change of friction per minute.

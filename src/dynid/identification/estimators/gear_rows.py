@@ -4,8 +4,9 @@
 
 The equation is solved for the motor torque tm. W phi is the torque of the base parameters phi, dq the velocity, and te
 the load of the gear by Coriolis forces C and gravity g. If the measured torque replaced tm on the right-hand side, its
-errors would bias the fit. So only the ripple of the torque, its part above the fitted band, is added to tm. Predictions
-and derivatives are computed on a time grid finer than the samples, and then low-passed like the measured torques.
+errors would bias the fit. So only the ripple of the measured torque, its frequencies above the cut-off of the low-pass,
+is added to tm. Predictions and derivatives are computed on a time grid finer than the samples, and then low-passed like
+the measured torques.
 
 The torque of a sticking joint does not follow from its velocity, and the low-pass would spread this torque to
 neighbouring samples. So states near standstill are masked (set to zero) in torques and derivatives before the low-pass.
@@ -113,10 +114,11 @@ class _Stretch:
         self._more = None if states.other_raw is None else states.other_raw - raw  # other current minus the chosen one
 
     def by_other_current(self) -> tuple[FloatArray, FloatArray]:
-        """Return the torques of the unused minus the torques of the used recorded current, (N, n) each [N m].
+        """Return the differences between the torques from two recorded motor currents, (N, n) each [N m].
 
-        A recording may contain a measured and a commanded current; the fit uses one of them. The first array is for
-        states in which the joint moves, the second for masked states near standstill.
+        A recording may contain a measured and a commanded current; the fit uses one of them. The difference is the
+        torque from the unused current minus the torque from the used one. The first array is for states in which the
+        joint moves, the second for masked states near standstill. Both are zero if only one current was recorded.
         """
         if self._more is None:
             return np.zeros_like(self.target), np.zeros_like(self.target)
@@ -349,11 +351,11 @@ class GearRows:
 
     @cached_property
     def by_other_current(self) -> tuple[FloatArray, FloatArray]:
-        """Torques of the unused minus torques of the used recorded current, (N, n) each [N m].
+        """Differences between the torques from two recorded motor currents, (N, n) each [N m].
 
-        A recording may contain a measured and a commanded current; the fit uses one of them. The first array is for
-        states in which the joint moves, the second for masked states near standstill. Both are zero if only one current
-        was recorded.
+        A recording may contain a measured and a commanded current; the fit uses one of them. The difference is the
+        torque from the unused current minus the torque from the used one. The first array is for states in which the
+        joint moves, the second for masked states near standstill. Both are zero if only one current was recorded.
         """
         sliding, standing = zip(*(one.by_other_current() for one in self._stretches), strict=True)
         return np.concatenate(sliding), np.concatenate(standing)

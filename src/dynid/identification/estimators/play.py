@@ -90,7 +90,9 @@ def _side(samples: Samples, states: FineStates, half: FloatArray | None = None) 
 
 @numba.njit(cache=True)
 def _through_gap(q: FloatArray, half: FloatArray) -> FloatArray:
-    """Return encoder positions (M, n) of joints with backlash: each is constant until the joint has crossed the gap.
+    """Return encoder positions (M, n) of joints with backlash.
+
+    After a reversal, an encoder position is constant until the joint has crossed the gap.
 
     Args:
         q: joint positions, (M, n).

@@ -572,8 +572,8 @@ class Regression:
     def whole_spread(self, solution: Solution, weights: FloatArray | None = None, inflation: float = 1.0) -> FloatArray:
         """Return the covariance (k, k) of friction parameters, base parameters and parameters that are not estimated.
 
-        Parameters that are not estimated have only a prior, such as the shape of friction (Stribeck velocity and
-        exponent). Friction parameters at a bound are included.
+        Parameters that are not estimated, such as the shape of friction (Stribeck velocity and exponent), have only a
+        prior. Friction parameters at a bound are included.
 
         Args:
             solution: least-squares solution.
@@ -741,8 +741,8 @@ def _without_play(
 ) -> tuple[GearFitter, GearFit, FoundPlay]:
     """Return fitter, friction fit and backlash after a correction of the joints' states for backlash.
 
-    The correction of a joint is kept only if it reduces the joint's error on held-out blocks of time. `taken` of the
-    returned backlash states the corrections.
+    The correction of a joint is kept only if it reduces the joint's error on held-out blocks of time. The attribute
+    `taken` of the returned backlash contains the corrections that were kept.
 
     Args:
         fitter: fitter of the uncorrected rows.

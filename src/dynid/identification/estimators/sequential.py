@@ -126,7 +126,7 @@ def lightest(link: FloatArray, margin: float, slides: bool = False) -> FloatArra
     Args:
         link: ten standard parameters of the link. The part of its pseudo-inertia that affects the joint's torque (rows
             and columns x and y of a revolute joint, the mass of a prismatic one) must exceed the margin.
-        margin: delta, smallest eigenvalue of the pseudo-inertia.
+        margin: delta, smallest allowed eigenvalue of the pseudo-inertia.
         slides: whether the joint is prismatic.
     """
     J = np.array(pseudo_inertia(link))
@@ -217,7 +217,7 @@ class _JointProgram:
         Args:
             largest: tuple of three values: whether the joint is prismatic, largest mass [kg], and largest second moment
                 [kg m^2].
-            margin: smallest eigenvalue of the pseudo-inertia.
+            margin: smallest allowed eigenvalue of the pseudo-inertia.
             place: index of the program's variable for each of the link's ten standard parameters, which are the keys 0
                 to 9.
         """

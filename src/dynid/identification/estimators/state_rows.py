@@ -94,8 +94,8 @@ class StateRows:
         """Return values (N, columns) at the samples, computed on the fine time grid and low-passed like the torques.
 
         The measured torques have passed two filters: the filter of the states, which has a higher cut-off frequency,
-        and the low-pass. The values pass the filter of the states only if `sticking` is True, because it matters only
-        for friction near standstill, which changes very fast.
+        and the low-pass. The values pass the filter of the states only if `sticking` is True, because this filter
+        matters only for friction near standstill, which changes very fast.
 
         Args:
             columns: number of columns.

@@ -14,10 +14,10 @@ A fit adapts to its own data. So residuals are smaller than errors, above all if
 Therefore the residuals e_w of a window are first multiplied by (I - X_w A^-1 X_w')^-1/2, which makes S unbiased if
 errors are white (CR2, Bell and McCaffrey 2002). The window's score s_w = X_w' e_w thus becomes
 (I - X_w' X_w A^-1)^-1/2 s_w. If few windows excite a parameter, its confidence intervals follow Student's distribution.
-The degrees of freedom are 3/2 of the number of windows (Priestley 1981). The effective number of windows is
-(sum q)^2 / sum q^2, where q are the contributions of the windows to the variance. Users multiply standard deviations by
-factors of the normal distribution. So the standard deviations are increased by the ratio of the quantiles of both
-distributions, which makes 90 % confidence intervals correct.
+The degrees of freedom are 3/2 of the number of windows (Priestley 1981). Windows that hardly excite the parameter
+should not count fully, so this number is (sum q)^2 / sum q^2, where q are the contributions of the windows to the
+variance. Users multiply standard deviations by factors of the normal distribution. So the standard deviations are
+increased by the ratio of the quantiles of both distributions, which makes 90 % confidence intervals correct.
 
 Errors that repeat in every motion, such as those from backlash, are not noise: the fitted parameters absorb them, and
 residuals hardly show them. The torques of such effects are modelled as Z u with u ~ N(0, 1); the columns of Z are the

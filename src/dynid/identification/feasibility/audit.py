@@ -2,10 +2,10 @@
 
 M is the inertia matrix. The audit has three steps. First, a compiled kernel screens a dense, low-discrepancy sample of
 the box. Second, from the worst pose of every block of the sample, a search descends in a smooth measure of definiteness
-(`pose_kernels`), all searches at once. Third, exact eigenvalues of the lowest poses are computed, and the lowest of all
-is refined with the exact slope d lambda_min / d q_j = v' (dM / d q_j) v, with v the unit eigenvector. A sample or grid
-alone is not sufficient: a region in which M is indefinite can be smaller than the spacing of the sampled poses, and the
-worst poses of a sample all lie in the broadest basin.
+(`pose_kernels`), all searches at once. Third, exact eigenvalues are computed at the poses with the smallest measures,
+and the pose with the lowest eigenvalue is refined with the exact slope d lambda_min / d q_j = v' (dM / d q_j) v, with v
+the unit eigenvector. A sample or grid alone is not sufficient: a region in which M is indefinite can be smaller than
+the spacing of the sampled poses, and the worst poses of a sample all lie in the broadest basin.
 
 M does not depend on the first joint of a chain, nor on decoupled axes. Such joints are detected and kept at mid-range.
 """
@@ -181,15 +181,15 @@ class Auditor:
         """Sample poses, and return their number and the worst poses, where the inertia matrix M has small eigenvalues.
 
         Poses are compared by a measure m. If all eigenvalues of M are above eps, m = 1 / trace((M - eps I)^-1), which
-        decreases to 0 as the smallest eigenvalue decreases to eps. Otherwise this formula may be positive nevertheless,
-        so m is one of the pivots of the factors U D U' of M - eps I, one that is not positive (see `pose_kernels`). The
-        sample is divided into blocks, each of which covers the auditor's whole box of poses. The pose with the smallest
-        m of each block is returned.
+        decreases to 0 as the smallest eigenvalue decreases to eps. Otherwise M - eps I is not positive definite, and m
+        is a pivot of its factors U D U' that is not positive (see `pose_kernels`), because the formula might give a
+        positive value. The sample is divided into blocks, each of which covers the auditor's whole box of poses. The
+        pose with the smallest m of each block is returned.
 
         Args:
             phi: base parameters.
             eps: eigenvalue to which m refers [kg m^2].
-            poses: number of random poses, in addition to a coarse grid.
+            poses: number of poses of a low-discrepancy sample, in addition to a coarse grid.
             blocks: number of blocks.
             seed: seed of the sample.
 
@@ -264,7 +264,7 @@ class Auditor:
         Args:
             q: poses, (N, n) [rad].
             phi: base parameters.
-            eps: eps of m [kg m^2].
+            eps: eigenvalue to which m refers [kg m^2].
             distinct: whether poses close to a selected one are left out.
         """
         q = q[np.argsort(self.kernels.margins(q, phi.values, eps))]

@@ -206,7 +206,7 @@ class ConsistentProblem:
 
 
 def _inside(A: FloatArray, b: FloatArray, unit: FloatArray, room: float | None) -> tuple[FloatArray, FloatArray]:
-    """Return the matrix and vector of the constraint A x + b - room * unit >= 0, a bound with a distance.
+    """Return matrix and vector of the constraint A x + b - room * unit >= 0, which keeps a distance from bounds.
 
     Args:
         A: matrix of the bounds A x + b >= 0, (m, n).
@@ -372,10 +372,10 @@ def _settled(name: str, value: float, model: ArmModel) -> float:
 def raised_to_bounds(parameters: FloatArray, margin: float, spread: float = 0.0) -> FloatArray:
     """Return a link's standard parameters (10,), corrected if an eigenvalue is slightly below the required margin.
 
-    The eigenvalues are those of `spread_out(parameters, spread)`. The correction adds eps I to the pseudo-inertia: the
-    second moments and the mass grow by eps, and the inertias by 2 eps. If an eigenvalue is too small by more than
-    `MARGIN_TOLERANCE` (a tenth) of the margin, the parameters are returned unchanged. So an inertia grows by at most
-    about a fifth of the margin.
+    The eigenvalues are those of the pseudo-inertia with mass times spread^2 subtracted from its second moments
+    (`spread_out`). The correction adds eps I to the pseudo-inertia: the second moments and the mass grow by eps, and
+    the inertias by 2 eps. If an eigenvalue is too small by more than `MARGIN_TOLERANCE` (a tenth) of the margin, the
+    parameters are returned unchanged. So an inertia grows by at most about a fifth of the margin.
 
     Args:
         parameters: standard parameters of the link, (10,).

@@ -226,8 +226,8 @@ class _Arm:
     def _freedom(self, model: ArmModel, names: tuple[str, ...], held: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return a mask (s,) of the standard parameters that are free (not fixed) in the posterior.
 
-        Parameters that the model contains are free, with one exception: estimated friction is free only if its estimate
-        has a variance above zero. The latter also holds for additional friction, which the model does not contain.
+        All parameters that the model contains are free, except friction whose estimate has a variance of zero.
+        Estimated friction that the model does not contain is free if its variance is above zero.
 
         Args:
             model: structure of the arm.
@@ -343,8 +343,8 @@ def possible_arms(
         belief: estimate of base parameters and additional friction, with covariance.
         bounds: physical bounds.
         count: number of arms.
-        start: standard parameters (s,), whose values are used for those that the model's structure does not contain.
-            None takes these values from a model inside the bounds.
+        start: standard parameters (s,) from which all parameters that are not free take their values, such as those
+            that the model's structure does not contain. None takes these values from a model inside the bounds.
         seed: seed of the draws; the same seed gives the same arms.
 
     Raises:
