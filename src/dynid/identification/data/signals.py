@@ -347,7 +347,8 @@ def _velocity_deviation(
 ) -> Detailed | None:
     """Return the largest deviation from 1 of the ratio of recorded to derived velocity, with a text about it.
 
-    A large deviation indicates a wrong unit or time scale. The result is None if no velocity was recorded.
+    A large deviation indicates a wrong unit or time scale. The result is None if no velocity was recorded, and the
+    deviation is NaN if no joint moves.
 
     Args:
         signals: signals with the recorded velocities.

@@ -237,7 +237,8 @@ def _without_repeats(found: Sequence[Suspicion]) -> list[Suspicion]:
 def confirmed(one: Unknown, trials: Trials, limits: SuspicionLimits) -> bool:
     """Return whether the linear estimate of a possible fault is usable.
 
-    It is usable if the estimated value is small or not significant, or if a trial fit confirms it.
+    It is usable if the estimated value is small or not significant, or if a fit to data that are corrected for a fault
+    of about this value (`Trials.as_extrapolated`) has significantly smaller errors.
 
     Args:
         one: the estimated unknown.

@@ -3,7 +3,7 @@
 Each interpretation assumes one fault, such as a wrong sign or gear ratio, and corrects states or torques for it.
 Parameters of links, and friction that opposes motion, are fitted to a few hundred samples of sliding joints. The gain
 of an interpretation is the sum over the axes of log(relative error as recorded / relative error of the interpretation).
-The gain is significant if it occurs in most blocks of time.
+The gain is significant if the reduction of the squared errors is large relative to its scatter over blocks of time.
 """
 
 from collections.abc import Iterator

@@ -144,7 +144,8 @@ def nuisance_columns(
 def weighted_residual(samples: Samples, regression: Regression) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return weighted columns (rows, k), weights (rows,) and weighted residual (rows,) of a regression, any unit.
 
-    The columns are those of all parameters, and of friction that builds up after a reversal.
+    The columns are those of the base parameters, of the friction parameters that are not at a bound, and of friction
+    that builds up after a reversal.
     """
     solution = regression.solve()
     residual = regression.residual(solution.phi, solution.friction)

@@ -180,10 +180,10 @@ def closest_standard(
 
 
 def _column_scale(model: ArmModel, columns: Columns, essential: EssentialParameters | None) -> tuple[FloatArray, int]:
-    """Return scale factors of the regressor's columns, (s,), zero for parameters that must not change, and the rank.
+    """Return scale factors (s,) of the regressor's columns, and the number of singular values to use.
 
-    The regressor has one column per standard parameter. The rank is the number of base or essential parameters. The
-    arguments are those of `closest_standard`.
+    The regressor has one column per standard parameter. The factors of parameters that must not change are zero. The
+    number is that of the base or essential parameters. The arguments are those of `closest_standard`.
     """
     scale = np.zeros(len(model.regrouping.standard))
     places = np.array(model.regrouping.representatives)

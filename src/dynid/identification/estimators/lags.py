@@ -1,10 +1,11 @@
 """Estimation of backlash between joints and encoders, and of the delay of torques behind positions.
 
 Backlash and delay have similar effects at reversals. Friction that builds up over some milliradians after each reversal
-has a similar effect, too. So three kinds of unknowns are estimated together, by linear least squares: half the backlash
-of every joint (`play`), a delay of every joint's torques, and friction that builds up. The torques are linearised at a
-fit of friction. Priors limit backlash and the friction that builds up to the range of real gears. The standard
-deviations account for residuals that are correlated and differ in size (`uncertainty`).
+has a similar effect, too. So these unknowns are estimated together, by linear least squares: half the backlash of every
+joint (`play`), a delay of every joint's torques, friction that builds up, and other friction that the friction law
+lacks (`discrepancy`). The torques are linearised at a fit of friction. Priors limit backlash and the friction that
+builds up to the range of real gears. The standard deviations account for residuals that are correlated and differ in
+size (`uncertainty`).
 
 A true delay is the same for all joints. Friction that the friction law lacks looks like a delay that differs from joint
 to joint, and grows with the ratio of the joint's friction to its link torque. So the standard deviation of each joint's

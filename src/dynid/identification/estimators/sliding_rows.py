@@ -20,8 +20,8 @@ STOPPING, STOPPED = 3.0, 0.5
 def sliding_states(dq: FloatArray, slow_rad_s: float, width: int, slowest: FloatArray | None = None) -> FloatArray:
     """Return a mask (M, n): 0.0 for states near a standstill of the joint, else 1.0.
 
-    A state is near a standstill if it is at most half of `width` states away, because the low-pass filter of the states
-    spreads a standstill over `width` states.
+    A state is near a standstill if it is at most `width` / 2 states before or after a state in which the joint may
+    stick, because the low-pass filter of the states spreads a standstill over `width` states.
 
     Args:
         dq: velocities after the states' filter, (M, n) [rad/s].

@@ -83,8 +83,8 @@ def semidefinite(A: FloatArray, b: FloatArray) -> Cone:
 def minimise(c: FloatArray, cones: Sequence[Cone], what: str, cure: str) -> FloatArray:
     """Return the x (n,) that minimises c' x under conic constraints.
 
-    If no attempt finds an accurate solution, the inaccurate one with the smallest constraint violation is returned: the
-    caller has to check it by its own criteria.
+    If no attempt finds an accurate solution, the inaccurate one with the smallest constraint violation is returned, if
+    there is one: the caller has to check it by its own criteria.
 
     Args:
         c: objective, (n,).
@@ -93,7 +93,7 @@ def minimise(c: FloatArray, cones: Sequence[Cone], what: str, cure: str) -> Floa
         cure: advice for the case that there is no solution.
 
     Raises:
-        InfeasibleError: there is no solution, or the solver found none with any of its settings.
+        InfeasibleError: there is no solution, or the solver found not even an inaccurate one with any of its settings.
     """
     data = _standard_form(np.asarray(c, dtype=float), cones)
     inaccurate: dict[float, FloatArray] = {}  # inaccurate solutions by their largest constraint violation
