@@ -82,7 +82,7 @@ def validate(
     """Return the torques that a model predicts for held-out recordings, and the checks of their errors.
 
     Args:
-        model: the model, which predicts torques at the mount of each recording.
+        model: the model. Each prediction uses the gravity direction of the mount at which the arm was recorded.
         recordings: one or several of: bags, CSV files, data sets, folders of them, recordings that were already read.
         settings: settings of the identification; None reads the robot's identification.yaml.
         interval_s: sampling interval [s]; None uses that of the settings.
@@ -95,7 +95,7 @@ def validate(
     Raises:
         InputNotFoundError, DataError: a recording cannot be used or has other torque constants, or two recordings have
             the same name.
-        ConfigurationError: `model` is not a model.
+        ConfigurationError: `model` is not a `Model` object, but, for example, a path.
     """
     refuse_other_kind(model, Model, "the model", "load it with dynid.load_model first")
     robot = model.robot

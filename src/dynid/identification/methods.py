@@ -181,7 +181,8 @@ def _bags(recordings: Several) -> list[Path]:
     """Return the paths of the bags of a campaign; the campaign's worker processes read the bags themselves.
 
     Raises:
-        DataError: a recording that was already read contains no closed loop.
+        DataError: one of the recordings is given as a `Recording` object and contains no closed loop. Paths are not
+            checked here.
     """
     listed: Sequence[Recorded] = [recordings] if isinstance(recordings, Recorded) else recordings
     bags = []

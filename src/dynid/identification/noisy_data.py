@@ -1,4 +1,4 @@
-"""Refusals whose only reason is noise of the recorded torques, not the model."""
+"""Detection of models that are refused only because the recorded torques are noisy."""
 
 from collections.abc import Sequence
 
@@ -13,8 +13,8 @@ def noise_sentence(verdict: Verdict, motions: Sequence[Motion]) -> str:
     """Return a sentence that names noise as the only reason of a refusal; "" if there is another reason or no refusal.
 
     Noise is the only reason if only limits of torque errors refuse the model, and if the error of each motion exceeds
-    the noise of the data by at most `LIKE_NOISE`, see `Motion.over_noise`. The samples must be low-pass filtered ones:
-    errors of slower samples differ from their neighbours even if a model is wrong.
+    the noise of the data by at most `LIKE_NOISE`, see `Motion.over_noise`. The samples must be low-pass filtered.
+    Averages do not qualify: their times are so far apart that even errors of a wrong model differ between neighbours.
 
     Args:
         verdict: the checks of the result.

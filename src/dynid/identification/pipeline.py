@@ -237,8 +237,9 @@ def _estimated(
 ) -> tuple[Prepared, ArmModel, Samples, Estimate]:
     """Return the prepared recordings, the model of the arm, the samples, and the estimate of the parameters.
 
-    Preparation may estimate joint zeros, torque scales, gravity direction and torque delay (the set-up of the arm). The
-    recordings are then corrected by them, and the model has this direction of gravity.
+    The set-up of the arm consists of joint zeros, torque scales, gravity direction and torque delay. If parts of it are
+    estimated, the estimated zeros, scales and delay are corrected in the recordings, and the model has the estimated
+    direction of gravity.
 
     Args:
         robot: the robot.
@@ -274,7 +275,8 @@ def _with_open_parameters(
         The recordings, with a prior of nominal values if it was needed; notes about this; and the result of `how`.
 
     Raises:
-        UndeterminedError: the recordings do not determine all parameters, and nominal values may not replace them.
+        UndeterminedError: the recordings do not determine all parameters, and nominal values cannot be used: the robot
+            has none, `judged` is False, or the recordings are fast enough to be filtered instead of averaged.
     """
     try:
         return sources, (), how(sources)

@@ -64,7 +64,7 @@ class Motion:
 
         Args:
             portion: samples of a recording or of a part of it.
-            predicted: torques predicted with the result, (N, n) [N m].
+            predicted: predicted torques, (N, n) [N m].
             before: torques predicted with the parameters before the projection to physically consistent ones, (N, n) [N
                 m]; None if they are not known.
         """
@@ -103,7 +103,7 @@ class Motion:
             return float("nan")
 
         def squares(values: FloatArray) -> float:
-            """Return the mean square of values (N, n) of each joint in motion, summed over the joints, any unit."""
+            """Return the sum over the joints of the mean square of values (N, n), any unit, while the joint moves."""
             return float(sum(np.mean(one[own] ** 2) for one, own in zip(values.T, both.T, strict=True) if own.any()))
 
         noise = squares(e[k:] - e[:-k]) / 2.0 + NEVER_BELOW**2 * squares(self.measured[k:])

@@ -41,11 +41,11 @@ class Prepared:
         validation: held-out recordings, corrected by the estimated set-up.
         settings: settings of the identification, with the choice between filtered and averaged rows.
         rows: choice between filtered and averaged rows (torque equations), with its reason.
-        setup: estimates of the set-up unknowns.
+        setup: estimate and standard deviation of each unknown of the set-up; () if none was estimated.
         fitted: portions of the recordings that are fitted.
         ends: portions at the ends of recordings, on which the fit is checked.
         halved: samples made from every second recorded time step, if rows are averaged; else None.
-        found: the set-up with the estimated unknowns.
+        found: the complete set-up: estimates where they differ significantly from robot.yaml, else its values.
         goals: response of servos in position control to their goals; None if goals were not recorded.
         every: all recordings, uncorrected, if `sources` contain only some of the recordings or of their time; else ().
     """
@@ -155,7 +155,7 @@ def prepare(
         sources: recordings to identify from.
         settings: settings of the identification.
         validation: held-out recordings.
-        mapping: mapping of the held-out recordings.
+        mapping: meaning of the columns or topics of the held-out recordings.
         held_out_share: share of each recording's time, at its end, that is not fitted and on which the fit is checked.
         setup: unknowns of the set-up, in the words of `setup.choose`, such as "tilt" or "zero:JOINT".
         progress: function that is called with the name of each stage as it starts.

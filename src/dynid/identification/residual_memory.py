@@ -75,9 +75,10 @@ def passing_shares(
     Noise is uncorrelated at these lags. A correlation of the residuals is therefore attributed to friction that the
     friction law does not model. The share is estimated from products of two residuals.
 
-    There are three kinds of classes: the slowest class, in which joints may stick; the slow classes, which are those of
-    `NEAR_REVERSAL`; and the fast classes. A slow or fast class with fewer than `FEWEST` pairs has the share of all
-    classes of its kind. If these have too few pairs, too, it has the share of all slow and fast classes together.
+    There are three kinds of classes: class 0, in which joints may stick; the slow classes, in which joints are often
+    near a reversal; and the fast classes. `NEAR_REVERSAL` states the first slow and the first fast class. A slow or
+    fast class with fewer than `FEWEST` pairs gets the share of all classes of its kind. If these have too few pairs,
+    too, it gets the share of all slow and fast classes together.
 
     A first estimate uses pairs of samples in the same speed class and direction. Slow joints often reverse before the
     lag has passed. So for slow classes, a second estimate uses pairs of slow samples across a reversal, and the larger
@@ -121,10 +122,10 @@ def passing_shares(
 def _of_groups(products: FloatArray, pairs: FloatArray, expected: FloatArray) -> FloatArray:
     """Return the share of the mean square residual that is correlated in time, (count, n), by speed class and axis.
 
-    `count` is the number of speed classes. There are two groups of classes: those of `NEAR_REVERSAL`, and all faster
-    ones. A class with fewer than `FEWEST` pairs has the share of its group. A group with too few pairs has the share of
-    both groups together, or 0 if both together have too few pairs. The share of the slowest class is 0, because joints
-    may stick in it.
+    `count` is the number of speed classes. The share of class 0 is 0, because joints may stick in it. All other classes
+    form two groups, slow and fast ones; `NEAR_REVERSAL` states the first class of each group. A class with fewer than
+    `FEWEST` pairs gets the share of its group. A group with too few pairs gets the share of both groups together, or 0
+    if both together have too few pairs.
 
     Args:
         products: sums of the products of two residuals, over all pairs of samples, (count, n) [N^2 m^2].

@@ -214,8 +214,10 @@ class Identification:
         3. efforts that are not motor torques;
         4. changes of the arm that refuse the model by themselves;
         5. other faults;
-        6. smaller changes of the arm, only if the model is refused. If there are none either, all changes that show
-           only with the held-out ends of the recordings.
+        6. smaller changes of the arm, only if the model is refused.
+
+        If the model is refused and none of these sentences applies, the result consists of sentences about the changes
+        that only show if the held-out ends of the recordings are included.
         """
         changes = self.steadiness.beyond(self.settings.acceptance.change_of_arm)
         later = self.steadiness_to_the_end.sudden.beyond(self.settings.acceptance.change_of_arm)

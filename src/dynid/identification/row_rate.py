@@ -80,7 +80,7 @@ class HalvedRows:
 
 
 def with_deviations(estimate: Estimate, more: FloatArray) -> Estimate:
-    """Return an estimate whose base parameters have a larger covariance.
+    """Return an estimate to whose covariance the variances of an additional error are added.
 
     Args:
         estimate: the estimate, with a covariance.

@@ -57,7 +57,7 @@ def compensated(
         ready: the recordings, with their signals.
         estimate: estimate from the uncompensated recordings.
         held_out_share: share of each recording's time, at its end, that is not fitted and on which the fit is checked.
-        mapping: mapping of the held-out recordings.
+        mapping: meaning of the columns or topics of the held-out recordings.
         progress: function that is called with the name of each step.
     """
     given, found = DelayCompensated(ready, estimate), _found(estimate)

@@ -1,8 +1,9 @@
 """Autocovariance of the noise in a fit, estimated from the residual of the fit.
 
 A fit of many columns to few rows absorbs most of the noise, and most of all the slow noise, which its columns resemble.
-So the spectrum of the residual is too small at the frequencies of the columns. Let B be an orthonormal basis of the
-columns, D the diagonal matrix that is 1 for used rows, else 0, and P = D - B B'. Stationary noise e has the
+So the spectrum of the residual is too small at the frequencies of the columns. The
+fit may leave out rows. Let B be an orthonormal basis of the columns, D the diagonal matrix with 1 for fitted rows and 0
+for rows that are left out, and P = D - B B'. Stationary noise e has the
 autocovariance sum_b p_b k_b(lag), with variances p_b and known correlations k_b of its components b. It leaves the
 residual r = P e with
 

@@ -1,7 +1,7 @@
 """Groups of parameters (rotors, inertias, first moments) that a motion does not determine.
 
-A group of parameters phi_g with covariance C_g is determined if the estimate differs significantly both from zero and
-from 1.5 times itself. This is the case if half of the estimate differs significantly from zero:
+A group of parameters phi_g with covariance C_g is determined if a change by 50 % is significant, so that phi_g differs
+significantly from 1.5 phi_g (and therefore also from zero). With the norm || x ||_C = (x' C_g^-1 x)^1/2, this means:
 
     || 0.5 phi_g ||_C  =  0.5 (phi_g' C_g^-1 phi_g)^1/2  >=  (chi^2_k)^1/2
 

@@ -1,8 +1,9 @@
 """Test whether physical bounds move an estimate farther than chance does, for all parameters together.
 
-The consistent model phi is nearest to the estimate phi0 in the metric R of its regression. So all consistent models lie
-on the far side of the plane through phi that is perpendicular to g = R'R (phi0 - phi). The pull of the bounds is the
-squared distance from that plane, in standard deviations of g' phi0:
+The consistent model phi is nearest to the estimate phi0 in the metric R of its regression. The
+consistent models form a convex set. So the plane through phi that is perpendicular to g = R'R (phi0 - phi) separates
+all of them from phi0. The pull of the bounds is the squared distance of phi0 from that plane, in standard deviations of
+g' phi0:
 
     T = (g' (phi0 - phi))^2 / (g' C g)    with C the covariance of phi0.
 
@@ -63,7 +64,8 @@ class BoundsPull:
     def limit(self) -> float:
         """Limit of the test statistic `value`.
 
-        If the true parameters are within the bounds, the statistic exceeds it with a probability of at most `CHANCE`.
+        If the true parameters are within the bounds, the statistic exceeds this limit with a probability of at most
+        `CHANCE`.
         """
         return pull_limit(self.directions, self.freedom)
 
@@ -111,8 +113,9 @@ def pull_of_bounds(
 ) -> BoundsPull | None:
     """Return the displacement of estimated base parameters by physical bounds; None if their covariance is unknown.
 
-    The displacement is that from the estimate to the nearest consistent model. The directions that active bounds block
-    are counted only if the displacement exceeds the limit for one direction; otherwise the count is 1.
+    The displacement is that from the estimate to the nearest consistent model. The result contains the number
+    of independent directions that active bounds block. This number is computed only if the displacement exceeds the
+    limit for one direction. Otherwise it is given as 1.
 
     Args:
         model: model of the arm.

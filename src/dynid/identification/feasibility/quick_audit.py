@@ -37,7 +37,7 @@ def quick_audit(
         phi: base parameters.
         lower: lower corner of the box of poses, with one limit for each joint of the kinematic chain, (c,) [rad].
         upper: upper corner of the box, (c,) [rad].
-        limit: required lambda_min [kg m^2].
+        limit: required smallest eigenvalue [kg m^2]; the result states whether a pose has a smaller one.
         poses: number of poses to sample.
         seed: seed of the sample.
     """

@@ -1,4 +1,4 @@
-"""Uncertainty of an audit's result that comes from the rounding of published parameters."""
+"""Uncertainty of an inertia matrix's smallest eigenvalue that comes from the rounding of published parameters."""
 
 from collections.abc import Iterable
 from decimal import Decimal

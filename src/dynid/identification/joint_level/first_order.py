@@ -90,8 +90,8 @@ class FirstOrderFit:
         stiffness: additional load torque per angle from `centre` [N m/rad].
         centre: angle at which the load torque is `offset` [rad].
         play: backlash between joint and encoder [rad].
-        torque_noise: standard deviation of a random torque that explains the prediction errors; it differs from sample
-            to sample [N m].
+        torque_noise: standard deviation [N m] of a random torque that explains the prediction errors. The random
+            torques of different samples are independent.
         samples: number of encoder readings in the fit.
         missing: fraction of the control cycles without an encoder reading.
         normalised_error: ratio of the rms prediction error to the error expected from torque and encoder noise; about 1

@@ -41,7 +41,7 @@ class Task:
     The worker returns R factors of QR decompositions of the rows, because least squares needs only these.
 
     Attributes:
-        sources: recordings without corrections by `setup`.
+        sources: recordings as read from their files; the corrections of `setup` are not yet applied.
         numbers: index of each recording among all recordings.
         model: model of the arm.
         setup: estimated errors of the arm's set-up, such as position zeros and delay, which are corrected in the
@@ -68,7 +68,8 @@ class Reduced:
     """Regression rows of several recordings, reduced to R factors of QR decompositions.
 
     Attributes:
-        triangles: R factors of each joint's rows, (n, k, k), for each group of recordings, by number of the group.
+        triangles: R factors of each joint's rows, (n, k, k), for each group of rows, by the group's number. Rows from
+            block b of recording k, both counted from 0, are in group (k + b) modulo `GROUPS`.
         rows: number of rows of each joint with full weight, (n,); weights are lowered near standstill.
         seconds: total duration of the recordings that gave rows [s].
         left_out: one sentence for each recording that gave no rows, with the reason.
@@ -86,7 +87,7 @@ def reduced(task: Task) -> Reduced:
     R is the triangular factor of the rows' QR decomposition. Least squares needs only this factor, not the rows.
 
     Raises:
-        DataError: a recording has changed since it was found.
+        DataError: the data in a recording's file have changed since the file was first read.
     """
     triangles: dict[int, FloatArray] = {}
     rows, seconds, left_out = np.zeros(task.model.axes), 0.0, []
@@ -138,7 +139,7 @@ def from_all(
     Args:
         estimate: estimate from a subset of the recordings that fits into memory.
         model: model of the arm.
-        sources: all recordings, without corrections by `setup`.
+        sources: all recordings as read from their files; the corrections of `setup` are not yet applied.
         setup: errors of the arm's set-up, such as position zeros and delay, estimated from this subset.
         settings: settings of the identification.
         held_out_share: fraction of each recording's time, at its end, that is held out for validation.
@@ -146,7 +147,7 @@ def from_all(
         progress: function that is called at most four times with a text about the number of finished tasks.
 
     Raises:
-        DataError: a recording has changed since it was found.
+        DataError: the data in a recording's file have changed since the file was first read.
     """
     joint_friction = estimate.regression.joint_friction
     shape = 0 if joint_friction is None else joint_friction.shape_columns[0].shape[2]
@@ -171,9 +172,9 @@ def from_all(
 def _pieces(count: int) -> list[tuple[int, ...]]:
     """Return the indices of the recordings of each task, for a total of `count` recordings.
 
-    Regression rows are divided into `GROUPS` groups, and each group has its own R factors. The rows of a recording's
-    first block of time belong to one group, those of each later block to the next group. A task gets recordings whose
-    first blocks belong to the same group, so that it returns few R factors.
+    A task is computed by one worker. Regression rows are divided into `GROUPS` groups, and each group has its own R
+    factors. Block b of recording k, both counted from 0, belongs to group (k + b) modulo `GROUPS`. All recordings of a
+    task start with the same group, so a task of short recordings needs the R factors of only a few groups.
     """
     groups = [range(group, count, GROUPS) for group in range(GROUPS)]
     return [tuple(own[first : first + PER_TASK]) for own in groups for first in range(0, len(own), PER_TASK)]

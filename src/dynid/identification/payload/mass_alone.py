@@ -93,7 +93,7 @@ class _Rows:
         sigma: standard deviation of each joint's noise, (n,) [N m].
         carried: columns for the body's ten parameters in the run with the body, before the fit, (samples of this run,
             n, 10).
-        short: for each joint, R factor (k, 11) of the QR decomposition of its residuals [columns, torque]. Fits use
+        short: for each joint, R factor (11, 11) of the QR decomposition of its residuals [columns, torque]. Fits use
             this factor instead of the residuals, because it has fewer rows.
         freedom: ratio of the number of equations to the degrees of freedom of the residual.
     """

@@ -28,10 +28,9 @@ class ChangeFit:
         explained: weighted squared residual that the change removes.
         by_noise: expectation of `explained` for noise alone.
         chance: probability of values this large if nothing changed.
-        theta_at_start: shift of all fitted parameters (p,) if the change is fitted, too, such that they describe the
-            arm at the start of the recordings.
-        theta_at_end: shift of all fitted parameters (p,) if the change is fitted, too, such that they describe the arm
-            at the end of the recordings.
+        theta_at_start: difference (p,) between the parameters of the arm at the start of the recordings, from a fit
+            that includes the change, and the parameters from a fit without the change.
+        theta_at_end: the same difference for the parameters of the arm at the end of the recordings.
     """
 
     values: FloatArray
@@ -79,8 +78,8 @@ class Information:
         Args:
             columns: indices of the k columns among those of all tested properties.
             course: values of one or several functions of time, one value per window, (..., w).
-            beside: whether the property may also deviate by an unknown constant. D and y are then also projected onto
-                the orthogonal complement of the property's columns without the function of time.
+            beside: whether the property also has an unknown constant part, in addition to the change. D and y are then
+                also projected onto the orthogonal complement of the property's columns without the function of time.
         """
         c = list(columns)
         own, target = self.own[:, c][:, :, c], self.own[:, c, -1]
@@ -104,7 +103,7 @@ class Information:
         Args:
             columns: indices of the changing property's columns among those of all tested properties.
             courses: values of each function of time, one per window, (..., w).
-            beside: whether the property may also deviate by an unknown constant, which is then eliminated.
+            beside: whether the property also has an unknown constant part, which is then eliminated.
         """
         G, b = self.without(columns, courses, beside)
         return np.asarray(np.einsum("...i,...ij,...j", b, self._inverse(G, columns, courses), b))
@@ -133,7 +132,7 @@ class Information:
         Args:
             columns: indices of the changing property's columns among those of all tested properties.
             course: values of the function of time, one per window, (w,).
-            beside: whether the property may also deviate by an unknown constant, which is then eliminated.
+            beside: whether the property also has an unknown constant part, which is then eliminated.
         """
         G, b = self.without(columns, course, beside)
         inverse = self._inverse(G, columns, course)
@@ -169,7 +168,7 @@ class Information:
         Args:
             columns: indices of the property's columns among those of all tested properties.
             course: values of the function of time, one per window, (w,).
-            beside: whether the property may also deviate by an unknown constant, which is then eliminated.
+            beside: whether the property also has an unknown constant part, which is then eliminated.
             values: fitted factors of D, (k,).
         """
         c = [self.size + k for k in columns]

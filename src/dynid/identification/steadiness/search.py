@@ -66,7 +66,8 @@ class Change:
             and those without it (root mean square).
         at: time of a step [s] on the axis of its recording.
         recording: index of the recording that contains the step.
-        into: whether the arm changed between the previous recording and this one, so that the step is at its start.
+        into: whether the arm changed between two recordings; the step is then at the start of the recording with the
+            index `recording`.
     """
 
     kind: str
@@ -112,12 +113,12 @@ class _Tried(NamedTuple):
 
     @property
     def plausible(self) -> float:
-        """Factor of the explained squared error, below 1 for a kind of change that is rare."""
+        """Weight of the explained squared error in comparisons: `RARE` for a gradual change of a body, else 1."""
         return RARE if self.reading.kind == BODY and self.course == "drift" else 1.0
 
 
 def _without(tried: Sequence[_Tried], one: _Tried) -> list[_Tried]:
-    """Return all combinations but those of one property with the same kind of function of time."""
+    """Return all combinations except those with the same property and kind of function of time as `one`."""
     return [other for other in tried if other.columns != one.columns or other.course != one.course]
 
 
@@ -346,7 +347,7 @@ class Search:
         """Constant torque offset of each joint that the data do not exclude, with its effect on the model's gravity.
 
         The fit may conceal such an offset in its gravity parameters. The size of the offset is `DEVIATIONS` times the
-        standard deviation of its estimate in a fit with a free size of the joint's friction.
+        standard deviation of its estimate, in a fit that also estimates a constant change of the joint's friction.
         """
         constant, found = np.ones(len(self.windows)), []
         for one, columns in zip(self.tried, self.places, strict=True):
@@ -373,7 +374,8 @@ class Search:
     def _size_of_gravity(self) -> float:
         """Norm of the model's gravity torques in all random postures [N m], the divisor of relative changes.
 
-        It is at least `LEAST_GRAVITY` of all torques, because some arms bear hardly any weight.
+        The root mean square of the gravity torques is taken as at least `LEAST_GRAVITY` times that of the recorded
+        torques. So relative changes stay finite for arms that bear hardly any weight.
         """
         torques = self.regression.torques
         rms = float(np.linalg.norm(torques)) / np.sqrt(max(torques.size, 1))

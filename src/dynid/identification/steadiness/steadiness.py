@@ -108,8 +108,9 @@ def steadiness_to_the_end(
 ) -> Steadiness:
     """Return the changes of an arm between the start of its recordings and the end of their held-out portions.
 
-    If an arm changes in a held-out portion, or shortly before, the fit does not show it, but its errors on that portion
-    do. The friction is that of the fit, so a change of it is a deviation from the fit.
+    A change in a held-out portion, or shortly before it, does not show in the fitted portions. So the search uses all
+    portions. The friction law is not fitted again: a change of friction shows as a deviation from the law that was
+    fitted to the fitted portions.
 
     Args:
         robot: the robot.
@@ -129,7 +130,10 @@ def steadiness_to_the_end(
 
 
 def _counted_like(fitted: Samples, end: Samples) -> Samples:
-    """Return a copy of a held-out end in which the drift of friction is zero when it is zero in the fitted part."""
+    """Return a copy of a held-out end in which friction drift is measured from the same time as in the fitted part.
+
+    Friction drift is a relative change of friction in proportion to the time since an origin.
+    """
     if not fitted.fine:
         return end
     return counted_from(end, 0.5 * float(fitted.time[0] + fitted.time[-1]) - fitted.fine[0].later_s)
