@@ -67,7 +67,7 @@ def goal_response(signals: Signals) -> GoalResponse | None:
     """Return the response of servos to the goals of a recording; None if it contains no goals or is too short.
 
     Args:
-        signals: signals of the recording, with the delay of its torques.
+        signals: signals of the recording; their torque delay must be known, because it is compensated here.
     """
     begin, end = signals.time[0] + LONGEST_S, min(signals.time[-1] - LONGEST_S, signals.time[0] + LONGEST_USED_S)
     if signals.goal is None or end - begin < SHORTEST_S:

@@ -158,7 +158,7 @@ def regroup(mdh: MdhChain, drive: DriveTerms, gravity: FloatArray) -> Regrouping
 
     Args:
         mdh: geometry of the chain.
-        drive: parameters of the drives, and the structure, which states the terms of the model.
+        drive: parameters of the drives; its `structure` states which terms links and drives have in the model.
         gravity: gravity vector in the URDF base, (3,) [m/s^2]; its direction decides whether the
             first moments MX1 and MY1 of link 1 affect torques.
     """
@@ -234,8 +234,8 @@ def _closed_form(
 def _preference(standard: tuple[str, ...], usable: list[int], links: int) -> list[int]:
     """Return the indices of usable regressor columns, in order of preference as representatives of base parameters.
 
-    Link parameters precede drive parameters. Among them, MZ, YY and M come last, so that the numerical regrouping
-    chooses the same representatives as the closed-form recursion.
+    Link parameters precede drive parameters. Of the link parameters, MZ, YY and M come last, so that the numerical
+    regrouping chooses the same representatives as the closed-form recursion.
 
     Args:
         standard: names of the standard parameters, (s,).

@@ -168,7 +168,7 @@ def columns(
     all others are 0.
 
     Args:
-        geometry: placement of the frames; this and the next four are described at the top of the file.
+        geometry: placement of the frames. The top of the file describes the first five arguments.
         start: acceleration of the base minus gravity.
         q: joint positions.
         dq: joint velocities.
@@ -233,7 +233,7 @@ def torques(
     along its axis (Luh, Walker and Paul 1980).
 
     Args:
-        geometry: placement of the frames; this and the next four are described at the top of the file.
+        geometry: placement of the frames. The top of the file describes the first five arguments.
         start: acceleration of the base minus gravity.
         q: joint positions.
         dq: joint velocities.

@@ -20,7 +20,8 @@ LIMIT_TOLERANCE = 0.01  # tolerance for rounded limits, relative and in rad or m
 def refuse_undrivable(robot: Robot) -> None:
     """Raise an error if robot.yaml asks for something that the driver cannot do.
 
-    This includes limits wider than those of the URDF, unless the joint's field `beyond_urdf` in robot.yaml allows them.
+    Limits wider than those of the URDF are refused, too, unless the joint's field `beyond_urdf` in robot.yaml allows
+    them.
 
     Raises:
         ConfigurationError: the driver cannot fulfil robot.yaml; the message lists all reasons.

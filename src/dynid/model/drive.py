@@ -36,15 +36,16 @@ RESISTING = ("FV", "FVM", "FC", "FS", "FCM")  # kinds that resist motion, unlike
 
 
 def of_kinds(phi: BaseParameters, kinds: Sequence[str], *, others: bool = False) -> BaseParameters:
-    """Return base parameters in which only the given kinds of drive-side parameters are kept; all others are 0.
+    """Return base parameters in which all values are 0 except those of the given kinds of drive-side parameters.
 
-    With `others` the given kinds are set to zero instead. For example, with `of_kinds(phi, KINDS, others=True)` and
-    zero accelerations, inverse dynamics returns the torques of gravity, springs and Coriolis forces alone.
+    With `others`, only the values of the given kinds are set to 0 instead. For example, `KINDS` contains all kinds of
+    drive-side parameters except springs. With `of_kinds(phi, KINDS, others=True)` and zero accelerations, inverse
+    dynamics returns the torques of gravity, springs and Coriolis forces alone.
 
     Args:
         phi: base parameters.
         kinds: kinds of drive-side parameters, such as "FV".
-        others: whether to keep all parameters except the given kinds.
+        others: whether all parameters except the given kinds keep their values, those of links included.
     """
     kept = [(kind_and_number(name)[0] in kinds) is not others for name in phi.names]
     return BaseParameters(phi.names, phi.values * np.array(kept, dtype=np.float64))
@@ -97,7 +98,7 @@ class DriveTerms:
 
     @cached_property
     def coupled(self) -> tuple[int, ...]:
-        """Indices, from 0, of the motors that do not move exactly one joint, their own."""
+        """Indices, from 0, of the motors whose angle does not depend on the position of their own joint alone."""
         return tuple(int(k) for k in np.flatnonzero((self.coupling != np.eye(self.axes)).any(axis=1)))
 
     def _numbered(self, kind: str) -> list[str]:

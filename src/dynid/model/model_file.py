@@ -69,7 +69,8 @@ class FrictionRung(Strict):
     """Result of one friction structure (set of friction terms) in a comparison of several structures.
 
     Attributes:
-        name: name of the structure, including its variant, such as "offset" for an additional torque offset.
+        name: name of the structure, such as "Stribeck". Variants have a suffix: "alike" if servos of one type have
+            equal parameters, "constant" if friction does not drift, "offset" for an additional torque offset.
         parameters: number of friction parameters in addition to the base parameters.
         held_out: weighted cross-validation error relative to the torque: the error on blocks of time that were not
             fitted.

@@ -38,7 +38,7 @@ class LinkInertia:
 
 
 def tensor(six: FloatArray) -> FloatArray:
-    """Return the symmetric inertia matrix (3, 3) of its six entries (XX XY XZ YY YZ ZZ) [kg m^2]."""
+    """Return the symmetric inertia matrix (3, 3) that has the six entries (XX XY XZ YY YZ ZZ) [kg m^2]."""
     xx, xy, xz, yy, yz, zz = six
     return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 

@@ -111,8 +111,8 @@ class SymbolicArm:
     def _body(self, j: int) -> LinkBody:
         """Return the inertia of link j, expressed by the base parameters phi.
 
-        Each base parameter has the same effect as one standard parameter, its representative, and takes its place. All
-        other standard parameters of the link are zero.
+        Each base parameter has the same effect on torques as one standard parameter, its representative. So the
+        representative gets the value of the base parameter, and all other standard parameters of the link are zero.
         """
         values = [ca.SX(0)] * 10
         regrouping = self.model.regrouping

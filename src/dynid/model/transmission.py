@@ -115,7 +115,10 @@ class Transmission:
         return [np.array(group) for group in sorted(groups) if len(group) > 1]
 
     def joints_read(self, motors_seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return for each joint, (n,), whether all motors of its group of coupled axes have been read.
+        """Return whether the position of each joint is known, (n,).
+
+        This requires that the encoders of all motors with which the joint is coupled have been read; for a joint
+        without coupling, only that of its own motor.
 
         Args:
             motors_seen: whether each motor's encoder has been read, (n,).

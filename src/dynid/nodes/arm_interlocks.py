@@ -277,10 +277,10 @@ class SecondSources:
 
 
 def publishers(node: Node, topic: str) -> str:
-    """Return the names of the nodes that publish a topic, as a phrase for a message.
+    """Return a phrase that names the nodes that publish a topic, such as "from /controller, /test".
 
-    The middleware may not know the name of a new publisher's node yet. The phrase then says "a node that is still
-    joining".
+    The middleware may not know the name of a new publisher's node yet. The phrase then contains "a node that is still
+    joining" instead. Without publishers, the phrase is "its publisher has left".
     """
     found = node.get_publishers_info_by_topic(topic)
     names = sorted(

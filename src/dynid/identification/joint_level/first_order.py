@@ -147,7 +147,7 @@ class _Problem:
     """Prediction errors of all segments as a function of x = (ln M, ln D, delay [samples], F, c, k, backlash).
 
     The joint obeys M dv/dt = u(t - delay) - D v - F sign(v) - c - k (q - q0), with torque u, position q and velocity v.
-    M is the inertia, D the viscous damping, F Coulomb friction, c a constant load, and k the load per angle about q0.
+    M is the inertia, D the viscous damping, F Coulomb friction, c the load at the angle q0, and k its change per angle.
     In x, the backlash is in units of `PLAY_UNIT_RAD`.
     """
 

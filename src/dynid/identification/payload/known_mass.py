@@ -72,7 +72,10 @@ class JointScale:
 
     @property
     def corrected(self) -> tuple[float, float] | None:
-        """Torque constant [N m/A] that the known mass implies, with its standard deviation; None if undetermined."""
+        """Torque constant [N m/A] that the known mass implies, with its standard deviation.
+
+        The result is None if the ratio is undetermined, or if torques were recorded, so that no constant was used.
+        """
         if self.torque_constant is None or not self.determined:
             return None
         value = self.torque_constant / self.scale

@@ -109,13 +109,13 @@ class Information:
         return np.asarray(np.einsum("...i,...ij,...j", b, self._inverse(G, columns, courses), b))
 
     def _inverse(self, G: FloatArray, columns: Sequence[int], course: FloatArray) -> FloatArray:
-        """Return the inverse of a normal matrix of `without`, (..., k, k).
+        """Return the pseudo-inverse of the normal matrix of a change over time, (..., k, k).
 
-        The matrix is almost singular in directions that the columns of the fitted parameters reproduce. The result is
-        zero in these directions.
+        The normal matrix is almost singular in directions that the columns of the fitted parameters reproduce. The
+        pseudo-inverse is zero in these directions.
 
         Args:
-            G: normal matrix (..., k, k) of a property's change over time, from `without`.
+            G: normal matrix D'D of the change, (..., k, k), as returned by `without`.
             columns: indices of the property's columns among those of all tested properties.
             course: values of the function of time, one per window, (..., w).
         """

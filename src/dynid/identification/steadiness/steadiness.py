@@ -52,7 +52,7 @@ class Steadiness:
         return self.those(lambda one: one.kind in SUDDEN and one.course == "step")
 
     def beside(self, other: "Steadiness") -> "Steadiness":
-        """Return the changes of properties that do not change in another result."""
+        """Return the changes of properties for which the search result `other` contains no change."""
         known = {(one.kind, one.axes) for one in other.changes}
         return self.those(lambda one: (one.kind, one.axes) not in known)
 
