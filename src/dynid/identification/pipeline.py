@@ -222,7 +222,7 @@ def _changes_to_the_end(result: Identification, ready: Prepared) -> Steadiness |
     None is returned if nothing is held out, or if a change in the fitted part already refuses the model.
 
     Args:
-        result: the result of the fitted portions.
+        result: identification result from the fitted portions.
         ready: the recordings, with their fitted portions and their held-out ends.
     """
     settings = result.settings

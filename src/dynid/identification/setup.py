@@ -386,13 +386,14 @@ class Steps:
 def _in_given_directions(
     values: FloatArray, chosen: Sequence[Choice], now: FloatArray, given: FloatArray
 ) -> FloatArray:
-    """Return unknowns of the set-up (k,), any unit, with the base's tilt converted to the axes that belong to `given`.
+    """Return unknowns of the set-up (k,), any unit, with the tilt of the base given along other axes.
 
     The unknowns are joint zeros, torque scales, the tilt of the base and a torque delay. A tilt has two components,
-    along two axes that are perpendicular to a gravity vector (`perpendicular_axes`). All other unknowns stay unchanged.
+    along the two axes that `perpendicular_axes` returns for a gravity vector. The components for the gravity vector
+    `now` are converted to those for the gravity vector `given`. All other unknowns stay unchanged.
 
     Args:
-        values: values of the unknowns, (k,), with tilt components along the axes that belong to `now`.
+        values: values of the unknowns, (k,), with the tilt components for `now`.
         chosen: the unknowns, k of them.
         now: gravity vector of the present iteration's set-up, (3,) [m/s^2].
         given: gravity vector of robot.yaml, (3,) [m/s^2].

@@ -54,8 +54,8 @@ def beyond_encoder(robot: Robot) -> Iterator[str]:
     """Yield a sentence for each joint whose position is ambiguous after power-on.
 
     After power-on, an encoder measures the motor's angle within a single revolution only. The position is ambiguous if
-    the joint's limits allow the motor to leave this revolution. A joint is not reported if an error of one turn puts
-    its position far outside the limits, because the driver then refuses to enable torque.
+    the joint's limits allow the motor to leave this revolution. A joint is not reported if an error of one motor
+    turn puts its position far outside the limits, because the driver then refuses to enable torque.
     """
     noticed = 360.0 - 2.0 * ENABLE_TOLERANCE_DEG * np.abs(robot.gear_ratios)
     ranges = zip(robot.file.joints, *map(np.rad2deg, Transmission(robot).motor_range()), noticed, strict=True)

@@ -154,7 +154,7 @@ class ArmModel:
 
     @cached_property
     def options(self) -> tuple[object, ...]:
-        """Settings that affect torques in addition to parameter names and geometry.
+        """Settings of the model, besides its geometry and the names of its parameters, on which torques depend.
 
         These are the kinds of joints, the coupling, the Stribeck curve's shape and the springs. The tuple is empty for
         revolute joints without coupling, Stribeck friction and springs.

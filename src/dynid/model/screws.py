@@ -154,7 +154,7 @@ class ScrewChain:
         return np.asarray(self._between @ moved)
 
     def _jacobians(self, steps: FloatArray) -> FloatArray:
-        """Return the twist of link j, in its frame, per unit rate of joint i, as J (N, i, j, 6).
+        """Return the Jacobians J (N, n, n, 6): entry (i, j) is the twist of link j, in its frame, per rate of joint i.
 
         `steps` (N, n, 6, 6) is the result of `_outward`.
         """

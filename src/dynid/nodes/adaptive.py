@@ -141,7 +141,9 @@ def run_with_chain(robot: Robot, options: ChainOptions, files: AdaptiveFiles, pr
 
 
 def identify_adaptively(call: Supervisor) -> str:
-    """Identify the arm of the running nodes, as ROS parameters of the calling node say; return the outcome as text.
+    """Identify the arm of the running nodes adaptively; return the outcome as text.
+
+    The options, such as `output` and `scene`, are ROS parameters of the calling node, see the top of the file.
 
     Raises:
         NodeError: a node refused or does not answer, or the model was not accepted.

@@ -149,7 +149,7 @@ def pull_of_bounds(
 def directions_at_bounds(problem: ConsistentProblem, by_x: FloatArray, x: FloatArray) -> int:
     """Return the number of independent directions in the space of base parameters that the bounds active at x block.
 
-    A bound is active if x lies on it. Its gradient is a blocked direction if it also changes base parameters.
+    A bound is active if x lies on it. Such a bound blocks a direction if base parameters change along its gradient.
 
     Args:
         problem: the physical bounds, as constraints on x.

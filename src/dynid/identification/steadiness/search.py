@@ -59,11 +59,11 @@ class Change:
         values: size of the change, as factors of the property's regressor columns.
         chance: probability that a change this large is found in any tested property if nothing changed.
         explained: fraction of the squared error that the change removes.
-        gravity: relative change of gravity torques (root mean square over random postures). It is the larger of two
-            values: the difference between the arm's gravity torques before and after the change, and the difference
-            between the model's gravity torques with this change in the fit and without it.
-        torque: relative difference between the model's torques along the recorded motions with this change in the fit
-            and those without it (root mean square).
+        gravity: relative difference of gravity torques (root mean square over random postures). It is the larger of two
+            differences: between the arm before and after the change, and between a model from a fit that includes the
+            change and one from a fit without it.
+        torque: relative difference of the torques along the recorded motions (root mean square), between a model from a
+            fit that includes the change and one from a fit without it.
         at: time of a step [s] on the axis of its recording.
         recording: index of the recording that contains the step.
         into: whether the arm changed between two recordings; the step is then at the start of the recording with the
@@ -194,7 +194,7 @@ class Search:
         Changes with an effect on the model's torques below `NEGLIGIBLE` are left out.
 
         Args:
-            most: largest number of steps of the search.
+            most: largest number of significant changes to search for, including those that are left out.
         """
         information, found = self.information, list[Change]()
         total = float(information.products[:, -1, -1].sum())
