@@ -91,7 +91,7 @@ class ArmStream:
 
     @property
     def connected(self) -> bool:
-        """Whether the executor receives motions and cancel requests and reports its status, and joint states arrive."""
+        """Whether joint states arrive, and the executor's topics and its cancel service have been discovered."""
         return (
             self._motions.get_subscription_count() > 0
             and self._cancel.service_is_ready()
@@ -176,9 +176,8 @@ class ArmStream:
     def _on_load(self, load: FloatArray) -> None:
         """Initialise `load` with the first fractions of overload capacity that the driver reports, (n,) [-].
 
-        The first report includes the effect of all earlier currents. Later reports are ignored, because `_follow_load`
-        then updates `load` from the applied commands. So `load` follows from commanded currents, like the loads that
-        are predicted when segments are planned.
+        The first report includes the effect of all earlier currents. Later reports are ignored: from then on, `load` is
+        computed from the currents that the driver commanded, like the loads that are predicted for planned segments.
         """
         known = self._overload is not None and load.shape == self.load.shape and bool(np.isfinite(load).all())
         if known and not self._begun:

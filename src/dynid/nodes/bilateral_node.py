@@ -106,7 +106,7 @@ class BilateralNode(Node):
 
         Raises:
             ConfigurationError: a path is empty.
-            DataError: a model is of another structure, or not physically consistent.
+            DataError: the structure of a model is not that of the robot, or a model is not physically consistent.
             SafetyError: a model was not accepted, or must not move the arm for another reason.
         """
         for parameter, path in paths.items():
@@ -120,7 +120,7 @@ class BilateralNode(Node):
         return [models[path] for path in paths.values()]
 
     def _pair(self) -> ArmPair:
-        """Return a new bilateral control of leader and follower, with their models, the present mount and settings."""
+        """Return a new bilateral control of both arms, from their models, the mount and the node's parameters."""
         dynamics = compile_single(ArmModel.of(self.robot, mount=self._mount))
         leader, follower = self._models
         self._expected = [GravityCompensation(one, dynamics) for one in self._models]
@@ -138,7 +138,7 @@ class BilateralNode(Node):
             self._cycles.pair.set(self._settings(changed))
 
     def _take_mount(self) -> None:
-        """Use the direction of gravity of the mount that both drivers report.
+        """Adopt the mount that both drivers report, which determines the direction of gravity.
 
         Raises:
             SafetyError: the two mounts differ.

@@ -60,11 +60,10 @@ class ChainOptions:
         identification: whether the identification node is started.
         driver: full name of the hardware node's module.
         layout: assignment of the started processes to processors and priorities; None changes neither.
-        wire_time: whether simulated servos take as long to answer as on a real line. The host
-            also needs time to compute the simulation, so transmission and computation together may take longer than a
-            cycle.
-        paused_clock: whether a simulated arm's clock pauses while a busy host delays the driver or the commander.
-            Otherwise the simulated arm moves on during the delay, as a real arm does.
+        wire_time: whether simulated servos take as long to answer as servos on a real serial line. The host also needs
+            time to compute the simulation, so transmission and computation together may exceed the cycle time.
+        paused_clock: whether a simulated arm's clock pauses while a busy host delays the driver or the program that
+            sends torque commands. Otherwise the simulated arm moves on during the delay, as a real arm does.
         adapter: adapter between the simulated servos and the driver, see `dynid.simulation.bus.adapter`. All adapters
             except uart imply `wire_time`.
         motor: effects of the simulated arm's motors, see `dynid.simulation.plant.motor`.

@@ -95,9 +95,9 @@ def begin_recording(call: Supervisor, name: str, profile: str, bag: Path) -> Non
 
 
 def _unmatched(call: Supervisor, bag: Path) -> str:
-    """Return a message about a missing connection of recorder or hardware node, with a possible cause.
+    """Return a message unless the nodes' diagnostics show that recorder and hardware node are connected; else ''.
 
-    Return '' if all connections exist. `bag` is the folder of the bag being recorded.
+    The message names a possible cause. `bag` is the folder of the bag being recorded.
 
     Raises:
         NodeError: the recorder has failed.
@@ -124,7 +124,8 @@ def execute(call: Supervisor, name: str, report: Report = silent) -> float:
 
     Args:
         call: client of the running nodes.
-        name: name of the motion in messages about its start. Later messages have the name that the executor reports.
+        name: name of the motion in messages. It is replaced by the name that the executor reports, which differs if a
+            trajectory file states its own name.
         report: function that receives the progress.
 
     Raises:
@@ -221,7 +222,10 @@ def _undecided(call: Supervisor) -> str:
 
 
 def collect_one(call: Supervisor) -> str:
-    """Record the experiment that the client's ROS parameters define; return a summary as text."""
+    """Record the experiment that the ROS parameters of the client's node define; return a summary as text.
+
+    The parameters are `trajectory`, `profile` and `output`.
+    """
     name = declare(call.node, "trajectory", "", "name of the trajectory")
     profile = declare(call.node, "profile", "limited", "excitation profile")
     output = declare(call.node, "output", "", "folder of the new bag; it must not exist")

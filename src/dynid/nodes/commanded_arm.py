@@ -91,9 +91,10 @@ class CommandedArm:
         return self._stream.load
 
     def to_start(self, feedforward: Feedforward) -> None:
-        """Move to the rest posture, without checks of the free space; the motions after it form a series.
+        """Move to the rest posture without checks of the free space, then start a series of motions.
 
-        A series of motions is one recording in the bag. `feedforward` gives the torques of the motion to rest.
+        All later motions belong to the series, which is evaluated as one recording. `feedforward` gives the torques of
+        the motion to rest.
 
         Raises:
             SafetyError: the motion was stopped, or the arm must not be moved any more.
@@ -238,8 +239,9 @@ class CommandedArm:
     def _message(self, motion: PolynomialTrajectory, torques: Torques) -> JointTrajectory:
         """Return a motion as JointTrajectory, with the feed-forward torques that the control law does not add itself.
 
-        The control law adds the torques M_hat ddq + D_hat dq. The efforts of the message are the result of `torques`
-        (the total feed-forward torques) minus these, clipped to the joints' torque limits.
+        The control law adds the torques M_hat ddq + D_hat dq, with inertia M_hat and damping D_hat from the controller
+        settings. The efforts of the message are the total feed-forward torques, which `torques` returns, minus the
+        torques of the control law, clipped to the joints' torque limits.
         """
         steps = math.ceil(motion.duration / POINT_S)
         # whole nanoseconds, as in the message, so that no two points have equal times

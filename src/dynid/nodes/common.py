@@ -182,7 +182,8 @@ def spin_until(node: Node, stop: Callable[[], bool], *, events: bool = False) ->
     def spin_a_while() -> None:
         """Process events for up to `WAKE_S`.
 
-        The events executor handles all of them in one call, since a return after each event would cost more time.
+        With the events executor, one call handles all events of this time, because a return after each event would
+        cost more time. Otherwise the call ends after one callback.
         """
         if events:
             executor.spin_until_future_complete(Future(), WAKE_S)

@@ -27,7 +27,7 @@ class ContactLink:
 
     Args:
         node: node of the executor.
-        motion: motion executor that contact stops.
+        motion: motion executor, whose motions contact stops.
     """
 
     def __init__(self, node: Node, motion: MotionExecutor) -> None:

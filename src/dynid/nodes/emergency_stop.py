@@ -146,9 +146,10 @@ class EmergencyStop:
         self._update_publishers()
 
     def _request_latched(self) -> None:
-        """Receive the latched message of a publisher again, once it has been alone on the topic for long enough.
+        """Subscribe again if a publisher is now alone on the topic, so that its latched message arrives once more.
 
-        If the publisher sent `false` while the topic had other publishers, that message did not release the stop.
+        The message may be a `false` that did not release the stop, because the topic had other publishers when it
+        arrived. Nothing is done until the publisher has been alone for `DELIVERY_S`.
         """
         alone = self._presses.has_sole_publisher(self._update_publishers())
         if alone and not self._resubscribed and self._presses.pressed:

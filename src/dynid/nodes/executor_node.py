@@ -441,7 +441,10 @@ class ExecutorNode(Node):
         return time.monotonic() - self._arrival_s <= STALE_STATE_S
 
     def _refuse_contradiction(self, law: TorqueLaw) -> None:
-        """Raise SafetyError if a model-based law's gravity torques contradict the torques that now hold the arm."""
+        """Raise SafetyError if the torques that now hold the arm contradict the model of the control law `law`.
+
+        Laws without a model are not checked.
+        """
         if isinstance(law, GravityCompensation | ComputedTorque):
             self._holding.refuse_contradiction(law, static_friction(law, self._holding.q))
 

@@ -333,7 +333,7 @@ class HardwareNode(ManagedNode):
     # -- topics and services -----------------------------------------------------------------------------------
 
     def _take_commands(self) -> None:
-        """Pass the received joint commands to the control loop, in the loop's thread; no message can end the loop."""
+        """Pass the received joint commands to the control loop, in the loop's thread; log exceptions, and continue."""
         try:
             self._commander.take(self._sent[1])
         except Exception as error:
@@ -446,14 +446,14 @@ class HardwareNode(ManagedNode):
             one.give(success, text)
 
     def _room_warning(self, loop: ControlLoop) -> str:
-        """Return a warning if the driver leaves too little time for other real-time programs, else ""."""
+        """Return a warning if the driver leaves too little processor time for other real-time programs, else ""."""
         return room_warning(self._share.share, cores(), read_limit()) if loop.fifo else ""
 
     def _lower_rate(self, loop: ControlLoop, pace: CyclePace) -> None:
         """Restart the control loop at a lower cycle rate if the machine does not keep the present rate.
 
-        Torque must be off. As long as no node publishes commands, other programs are probably being started, and delay
-        the loop only for a while. So the rate is then kept, unless a request to enable torque is pending.
+        Torque must be off. The rate is not lowered while no node publishes commands and no request to enable torque is
+        pending: other programs are then probably still starting, and delay the loop only for a while.
 
         Args:
             loop: running control loop.

@@ -241,9 +241,9 @@ def compensate_gravity(call: Supervisor, robot: Robot, path: Path, over: Callabl
 
 
 def hold_one(call: Supervisor) -> str:
-    """Check the arm with its model, then compensate gravity for hand guiding, with the client's ROS parameters.
+    """Check the arm with its model, then compensate gravity for hand guiding; return a sentence with the duration.
 
-    Return a sentence with the duration of hand guiding.
+    The ROS parameters `robot`, `model_file`, `mount` and `seconds` of the client's node define what is done.
     """
     name, path = declare(call.node, "robot", "crane_x7", "robot name or folder"), _model_file(call)
     mount = declare(call.node, "mount", "", "how the arm is mounted; '' takes robot.yaml's default")

@@ -174,7 +174,7 @@ class IdentificationNode(Node):
     def _hand_over(self, result: Identification) -> list[str]:
         """Publish an accepted model: set its parameters on this node in one atomic call, and publish its URDF.
 
-        Return the reason if the parameters are refused, as a list of one sentence, else [].
+        Return [] if the parameters were set, else a list with one sentence, the reason for the refusal.
         """
         values = as_values(control_model(result))
         self._handing_over = True

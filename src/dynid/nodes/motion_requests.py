@@ -41,7 +41,7 @@ class MotionRequests:
         controller: controller settings. Their inertia M_hat and damping D_hat determine the torque signal that
             excites a single joint (motion joint_excitation_<number>).
         limits: limits of positions, speeds and torques while a single joint is excited.
-        loads: estimate of the servos' used overload capacity, with which every check begins.
+        loads: estimate of the servos' used overload capacity; its present value is the initial value in every check.
 
     Attributes:
         preparation: thread that plans and checks a motion.

@@ -44,7 +44,7 @@ class PairSide:
     Attributes:
         name: "leader" or "follower".
         settings: settings that the driver reported; None before the first report.
-        state: state that the driver last reported.
+        state: text of the driver's last status, such as whether torque is on; "" if unknown.
         malformed: number of messages that were ignored.
         arrived_s: monotonic time at which the newest state arrived [s].
     """

@@ -68,15 +68,18 @@ class PayloadOnModel:
     def taken(
         self, parameters: Sequence[Parameter], model: ControlModel | None, arm: ArmModel
     ) -> tuple[ControlModel | None, bool]:
-        """Check a change of model or payload by ROS parameters; return the new model, and if only the payload changes.
+        """Check a change of model or payload by ROS parameters, and return the new model.
 
-        The new model includes the payload; it is None if neither model nor payload changes. The change takes effect
-        only when `keep` is called.
+        The change takes effect only when `keep` is called.
 
         Args:
             parameters: ROS parameters that one service call sets.
             model: new model from the same service call, which removes the payload; None keeps the present model.
             arm: geometry and structure of the models.
+
+        Returns:
+            The new model, including the payload, or None if neither model nor payload changes; and whether only the
+                payload changes.
 
         Raises:
             SafetyError: the payload is incomplete, was estimated with another structure, is not certain, is physically

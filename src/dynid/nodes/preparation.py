@@ -1,4 +1,4 @@
-"""Thread for work of up to about a second, so that the thread that holds the arm is not interrupted."""
+"""Thread for work of up to about a second, so that the thread that controls the arm is not delayed."""
 
 import threading
 from collections.abc import Callable
@@ -11,7 +11,10 @@ Result = TypeVar("Result")
 
 
 class Preparation(Generic[Result]):
-    """Runner of one job at a time in a separate thread; `poll` passes the outcome on in the thread of its caller."""
+    """Runner of one job at a time in a separate thread.
+
+    `poll` passes the outcome of a finished job to a function, which runs in the thread that calls `poll`.
+    """
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
@@ -21,7 +24,7 @@ class Preparation(Generic[Result]):
 
     @property
     def busy(self) -> bool:
-        """Whether a job is running, or its outcome has not been handed over yet."""
+        """Whether a job is running, or `poll` has not passed on its outcome yet."""
         return self._thread is not None
 
     def start(self, job: Callable[[], Result], done: Callable[[Result | DynidError], None]) -> None:

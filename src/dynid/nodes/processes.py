@@ -122,7 +122,7 @@ def signals_handled(handlers: Mapping[int, Handler]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Hold back SIGINT, SIGTERM and SIGHUP while the `with` block runs, then raise the received ones again.
+    """Delay SIGINT, SIGTERM and SIGHUP until the `with` block has ended.
 
     A child process that is started in the block handles them as usual.
     """

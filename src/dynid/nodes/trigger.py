@@ -8,7 +8,7 @@ from dynid.nodes.supervisor import Supervisor, run_client
 
 
 def trigger(call: Supervisor) -> str:
-    """Call the Trigger service that the client's ROS parameters name, and return its name and answer as text."""
+    """Call the service that ROS parameter `service` of the client's node names; return its name and answer as text."""
     service = declare(call.node, "service", "", "name of the service, relative or absolute")
     timeout_s = declare(call.node, "timeout_s", 20.0, "how long to wait for the answer [s]")
     return f"{service}: {call.trigger(service, timeout_s)}"
