@@ -37,7 +37,7 @@ def in_processes(
     Args:
         work: a function at the top level of a module; it is pickled, as are the items.
         items: arguments of the calls.
-        processes: number of processes; None is one per core; 1 makes all calls in this process.
+        processes: number of processes; None is one per core. With 1, this process makes all calls.
 
     Raises:
         DynidError: a process ended during a call.
@@ -116,11 +116,12 @@ def _named_if_broken() -> Iterator[None]:
 
 
 def with_progress(spread: Map, report: Callable[[str], None]) -> Map:
-    """Return a function that calls `spread` and also reports progress, up to four times per call.
+    """Return a function that does the same as `spread` and reports its progress, in up to four texts per call.
 
     Args:
         spread: function like the builtin `map`, such as the one that `process_map` yields.
-        report: function that receives a text such as "10 of 40 pieces".
+        report: function that receives a text such as "10 of 40 pieces"; a piece is an item to which `spread` applies
+            its function.
     """
 
     def watch(work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
@@ -170,9 +171,9 @@ def _one_thread_each() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _deaf_children() -> Iterator[None]:
-    """Block SIGINT in child processes that are started in the `with` block, until they call `_begin`.
+    """Block SIGINT in child processes that are started in the `with` block, until Python has started in them.
 
-    Otherwise Ctrl-C during the start of Python would print tracebacks.
+    Otherwise Ctrl-C during the start would print tracebacks. `_begin` ends the blocking in each child.
     """
     resource_tracker.ensure_running()  # started before, because it unblocks signals at its start
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

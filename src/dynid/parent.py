@@ -19,7 +19,7 @@ def expected_parent() -> int | None:
 def end_with_parent(parent: int) -> None:
     """Let Linux send SIGTERM to this process when its parent ends.
 
-    The signal also comes when only that thread of the parent ends which started this process.
+    The signal also comes if the thread that started this process ends, even though the parent continues.
 
     Args:
         parent: process ID of the parent; if the parent has ended already, this process receives SIGTERM now.

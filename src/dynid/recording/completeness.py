@@ -116,8 +116,9 @@ class MotionCompletion:
             messages with zero stamps are ignored.
 
     Attributes:
-        missing: a phrase if the motion's end is not reported yet, afterwards the topics that have not reached the stamp
-            of the end. It is empty if the motion is complete, or if no motion was reported.
+        missing: what the bag still lacks; empty if the motion is complete, or if no motion was reported. Until the end
+            of the motion is reported, it contains a phrase about this end. Then it contains the names of the topics
+            that have not reached the stamp of the end.
     """
 
     def __init__(self, experiment: str, stamped: Collection[str]) -> None:

@@ -75,10 +75,10 @@ def draft_mapping(csv: Path, robot: Robot, rate_hz: float | None) -> Draft:
 def _tell_series(
     draft: Draft, header: Header, told: list[ColumnName | None], places: list[int], kind: str, robot: Robot
 ) -> None:
-    """Add the assumptions about the columns of one quantity to a draft.
+    """Add to a draft what was assumed about the columns of one quantity.
 
-    Unknown words in the column names are assumed to mean this quantity. If only some columns name their joint, the
-    numbers in the other names are assumed to count the joints.
+    If a column name contains unknown words, the draft states which columns were taken for the quantity. If some names
+    contain the joint's name and others only a number, it states for which joint each number was taken.
 
     Args:
         draft: the draft.
@@ -152,8 +152,8 @@ def _whole_series(
         told: interpretation of every column; None for the time column.
         kind: kind of quantity, a key of `KINDS`.
         robot: robot whose joints a series must contain.
-        counted: whether a column with a joint's name, such as `joint1`, may also belong to a series of columns that
-            state only joint numbers, by the number in its name. Such a series must then begin at 1.
+        counted: whether the number in a joint's name, such as `joint1`, also counts as a joint number. If so, columns
+            with joint names and columns with only numbers may form one series, whose numbers must begin at 1.
 
     Returns:
         For each series, the words in its column names that distinguish it from others, and the columns' indices in

@@ -68,7 +68,7 @@ def header_of(csv: Path) -> Header:
 def _refuse_units_line(csv: Path, rows: list[list[str]]) -> None:
     """Raise DataError if a CSV file's second line has no numbers or dates, but its third line has some.
 
-    The second line then contains the units of the columns, for example.
+    Such a second line usually contains the units of the columns.
 
     Args:
         csv: path of the file.

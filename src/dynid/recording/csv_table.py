@@ -175,7 +175,7 @@ class _Lines:
         return [field.strip().strip('"') for field in line.split(self.separator)]
 
     def place(self, column: str | int) -> int:
-        """Return the index, counted from 0, of a column with a given name or number, counted from 1."""
+        """Return the index of a column, counted from 0, from its name in the header or its number, counted from 1."""
         if isinstance(column, int):
             if column > self.width:
                 raise DataError(f"{self.path} has {self.width} columns; there is no column {column}")

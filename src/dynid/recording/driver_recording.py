@@ -117,8 +117,8 @@ class DriverRecording:
         """Return start and end [s] of an experiment's trajectory motion, on this recording's time axis.
 
         Args:
-            experiment: the experiment; None is the last one in the bag, or the whole series of motions if it belongs to
-                one.
+            experiment: the experiment; None is the last one in the bag. If the last one belongs to a series of motions,
+                None is the whole series.
 
         Raises:
             DataError: no experiment was recorded, or its trajectory never started.
@@ -138,7 +138,7 @@ class DriverRecording:
     def _series_span(self, series: str) -> tuple[float, float]:
         """Return start and end [s] of a series of motions: the start of its first and the end of its last trajectory.
 
-        The motions of a series share its name and are evaluated as one recording.
+        A series of motions is evaluated as one recording. `series` is its name, which its experiments contain.
 
         Raises:
             DataError: no trajectory of the series ever started.

@@ -87,7 +87,8 @@ def logs_of(bag: Bag, robot: Robot, mapping: BagMapping) -> list[Topics]:
 
     If the mapping names topics, they form the only group. Otherwise, if any topic has messages with all joints, every
     topic is a separate group. If not, each namespace whose topics together have all joints forms a group. If there is
-    no such namespace, all topics with joints of the arm form one group. Without such topics, every topic is a group.
+    no such namespace, all topics with joints of the arm form one group. If no topic has
+    joints of the arm, every topic is a group.
 
     Errors are those of `state_topics` and `BagMapping.names`.
     """
@@ -152,7 +153,7 @@ def foreign_log(bag: Bag, robot: Robot, mapping: BagMapping) -> Log:
 def _with_torques(
     bag: Bag, groups: Sequence[Topics], names: tuple[str, ...], conversion: Conversion, problems: list[str]
 ) -> dict[Topics, Measured]:
-    """Return the measured values of each group of topics that has torques, by group.
+    """Return the measured values of the groups of topics that contain torques, as a dict from group to values.
 
     Groups of DynamicJointState topics are left out if there are groups of JointState topics, because ros2_control
     publishes the same states in both types.

@@ -94,8 +94,8 @@ def joint_log(
     A row contains the values of all joints at one time. `without_held_efforts` defines which rows are repeated.
 
     Args:
-        own: measured values, on any side of the gears.
-        conversion: conversion from the side of the gears where the values were measured to the joints.
+        own: measured values, on the side of the gears where they were measured.
+        conversion: conversion from that side of the gears to the joints.
         cure: question at the end of error messages about impossible values, which suggests what to check.
         mount: mount of the arm, see `Log`.
         torque_delay_s: delay of the torques [s], see `Log`.

@@ -38,8 +38,8 @@ def _forward(stamp_ns: NDArray[np.int64], steps_per_step: float, notes: list[str
 
     Args:
         stamp_ns: stamps of the messages of all publishers, in order of arrival, (N,) [ns].
-        steps_per_step: number of messages of all publishers per message of the most frequent publisher; the gap is
-            proportional to it.
+        steps_per_step: number of all messages, divided by the number of messages of the most frequent publisher; the
+            length of the inserted gap is proportional to this ratio.
         notes: list to which a note is added if the stamps are set back.
 
     Raises:

@@ -151,12 +151,12 @@ def merge_publishers(
 
     Args:
         name: name of the log.
-        publishers: publishers of some joints each.
+        publishers: the publishers, each of which sends some of the joints.
         times: for each publisher, the times (N,) [s] of its messages on a common axis, and a mask (N,) of the messages
             to use.
         choice: result of `chosen`.
         conversion: conversion from raw numbers to SI units.
-        notes: notes on the messages so far; they become the log's notes.
+        notes: list with the notes made so far, to which further notes are added; it becomes the log's notes.
 
     Raises:
         DataError: a publisher sent too few messages, or there is no time at which all joints are known.

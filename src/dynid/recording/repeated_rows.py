@@ -4,17 +4,19 @@ A row contains the values of all joints at one time. At a row that repeats the p
 still. Accelerations derived from the positions then become ten times too large. Such repeats have two causes.
 
 Slow source: A recorder that writes the last received message at its own rate repeats some states if its source is
-slower. With a recorder at 30 Hz and a source at 29.3 Hz, this is one row in 43. Between two repeats, the stamps drift
-by a whole period against the source. So repeats are left out, and the other rows get evenly spaced stamps. These lie on
-lines, each fitted to the stamps around one row; no line crosses a gap or a rest of the arm.
+slower. With a recorder at 30 Hz and a source at 29.3 Hz, this is one row in 43. From one repeat to the next, the delay
+between a state and its stamp changes by a whole period of the source. So repeats are left out, and the other rows get
+evenly spaced stamps. A row's new stamp is the value of a line that is fitted to the stamps around the row. No line
+crosses a gap or a rest of the arm.
 
 Lost reply: A driver may repeat its last state because a reply of a servo was lost. Then the stamps are right, and the
 arm has moved twice as far at the next row. A repeated row gets values interpolated between its neighbours. Longer runs
 of repeats are left out, which leaves a gap.
 
-The displacement over a repeat distinguishes the causes. With a slow source it equals the displacements before and
-after. With a lost reply, the displacement per recorded row equals that before and after. If neither is true, the rows
-are not changed: they are noisy, or their stamps are irregular in another way, see `identification.data.instants`.
+The causes differ in the displacement from the last row before a repeat to the first row after it. With a slow source,
+it equals the displacements between other successive rows nearby. With one lost reply, it is twice as large. If neither
+is true, the rows are not changed: they are noisy, or their stamps are irregular in another way, see
+`identification.data.instants`.
 """
 
 from collections.abc import Callable
@@ -119,7 +121,7 @@ def repeated(rows: Rows) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
 
 
 def _stretches(time: FloatArray, own: NDArray[np.int64], alike: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the index of the stretch that contains each row that is not a repeat, (K,).
+    """Divide the rows that are not repeats into stretches; return the index of each row's stretch, (K,).
 
     A stretch is a sequence of rows without a gap in the stamps and without a rest of the arm.
 
@@ -135,7 +137,7 @@ def _stretches(time: FloatArray, own: NDArray[np.int64], alike: NDArray[np.bool_
 
 
 def _roughness(q: FloatArray, own: NDArray[np.int64], stretches: NDArray[np.int64]) -> tuple[float, float]:
-    """Return two measures of uneven motion near repeats, one per possible cause; that of the true cause is small.
+    """Return two measures of uneven motion near repeats: a small one indicates a slow source or lost replies.
 
     A displacement is the change of the positions from one row that is not a repeat to the next. Each displacement is
     compared with the mean of the displacements before and after it. A measure is the sum of these squared differences,
@@ -170,7 +172,7 @@ def _even(time: FloatArray, stretches: NDArray[np.int64], between: NDArray[np.in
 
     The new stamps lie on lines fitted through the old ones, see `_on_lines`. Each line extends over about twice the
     usual number of rows from one repeat to the next. Stretches with fewer than `SHORTEST_LINE` rows keep their stamps,
-    and so do stretches whose new stamps would overlap.
+    and so do two successive stretches of which the second would start before the first ends.
 
     Args:
         time: stamps of the rows that are not repeats, (K,) [s].

@@ -223,7 +223,7 @@ def _decoded(raw: RawMessages, index: int, content: TopicContent, fields: Sequen
 def _interfaces(message: Any, stamp_ns: int) -> _Message:
     """Convert a decoded DynamicJointState, using only joints with the interface "position".
 
-    Values of other interfaces are NaN for joints without the interface.
+    The values of another interface are NaN for joints that lack it, and an empty array if all joints lack it.
     """
     sent = [
         dict(zip(one.interface_names, one.values, strict=False))

@@ -143,10 +143,10 @@ def _query(path: Path, budget: BagBudget, *, immutable: bool) -> SqliteContent:
 
 
 def _within(size: int, most: int, path: Path) -> int:
-    """Return `size`, the number of bytes read from a file so far; raise an error if it exceeds `most`.
+    """Return `size`, the number of bytes read from a file so far, unless the file contains too many bytes.
 
     Raises:
-        DataError: `size` exceeds `most`, the number of bytes that the file can contain.
+        DataError: `size` exceeds `most`, the number of bytes that a file of this size can contain.
     """
     if size > most:
         raise DataError(

@@ -12,8 +12,8 @@ class TopicLimits:
         largest: maximum size of a message [bytes].
         bytes_per_s: maximum long-term data rate [bytes/s]; None is unlimited.
         messages_per_s: maximum long-term message rate [1/s]; None is unlimited.
-        burst_s: maximum size of a burst: at once, a topic may send the data that its long-term rates allow in this time
-            [s].
+        burst_s: maximum size of a burst, expressed as a time [s]: a topic may send at once as much as its long-term
+            rates allow within this time.
     """
 
     depth: int

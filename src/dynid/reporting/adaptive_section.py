@@ -18,13 +18,14 @@ def adaptive_section(history: dict[str, Any] | None) -> dict[str, Any] | None:
         history: the result of `AdaptiveRun.as_dict()`.
 
     Returns:
-        A dictionary with these entries; curves and heights are coordinates in an SVG drawing:
+        A dictionary with these entries. Curves and heights are coordinates in an SVG drawing; a curve is the text of a
+        polyline's points:
 
         - end: reason why the run ended.
         - rows: one row of text for each evaluation of the model during the run.
         - points: curve of the widest confidence interval, divided by its limit, on a logarithmic axis.
         - expected: curve of the values that the planner expected after each segment.
-        - dots: coordinates of each point of `points`.
+        - dots: the points of the curve `points` again, as pairs of coordinates, to mark each point by a dot.
         - limit: height at which the interval equals its limit.
         - last_s: right end of the time axis [s].
         - most: upper end of the vertical axis, as a multiple of the limit.

@@ -20,7 +20,7 @@ def bars(title: str, axis: str, names: Sequence[str], series: Series) -> Figure:
         title: title of the figure.
         axis: label of the horizontal axis.
         names: names of the groups.
-        series: values by name of the series, one per group; None leaves the bar out.
+        series: for each series, by its name, one value per group; None draws no bar.
     """
     height = ROW_IN * len(names) * (len(series) + 1) + 1.2
     figure = Figure(figsize=(WIDTH_IN, height), dpi=DOTS_PER_INCH, layout="constrained")
@@ -49,11 +49,12 @@ def write_bars(path: Path, title: str, axis: str, names: Sequence[str], series: 
 
 
 def write_campaign_figures(folder: Path, summary: Mapping[str, Any]) -> None:
-    """Write two bar charts of a campaign, the identification of one model per bag and sampling interval.
+    """Write two bar charts of a campaign, spread.svg and held_out.svg.
 
-    spread.svg shows the scatter of the models' parameters (trace of their covariance) after each stage of the
-    identification and for each sampling interval. held_out.svg shows the torque errors of several parameter sets on
-    motions that were not used for identification.
+    A campaign identifies one model for each bag and sampling interval. spread.svg shows the scatter of the models'
+    parameters (trace of their covariance) after each stage of the identification and for each sampling interval.
+    held_out.svg shows the torque errors of several parameter sets on motions that were not used for identification; it
+    is not written if there are no such motions.
 
     Args:
         folder: folder for the files.
