@@ -95,7 +95,7 @@ def begin_recording(call: Supervisor, name: str, profile: str, bag: Path) -> Non
 
 
 def _unmatched(call: Supervisor, bag: Path) -> str:
-    """Return a message unless the nodes' diagnostics show that recorder and hardware node are connected; else ''.
+    """Return a message if recorder or hardware node seem not to be connected to the other nodes, else ''.
 
     The message names a possible cause. `bag` is the folder of the bag being recorded.
 

@@ -149,7 +149,7 @@ class EmergencyStop:
         """Subscribe again if a publisher is now alone on the topic, so that its latched message arrives once more.
 
         The message may be a `false` that did not release the stop, because the topic had other publishers when it
-        arrived. Nothing is done until the publisher has been alone for `DELIVERY_S`.
+        arrived. Nothing is done unless the stop is pressed and the publisher has been alone for `DELIVERY_S`.
         """
         alone = self._presses.has_sole_publisher(self._update_publishers())
         if alone and not self._resubscribed and self._presses.pressed:

@@ -443,7 +443,7 @@ class ExecutorNode(Node):
     def _refuse_contradiction(self, law: TorqueLaw) -> None:
         """Raise SafetyError if the torques that now hold the arm contradict the model of the control law `law`.
 
-        Laws without a model are not checked.
+        Only gravity compensation and computed torque are checked.
         """
         if isinstance(law, GravityCompensation | ComputedTorque):
             self._holding.refuse_contradiction(law, static_friction(law, self._holding.q))

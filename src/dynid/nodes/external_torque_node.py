@@ -127,10 +127,10 @@ class ExternalTorqueNode(SensingNode):
             self._reports.publish(String(data=self._contact_report(contact).model_dump_json()))
 
     def _contact_report(self, felt: bool) -> ContactReport:
-        """Return the message that reports whether the arm is in contact (`felt`), and the joint with the clearest sign.
+        """Return the message that reports whether the arm is in contact, which the argument `felt` states.
 
-        That is the joint whose external torque is largest relative to its threshold. The message has the timestamp of
-        the newest state for which contact could be judged.
+        The message names the joint whose external torque is largest relative to its threshold. Its timestamp is that
+        of the newest state for which contact could be judged.
         """
         sense = self._sense.sense
         torque, threshold = sense.observer.torque, sense.bars.threshold

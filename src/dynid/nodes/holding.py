@@ -66,7 +66,7 @@ class States:
                 self._rows.append((state[1]["position"], state[1]["velocity"], state[1]["effort"]))
 
     def holding_torques(self, model: Model, begin_ns: int, end_ns: int) -> HeldTorques:
-        """Return the torques with which the joints held the arm between two timestamps, and the torques of a model.
+        """Return the torques with which the joints held the arm in a time span, and those that a model predicts.
 
         Args:
             model: model of the arm as it is mounted.

@@ -87,8 +87,8 @@ def logs_of(bag: Bag, robot: Robot, mapping: BagMapping) -> list[Topics]:
 
     If the mapping names topics, they form the only group. Otherwise, if any topic has messages with all joints, every
     topic is a separate group. If not, each namespace whose topics together have all joints forms a group. If there is
-    no such namespace, all topics with joints of the arm form one group. If no topic has
-    joints of the arm, every topic is a group.
+    no such namespace, all topics with joints of the arm form one group. If no topic has joints of the arm, every topic
+    is a group.
 
     Errors are those of `state_topics` and `BagMapping.names`.
     """

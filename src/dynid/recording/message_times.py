@@ -1,4 +1,7 @@
-"""Conversion of message stamps to times on one axis, if clocks differ or were set back, or stamps are missing."""
+"""Conversion of message stamps to times on one axis.
+
+The conversion also handles clocks that differ or were set back, and missing stamps.
+"""
 
 from collections.abc import Sequence
 

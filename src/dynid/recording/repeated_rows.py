@@ -137,7 +137,7 @@ def _stretches(time: FloatArray, own: NDArray[np.int64], alike: NDArray[np.bool_
 
 
 def _roughness(q: FloatArray, own: NDArray[np.int64], stretches: NDArray[np.int64]) -> tuple[float, float]:
-    """Return two measures of uneven motion near repeats: a small one indicates a slow source or lost replies.
+    """Return two measures of uneven motion: the first is small for a slow source, the second for lost replies.
 
     A displacement is the change of the positions from one row that is not a repeat to the next. Each displacement is
     compared with the mean of the displacements before and after it. A measure is the sum of these squared differences,

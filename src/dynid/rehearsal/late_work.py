@@ -1,4 +1,4 @@
-"""Monitor of late work: compiled or loaded functions, and imported modules, after a process has finished its start.
+"""Monitor of late work: functions compiled or loaded, and modules imported, after a process has finished its start.
 
 Late work would delay a control cycle. A test checks that there is none.
 """

@@ -47,8 +47,8 @@ def worst_pose(robot: Robot, content: ModelFile, poses: int = POSES) -> WorstPos
 
     Args:
         robot: robot of the model.
-        content: model file. If it states the worst pose, that pose is returned.
-        poses: number of random poses from which the search starts otherwise.
+        content: model file. If it states the worst pose, that pose is returned; otherwise the pose is searched.
+        poses: number of random poses from which a search starts.
 
     Raises:
         DataError: the model is of another robot or structure.
