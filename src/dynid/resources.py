@@ -104,7 +104,7 @@ def stored_arrays(path: Path, most: int = MOST_ARRAY_BYTES) -> Iterator["np.lib.
 def yaml_text(content: Any, width: int = 140, rows: bool = False) -> str:
     """Return plain values as YAML text, with keys in their original order and lines of up to `width` characters.
 
-    With `rows`, a list or mapping that contains only single values is written in one line, in brackets.
+    With `rows`, a list or mapping that contains no other list or mapping is written in one line, in brackets.
     """
     style = None if rows else False
     return str(

@@ -15,9 +15,10 @@ Result = TypeVar("Result")
 
 
 def one_thread_each() -> None:
-    """Limit numerical libraries that this process loads later to one thread, unless the environment sets a number.
+    """Set environment variables that limit numerical libraries to one thread; variables that exist are not changed.
 
-    Use it in processes that belong to dynid. For functions that other programs call, use `on_one_thread`.
+    The limit applies to libraries that this process loads later, and to its child processes. Use it in processes that
+    belong to dynid. For functions that other programs call, use `on_one_thread`.
     """
     for variable in THREAD_VARIABLES:
         os.environ.setdefault(variable, "1")

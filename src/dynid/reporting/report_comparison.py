@@ -82,7 +82,7 @@ def _figures(results: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def _motions(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Return one row with relative torque errors (as text) for each motion that at least one result held out."""
+    """Return a row for each motion that is held out in a result, with its relative torque errors in all results."""
     found: dict[str, list[str]] = {}
     for k, one in enumerate(results):
         for row in one.motion_errors():

@@ -27,8 +27,8 @@ def digits(value: float | None, count: int) -> str:
 def check_rows(result: Result) -> list[dict[str, Any]]:
     """Return one row for each check of a result, failed checks first.
 
-    A row has group, name, value, limit, outcome and detail. Its entry `share` is the value as a fraction of the limit,
-    as computed by `used`: below 1 if the check passed, 1 if it failed, and None if this fraction is undefined.
+    A row has group, name, value, limit, outcome and detail. Its entry `share` is the length of a bar: the result of
+    `used`, limited to 0.99 if the check passed and to 1 otherwise; None if it is undefined.
     """
     rows = []
     for check in (*result.content.verdict, *result.processing):
@@ -133,7 +133,10 @@ def used_stages(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def friction_rows(result: Result) -> list[dict[str, str]]:
-    """Return a row for each non-zero friction parameter of an axis that is not a base parameter."""
+    """Return a row for each non-zero parameter of the friction law that was estimated in addition to base parameters.
+
+    The list is empty if there is no such law.
+    """
     law = result.content.friction()
     if law is None:
         return []
@@ -172,10 +175,10 @@ def ladder_rows(result: Result) -> list[dict[str, Any]]:
 
 
 def set_rows(result: Result) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the names of a campaign's held-out motions, and a row of errors on these motions per parameter set.
+    """Return the names of a campaign's held-out motions, and one row of errors on these motions per parameter set.
 
-    Parameter sets come from the stages of the method. For comparison, others are fitted to the held-out motions
-    themselves. Errors are relative torque errors.
+    Errors are relative torque errors. Most parameter sets are results of the identification's stages. The sets named
+    "direct fit" are fitted to the held-out motions, so their errors are lower bounds for comparison.
     """
     stored = result.campaign.get("held_out", {})
     motions = list(next(iter(stored.values()), {}))

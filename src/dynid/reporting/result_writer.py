@@ -20,9 +20,9 @@ from dynid.threads import on_one_thread
 def write_result(result: Identification, folder: Path | str) -> Path:
     """Write the result of an identification into a new folder.
 
-    The folder contains model.yaml, MJCF, URDF with rotor_inertias.yaml, predictions.npz and report.html. A campaign
-    adds campaign.json and the folders tables, figures and runs. Then the temporary files in which it stored finished
-    runs are removed.
+    The folder contains model.yaml, MJCF, URDF with rotor_inertias.yaml, predictions.npz and report.html. For a
+    campaign, it also contains campaign.json and the folders tables, figures and runs. After the folder is complete,
+    the campaign's temporary files of finished runs are removed.
 
     Returns:
         Path of the report.

@@ -15,7 +15,7 @@ _LIMIT_SIGNS = {"at most": "<=", "at least": ">=", "equals": "=="}
 
 
 def number(value: float) -> str:
-    """Return a number as text: integers with all digits and thousands separators, others with four digits."""
+    """Return a number as text: integers with thousands separators, other numbers with four significant digits."""
     if np.isfinite(value) and value == round(value) and abs(value) < 1e9:
         return f"{int(value):,}"
     return f"{value:.4g}"

@@ -46,8 +46,8 @@ def check_output(path: Path) -> None:
 def trajectory_figure(robot: Robot, excitation: Excitation, trajectory: Trajectory, profile: str) -> Figure:
     """Draw a trajectory in one row per joint, with columns for position q, velocity dq and acceleration ddq.
 
-    The limits of the arm and those of excitation.yaml are drawn, too. `profile` is the name of the profile (variant of
-    all trajectories) in excitation.yaml whose position limits are drawn.
+    The limits of the arm and those of excitation.yaml are drawn, too. excitation.yaml defines several profiles, each
+    with its own position limits; `profile` is the name of the profile to draw.
     """
     times = np.linspace(0.0, trajectory.duration, SAMPLES)
     samples = trajectory.sample_all(times)

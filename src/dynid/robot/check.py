@@ -70,7 +70,7 @@ class RobotCheck:
         return replace(self, uses=tuple(uses))
 
     def groupings(self) -> dict[str, str]:
-        """Return the formula of the combined standard parameters for each base parameter, by name."""
+        """Return for each base parameter, by its name, the formula that computes it from standard parameters."""
         regrouping = self.model.regrouping
         return {name: regrouping.formula(name).split(" = ", 1)[1] for name in regrouping.names}
 
@@ -90,9 +90,9 @@ class RobotCheck:
 
 
 def _missing(*attributes: str, robot: Robot) -> str:
-    """Return the error message of the first of several attributes that cannot be read; '' if all can be read.
+    """Read attributes of a robot in order until one fails; return its error message, or '' if none fails.
 
-    `attributes` are names of attributes of `robot`, such as "torque_limits", that need certain data in robot.yaml.
+    `attributes` are their names, such as "torque_limits". Reading fails if robot.yaml lacks the required data.
     """
     for name in attributes:
         try:

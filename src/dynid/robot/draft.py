@@ -74,7 +74,7 @@ class Draft:
         left_out: names of movable joints of the URDF that the draft treats as fixed, including `fingers`.
         fingers: names of omitted joints that are fingers of a gripper.
         nominal: standard parameters from the URDF's inertias, or a sentence why they are not usable.
-        lambda_min: lower bound for the smallest eigenvalue of M(q), for acceptance [kg m^2; kg].
+        lambda_min: smallest eigenvalue of M(q) with which identification accepts a model [kg m^2; kg].
         gears: friction and rotor inertias of the servo models' gears.
     """
 
@@ -443,9 +443,9 @@ def _draft(
 
 
 def _within(row: dict[str, Any], angle_deg: float) -> float:
-    """Clip an angle [deg] to a joint's limits, with a margin for the start of drafted motions.
+    """Clip an angle [deg] of an imported rest posture to at least `CLEAR_DEG` from a joint's limits.
 
-    `row` is the joint's entry of robot.yaml.
+    Drafted motions begin in the rest posture. `row` is the joint's entry of robot.yaml.
     """
     return round(float(np.clip(angle_deg, row["lower_deg"] + CLEAR_DEG, row["upper_deg"] - CLEAR_DEG)), 1)
 

@@ -70,8 +70,8 @@ def proposed_drives(rows: list[dict[str, Any]], loads: FloatArray, M: FloatArray
     The required torque holds the largest gravity load and accelerates the joint by `BRISK`. It is at most the torque
     limit in `rows`. A URDF states neither rotor inertia nor friction, so these rules give proposals:
 
-    - A rotor inertia is at least a fifth of the mean inertia of the links that the joint moves.
-    - The largest gravity load accelerates the rotor alone by at most 60 rad/s^2.
+    - A rotor inertia is the largest of three values: a fifth of the mean inertia of the links that the joint moves; the
+      largest gravity load divided by 60 rad/s^2; and a minimum.
     - Viscous friction is 5 % of the required torque at the speed limit, or at 2 rad/s if that is lower.
 
     Args:
@@ -162,10 +162,10 @@ def propose_limits(rows: list[dict[str, Any]], need: FloatArray, questions: dict
 
 
 def least_eigenvalue(M: FloatArray) -> float:
-    """Return a lower bound for the eigenvalues of the inertia matrix M(q), for the acceptance of models [kg m^2; kg].
+    """Return the smallest eigenvalue of M(q) with which identification shall accept a model [kg m^2; kg].
 
-    The bound is `EIGENVALUE_SHARE` times the smallest eigenvalue of the matrices `M`, within fixed limits. `M` excludes
-    rotors, since drives may have almost no rotor inertia.
+    It is `EIGENVALUE_SHARE` times the smallest eigenvalue of the matrices `M`, clipped to the range from `LEAST_LAMBDA`
+    to `LAMBDA_MIN`. Rotor inertias, which increase the eigenvalues, are not counted, because they may be almost zero.
 
     Args:
         M: inertia matrices of the links at K postures, upper triangles, (K, chain, chain) [kg m^2; kg].

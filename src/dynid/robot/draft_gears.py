@@ -192,8 +192,8 @@ def _nearest(stall_nm: float) -> tuple[str, float]:
 def _scaled(gear: Gear, name: str, share: float) -> Gear:
     """Scale the friction values of a gear to a servo whose stall torque is `share` times as large.
 
-    At an equal fraction of the stall torque, friction torques are then `share` times as large. `name` is the servo
-    model of `gear`.
+    If motor torque and load are `share` times as large, then so are all friction torques at the same speed. `name` is
+    the servo model of `gear`.
     """
     power = {term.symbol: GROWS.get(term.unit, 0.0) if term.symbol not in ("ws", "a") else 0.0 for term in TERMS}
     models = {

@@ -80,7 +80,7 @@ class ArmLimits:
 
     @cached_property
     def sources(self) -> dict[str, list[int]]:
-        """Numbers of the links, from 1, by the source of their boxes, such as robot.yaml or the URDF's shapes."""
+        """Links by the source of their box, such as robot.yaml or the URDF's shapes; links are counted from 1."""
         found: dict[str, list[int]] = {}
         for j, link in enumerate(self.links):
             found.setdefault(link.source, []).append(j + 1)

@@ -70,7 +70,8 @@ class HeldTorques:
         place: mean position [rad].
         measured: mean of the joint's torques in both directions of motion, without friction [N m]. For a joint that
             hardly moved, it is the mean torque.
-        expected: holding torque that the model predicts at `place` [N m].
+        expected: mean of the torques that the model predicts for the samples of `measured`, without acceleration
+            [N m]. For a joint that hardly moved, it is the gravity torque at `place`.
         allowed: allowed difference [N m]; for a joint that hardly moved it includes all friction.
         drives: half of the difference between the mean torques in positive and in negative direction of motion [N m].
             It must be positive, because the motor overcomes friction; otherwise a sign in robot.yaml is wrong.
@@ -90,8 +91,8 @@ class HeldTorques:
     def of(cls, model: Model, time: FloatArray, q: FloatArray, dq: FloatArray, tau: FloatArray) -> "HeldTorques":
         """Return the holding torques from samples of a `sway_motion`.
 
-        Velocities and torques are first averaged over `AVERAGED_S`. Otherwise the selection of samples by an
-        oscillating velocity would bias the mean torque.
+        Samples near constant speed are selected by their velocity. Before, velocities and torques are averaged over
+        `AVERAGED_S`: feedback makes both oscillate, so a selection without averaging would bias the mean torque.
 
         Args:
             model: model of the arm as mounted.

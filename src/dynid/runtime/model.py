@@ -162,7 +162,7 @@ class Model:
 
         Stiction is not modelled: sign-dependent friction is 0 at zero velocity. A friction term that is quadratic in
         torque is discontinuous where motor torque and load have equal magnitudes. Because of this, some accelerations
-        result from no motor torque. For these, `torques` returns a motor torque at the discontinuity.
+        cannot be produced by any motor torque. For these, `torques` returns a motor torque at the discontinuity.
 
         Args:
             q: positions, (n,) or (N, n) [rad].

@@ -22,7 +22,9 @@ JOINING_FACTOR = 0.3
 
 
 class Excitation:
-    """Named trajectories of one robot, each checked against the limits of a profile (variant) before it is returned.
+    """Named trajectories of one robot, each available in several variants (profiles) with their own limits.
+
+    A named trajectory is checked against the limits of its profile before it is returned.
 
     Args:
         file: content of excitation.yaml.
@@ -68,11 +70,12 @@ class Excitation:
         return read_only(np.deg2rad(lower) + margin), read_only(np.deg2rad(upper) - margin)
 
     def trajectory(self, name: str, profile: str = DEFAULT_PROFILE) -> Trajectory:
-        """Return a named trajectory in the variant of a profile, for all n axes.
+        """Return one variant of a named trajectory, for all n axes.
 
         Args:
             name: one of `names`.
-            profile: one of `profiles`. For a real arm, choose a profile whose joint limits lie within those of the arm.
+            profile: name of the variant, one of `profiles`. For a real arm, choose a profile whose joint limits lie
+                within those of the arm.
 
         Raises:
             UnknownNameError: the trajectory or the profile does not exist.

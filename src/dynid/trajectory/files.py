@@ -1,4 +1,4 @@
-"""Trajectories from YAML files of the user: waypoints joined by the point-to-point time law, or timed points."""
+"""Trajectories from YAML files of the user, with waypoints at which the arm stops, or with points in time."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -81,7 +81,7 @@ def spread(
         hold: positions for the joints that have no values, (n,) [rad].
         joints: names of the joints that have values, (m,).
         rows: values, (k, m) [rad, rad/s or rad/s^2]; None is returned as None.
-        still: whether joints without values get zeros, as velocities and accelerations do, instead of `hold`.
+        still: whether joints without values get zeros (for velocities and accelerations) instead of `hold`.
 
     Raises:
         ConfigurationError: the robot lacks a joint, a joint is named twice, or `rows` does not have m columns.
