@@ -1,8 +1,8 @@
 """Latency model of a USB serial adapter: the times at which bytes from the servo line reach the host's program.
 
-An FTDI chip, as in ROBOTIS's U2D2, buffers received bytes until the host's next USB frame after its latency timer, or
-until a packet is full (FTDI AN232B-04). Frames begin every millisecond. Bytes from the host are on the wire at once:
-sending does not wait for a timer. Times are whole nanoseconds, so that they are exact.
+An FTDI chip, as in ROBOTIS's U2D2, buffers received bytes until its latency timer expires or a packet is full. Then
+the host receives them in the next USB frame (FTDI AN232B-04). Frames begin every millisecond. Bytes from the host are
+on the wire at once: sending does not wait for a timer. Times are whole nanoseconds, so that they are exact.
 """
 
 from collections import deque

@@ -39,10 +39,10 @@ def serve(
     ready: Callable[[], None] = lambda: None,
     port_file: Path | None = None,
 ) -> None:
-    """Serve an emulated servo bus as this process' only work, until SIGTERM, SIGINT or the parent's end.
+    """Serve an emulated servo bus as this process' only work, until SIGTERM, SIGHUP, SIGINT or the parent's end.
 
-    With a link, SIGUSR1 pulls the cable and SIGUSR2 plugs it in again. With a body, SIGUSR1 makes the arm take the
-    body into its hand, and SIGUSR2 makes the arm put it down.
+    If `body` is given, SIGUSR1 makes the arm take it into its hand, and SIGUSR2 makes the arm put it down. Otherwise,
+    if `link` is given, SIGUSR1 pulls the cable and SIGUSR2 plugs it in again.
 
     Two lines are printed for the user: the port's path when clients may connect, and at the end a JSON object. The
     object contains `ServoChain.summary`, which shows whether the currents are zero. Programs should read the port from
@@ -53,9 +53,9 @@ def serve(
         plant: the simulated arm that the servos move.
         clock: new file of a shared clock that stops while the driver is late (`ClockPage`); removed at the end.
         link: symbolic link to the port.
-        ignore_interrupt: whether to ignore SIGINT of the terminal, so that a driver can still command the servos while
-            it shuts down. After SIGTERM or the end of the parent process, the bus then ends once the driver is silent.
-        baudrate: baud rate of the servos [bit/s].
+        ignore_interrupt: whether to ignore SIGINT (Ctrl-C), so that a driver can still command the servos while it
+            shuts down. After SIGTERM, SIGHUP or the parent's end, the bus then ends once the driver is silent.
+        baudrate: baud rate of the servos [bit/s]; None is the rate in robot.yaml.
         wire_time: whether replies take the time of their bytes on the wire.
         lock_step: whether only sync writes of goal currents advance time, by one control cycle each; otherwise time
             follows a clock.

@@ -123,8 +123,8 @@ class EmulatedServoBus:
     def run(self, serving: Callable[[], None] = lambda: None) -> None:
         """Serve instructions until `stop` is called, or until the driver is silent after a call of `stop_after_driver`.
 
-        `serving` is called once, as soon as clients may connect. Before this call, the plant makes its first step,
-        except in lock-step, so that compilation does not delay the first client.
+        `serving` is called once, as soon as clients may connect. Before this call, the plant makes its first step, so
+        that compilation does not delay the first client. In lock-step, the plant makes no step before this call.
         """
         start_s = self._now_s() - self.chain.time_s
         with bounded_timer_slack():

@@ -1,1 +1,1 @@
-"""Simulated runs in lock-step: simulated arm and controller advance cycle by cycle, without real time; bags of runs."""
+"""Simulation in lock-step (arm and controller advance cycle by cycle, not in real time), and bags of such runs."""

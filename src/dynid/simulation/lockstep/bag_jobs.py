@@ -49,7 +49,7 @@ class BagJob:
     Attributes:
         robot: name of the robot.
         trajectory: name of a trajectory, or of a file that contains a trajectory.
-        profile: profile of excitation.yaml from which the trajectory and its limits come.
+        profile: name of a profile in excitation.yaml, that is, of one variant of all trajectories with its limits.
         mount: name of a mount in robot.yaml; None is the default mount.
         seed: seed of all random nuisances (such as noise and jitter).
         without: names of nuisances (such as noise or backlash) to leave out.

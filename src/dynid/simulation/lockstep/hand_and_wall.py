@@ -87,7 +87,7 @@ class Hand:
 
 @dataclass(frozen=True)
 class Wall:
-    """Elastic wall at x = `at_m` [m] in the base frame, which pushes a tool beyond it back along x."""
+    """Elastic wall at x = `at_m` [m] in the base frame; it pushes a tool with a larger x in the direction of -x."""
 
     at_m: float
     stiffness_n_m: float

@@ -69,7 +69,7 @@ def actuate(
 ) -> None:
     """Record the torques and goal currents of cycle k, and the currents and motor torques that take effect in it.
 
-    The currents that take effect are the goal currents of `late` cycles before; they are 0 in the first cycles.
+    The currents that take effect are the goal currents of cycle k - `late`, and 0 in the first `late` cycles.
 
     Args:
         k: index of the cycle.

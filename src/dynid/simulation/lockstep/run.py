@@ -2,8 +2,8 @@
 
 Each control cycle does what the real-time driver does: it reads the servos (quantised by their registers), computes the
 torque and sends it. A command takes effect some time after the state was read, because the wire and the processes take
-time. This delay is rounded up to whole cycles, because a servo keeps a goal current for one cycle. For CRANE-X7 the
-delay is 0.9 ms, so one cycle. With the half cycle of this zero-order hold, the total delay is 1.5 ms, as in
+time. This delay is rounded up to whole cycles. For CRANE-X7 it is 0.9 ms, so one cycle of 1 ms. A servo then keeps the
+goal current for one cycle (zero-order hold), which adds half a cycle on average. So the total delay is 1.5 ms, as in
 arXiv:2605.15949, section III-B.
 """
 
@@ -47,7 +47,7 @@ class SimulatedRun:
         trajectory_duration: duration of the trajectory without approach and return [s].
         joint_names: names of the axes, (n,).
         mount: name of the arm's mount.
-        phases: the phases, with the timestamp at which each began [ns].
+        phases: names of the phases of the run, such as "approach", with the timestamp at which each began [ns].
         stamps_ns: timestamp of each state, from 0, (N,) [ns].
         q: encoder readings, (N, n) [rad].
         dq: readings of the velocity registers, (N, n) [rad/s].
@@ -109,7 +109,7 @@ class Schedule:
         q: reference positions, (N, n) [rad].
         dq: reference velocities, (N, n) [rad/s].
         ddq: reference accelerations, (N, n) [rad/s^2].
-        phases: the phases, with the time at which each begins [ns].
+        phases: names of the phases of the run, such as "approach", with the timestamp at which each begins [ns].
     """
 
     stamps_ns: NDArray[np.int64]
@@ -185,8 +185,8 @@ class Records:
 def _run(plant: ArmPlant, controller: Controller, plan: Schedule, cycle: float, name: str) -> Records:
     """Run the control loop over a whole schedule and return its record.
 
-    The arm moves from the first cycle on, without the support that holds an `ArmPlant` until its first current. Torque
-    noise is drawn once per cycle.
+    The arm moves freely from the first cycle on: the stand on which an `ArmPlant` rests until its first current is
+    removed. Torque noise is drawn once per cycle.
 
     Args:
         plant: the simulated arm.

@@ -64,7 +64,7 @@ def write_bag(
         robot: the robot.
         controller: controller that moved the arm; its gains are written to the bag.
         folder: the bag's folder; it must not exist yet.
-        profile: profile of excitation.yaml from which the trajectory comes.
+        profile: name of the trajectory's profile (variant) in excitation.yaml, or "file" for a trajectory from a file.
         law: name of the control law that moved the arm.
         storage: "mcap" or "sqlite3".
         start_ns: time of the first state [ns since the epoch].
@@ -135,7 +135,7 @@ def _hardware(run: SimulatedRun, robot: Robot) -> HardwareSettings:
 def _experiments(
     run: SimulatedRun, controller: Gained, profile: str, law: str, start_ns: int
 ) -> Iterator[tuple[int, ExperimentSettings]]:
-    """Yield log time [ns] and experiment settings at the start of every phase; the settings list all phases so far."""
+    """Yield log time [ns] and experiment settings at the start of every phase; each contains all phases so far."""
     settings = ExperimentSettings(
         trajectory=run.trajectory,
         profile=profile,

@@ -1,4 +1,4 @@
-"""Simulated arm (plant) in MuJoCo: currents move its joints, and sensors measure them.
+"""Simulated arm (plant) in MuJoCo: motor currents move the joints; sensors measure positions and currents.
 
 The torque of a joint is current times torque constant, plus torque noise. The encoders measure the joints through a
 small backlash. The current sensors have their own noise. The plant neither quantises nor delays its readings. The
@@ -113,9 +113,9 @@ class ArmPlant:
     def _friction(
         self, chosen: FrictionLaw | str | None, switched_off: Collection[str]
     ) -> tuple[FrictionLaw, tuple[float, float]]:
-        """Return the gears' friction law, and its warm-up as (fraction of friction that fades, time constant).
+        """Return the gears' friction law, the fraction of friction that vanishes by warm-up, and its time constant [s].
 
-        The time constant is in seconds. The fraction is 0 if the friction is only viscous and Coulomb friction.
+        The fraction is 0 for the friction model "viscous", and if the nuisance "coulomb" is left out.
 
         Args:
             chosen: a friction law, or its name; None is the choice of robot.yaml.

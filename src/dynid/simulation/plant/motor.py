@@ -30,7 +30,7 @@ class Motors:
     - offset, noise: errors of the current reading;
     - velocity: the velocity register lags behind the true velocity;
     - heat: temperature rises with R I^2;
-    - overload: the servo detects an overload by `OverloadModel`.
+    - overload: the servo detects an overload if a large current lasts too long, see `OverloadModel`.
 
     Args:
         robot: robot with the names of the servo models and a motors.yaml.
@@ -89,7 +89,7 @@ class Motors:
 
     @property
     def load(self) -> FloatArray:
-        """Load of each servo as a fraction of its overload limit, (n,) [-]; 1 trips the protection."""
+        """Used fraction of each servo's overload capacity, (n,) [-], see `OverloadModel`; 1 trips the protection."""
         return self._load
 
     def step(self, duration_s: float, dq: FloatArray) -> FloatArray:

@@ -136,10 +136,10 @@ class NoiseStream:
         return np.asarray(self._rows[k - self._first])
 
     def rows(self, count: int) -> FloatArray:
-        """Return the noise of the first `count` control periods, (count, n).
+        """Return the noise of the first `count` periods, (count, n).
 
         Raises:
-            DataError: these values were already discarded, because only the latest ones are kept.
+            DataError: the noise of the first periods was discarded, because a later block has been generated.
         """
         out = np.empty((count, len(self._sigma)))
         for first in range(0, count, NOISE_BLOCK):
@@ -166,7 +166,8 @@ _crossed = crossed.py_func  # uncompiled, because compiling takes longer than it
 class Play:
     """Backlash between joint and encoder as a play operator: the encoder rests until the joint has crossed the gap.
 
-    The motor's torque acts on the joint without a gap, so this approximates backlash on the output side of the gear.
+    Only the encoder has the gap; the motor's torque acts on the joint directly. This is an approximation: a gap at the
+    gear's output would also interrupt the motor's torque.
 
     Args:
         width: width of the gap [rad].

@@ -1,7 +1,7 @@
 """Motor current of a servo that is not in current mode: an internal loop controls position, velocity or voltage.
 
 ROBOTIS e-manual, XM430-W350: the gain registers are divided by 128 (P), 65536 (I) and 16 (D), and the loop runs once
-per millisecond. The sum of the terms is a PWM value, of which 885 is the full supply voltage. The winding converts the
+per millisecond. The sum of the terms is a PWM value; 885 applies the full supply voltage. The winding converts the
 voltage minus the back-EMF into current, so a PWM of 0 brakes. Feedforward, and a profile in velocity mode, are not
 simulated.
 """

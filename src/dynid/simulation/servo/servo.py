@@ -1,7 +1,8 @@
 """Emulated X-series servo: its control table and the rules for reading and writing it.
 
-Source of the rules: ROBOTIS e-manual, the models' pages and "DYNAMIXEL Protocol 2.0"; open points are switches
-of `UndocumentedBehaviour`. The module `own_loops` computes the motor current outside current mode.
+Source of the rules: ROBOTIS e-manual, the models' pages and "DYNAMIXEL Protocol 2.0". `UndocumentedBehaviour` has
+switches for rules that the e-manual leaves open. The module `own_loops` computes the motor current outside current
+mode.
 """
 
 import struct
