@@ -157,9 +157,9 @@ def friction_rows(result: Result) -> list[dict[str, str]]:
 
 
 def ladder_rows(result: Result) -> list[dict[str, Any]]:
-    """Return a row for each friction structure (set of friction terms) from which the identification chose one.
+    """Return a row for each friction structure (set of friction terms) that the identification compared.
 
-    The row states the torque error of this structure on blocks of time that were not fitted.
+    The row states the cross-validated torque error of this structure, and whether this structure was chosen.
     """
     block = result.content.friction_law
     return [

@@ -1,4 +1,4 @@
-"""Drive requirements of a drafted robot's joints, estimated from its URDF.
+"""Required torques, torque limits, rotor inertias and friction of a drafted robot's drives, estimated from its URDF.
 
 In all functions, `rows` are the drafted joint entries of robot.yaml, one dictionary of fields per joint.
 """

@@ -297,8 +297,8 @@ class RobotFile(Strict):
     """Schema of robot.yaml.
 
     Attributes:
-        coupling: matrix C (n, n) of q_motor = gear_ratio * (C q_joint), motors in rows; None if every motor moves one
-            joint. Then tau_joint = C' (gear_ratio * tau_motor).
+        coupling: matrix C (n, n) with one row per motor, such that q_motor = gear_ratio * (C q_joint) and
+            tau_joint = C' (gear_ratio * tau_motor); None if every motor moves one joint.
         springs: torques that depend on the position of one joint alone, see `Spring`.
         undecided: questions that the user must answer before the robot is used, by field of this file.
         rest_posture: rest posture of arms with prismatic joints [rad; m if prismatic], instead of rest_posture_deg.

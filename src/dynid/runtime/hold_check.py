@@ -131,7 +131,10 @@ class HeldTorques:
 
     @property
     def excess(self) -> FloatArray:
-        """Difference between measured and predicted torque, divided by the allowed difference, (n,); up to 1 passes."""
+        """Absolute difference of measured and predicted torque over the allowed difference, (n,).
+
+        A joint passes the check if its value is at most 1.
+        """
         return np.asarray(np.abs(self.measured - self.expected) / self.allowed)
 
 

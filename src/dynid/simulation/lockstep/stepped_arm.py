@@ -81,7 +81,7 @@ class SteppedArm:
         return quantise(self._seen_velocity, self.plant.nuisances.velocity_step)
 
     def _grow(self) -> None:
-        """Extend the records by a block of cycles, and draw its noise and timestamps."""
+        """Extend the records by a block of cycles, and draw the noise and timestamps of these cycles."""
         size = len(self._stamps) + BLOCK
         self._rows = {name: np.vstack([rows, np.zeros((BLOCK, self.robot.size))]) for name, rows in self._rows.items()}
         noise = [self.plant.drive_noise.row(k) for k in range(size - BLOCK, size)]

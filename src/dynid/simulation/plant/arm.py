@@ -261,8 +261,7 @@ class ArmPlant:
     def _step_against_springs(self, step_s: float) -> None:
         """Integrate one step with springs that MuJoCo cannot model.
 
-        During the step the springs' torques are constant; they belong to the position predicted for the middle of the
-        step.
+        During the step, the springs' torques are constant: those at the positions predicted for the middle of the step.
         """
         motors, hand = self._torque.copy(), self._gears.hand.copy()
         pull = self._beyond_linear(self._q + 0.5 * step_s * self._dq)

@@ -27,7 +27,7 @@ class Motors:
     - lag: the current follows its goal with first-order dynamics;
     - droop: the deviation of the current from its goal is proportional to velocity. The current is too small if the
       motor turns in the direction of its torque, and too large if it turns against its torque;
-    - offset, noise: errors of the current reading;
+    - offset, noise: constant and random errors of the measured electric current;
     - velocity: the velocity register lags behind the true velocity;
     - heat: temperature rises with R I^2;
     - overload: the servo detects an overload if a large current lasts too long, see `OverloadModel`.

@@ -1,4 +1,4 @@
-"""Check of a robot's folder: build everything that a simulated run needs, without simulating."""
+"""Check of a robot's folder: everything that a simulated run needs is built, but nothing is simulated."""
 
 from dynid.control.controller import load_controller
 from dynid.errors import DynidError

@@ -196,9 +196,9 @@ class ServoChain:
         return any(servo.torque_enabled for servo in self._wired_servos)
 
     def summary(self) -> dict[str, list[float] | list[bool] | float]:
-        """Return the present state of the servos by name, which shows whether they were left without current.
+        """Return the servos' state as a dictionary, which shows whether the servos were left without current.
 
-        The result contains torque states, goal and motor currents, the largest currents so far, watchdogs and the
+        Its entries are torque states, goal and motor currents, the largest currents so far, watchdogs and the
         time. Lists have one entry per servo, except `max_abs_current_a`, which has one per motor.
         """
         servos, units = self._wired_servos, self._shafts.current_a.tolist()
