@@ -71,9 +71,10 @@ class MotionExecutor:
     Attributes:
         phase: the present activity; None if nothing is commanded.
         phases: the phases of the present motion, with the time stamps at which they began [ns].
-        stopped_itself: reason why a motion ended early without being cancelled; "" if it did not.
-        left_tolerance: whether a motion ended early because a tracking error exceeded its tolerance; the arm was then
-            braked along the path of the motion.
+        stopped_itself: reason why the last motion, or a part of it without feedback, ended early although it was not
+            cancelled; "" if there is none.
+        left_tolerance: whether this reason is a tracking error above its tolerance; the arm was then braked along the
+            path of the motion.
         guiding: monitor of hand guiding, for control laws without a reference.
         tolerance: largest permitted tracking error of each joint along a trajectory, (n,) [rad]. Beyond it the arm is
             braked along its path. Independently, an error of `MAX_TRACKING_ERROR_RAD` stops it where it is.
@@ -116,8 +117,8 @@ class MotionExecutor:
     def holds(self) -> bool:
         """Whether the arm is held at its reference by a law with position feedback.
 
-        The value is False during a motion, and while the arm brakes after a motion. It stays True if a held arm is
-        pushed from its reference and then braked.
+        The value is False during a motion, and while the arm brakes after a cancelled or aborted motion. While a held
+        arm brakes because it was pushed away from its reference, the value is True.
         """
         still = self._held_before_stop or not self.moving
         return self.active and still and self.controller.law.follows_reference
@@ -128,7 +129,7 @@ class MotionExecutor:
         return self._meter.result()
 
     def elapsed(self, stamp_ns: int) -> float:
-        """Return the path time since the present phase of the motion began [s].
+        """Return the path time since the present part of the motion began [s].
 
         Path time is slower than real time while the arm moves slower than planned, and stands still in pauses.
 
@@ -138,7 +139,10 @@ class MotionExecutor:
         return (stamp_ns - self._began_ns) / 1e9
 
     def progress(self, stamp_ns: int) -> float:
-        """Return the completed fraction of the present trajectory, 0 to 1.
+        """Return the completed fraction of the trajectory, 0 to 1: elapsed path time / planned duration.
+
+        The value is 0 during the approach and 1 after the trajectory. If the trajectory has several parts, the elapsed
+        time starts from 0 with each part.
 
         Args:
             stamp_ns: time stamp of the present state [ns].
@@ -196,7 +200,7 @@ class MotionExecutor:
         self._enter(stamp_ns)
 
     def _refuse_double_torques(self, plan: MotionPlan) -> None:
-        """Raise SafetyError if a plan has feed-forward torques, but the law already computes the model's torques."""
+        """Raise SafetyError if a plan has feed-forward torques although the control law computes them from a model."""
         law = self.controller.law
         if law.uses_model and any(part.added is not None for part in plan.parts):
             raise SafetyError(
@@ -225,9 +229,10 @@ class MotionExecutor:
         self._enter(stamp_ns)
 
     def follow_limp(self, q: FloatArray, stamp_ns: int) -> None:
-        """Move the held posture along with an arm whose torque is off.
+        """Replace the posture to hold by the measured one if an arm whose torque is off has moved away from it.
 
-        Otherwise the arm would be pulled back when torque comes on.
+        Otherwise the arm would be pulled back to the old posture when torque comes on. During a motion, the posture is
+        not replaced.
 
         Args:
             q: measured posture, (n,) [rad].
@@ -306,10 +311,10 @@ class MotionExecutor:
             q: measured posture, (n,) [rad].
 
         Raises:
-            SafetyError: the arm is too far from its reference. The motion is aborted, and from the next state on the
-                arm is braked and held where it comes to rest. Nothing is commanded any more in three cases: the state
-                is not finite; a hold of the arm has failed before; or the stamps stand still, go back, or jump ahead by
-                more than `LONGEST_GAP_S`.
+            SafetyError: the arm is too far from its reference, the measured posture is not finite, or the time stamps
+                stand still, go back, or jump ahead by more than `LONGEST_GAP_S`. An arm that is too far from its
+                reference is braked from the next state on, and held where it comes to rest, unless it has already left
+                its reference too often (see `HoldWatch`). In all other cases nothing is commanded any more.
         """
         dt = (stamp_ns - self._last_ns) / 1e9
         if self.phase is None:
@@ -350,10 +355,10 @@ class MotionExecutor:
             raise SafetyError(f"{fault}: {what}; its driver brakes and lowers it")
 
     def _after_gap(self, dt: float, q: FloatArray, stamp_ns: int) -> float:
-        """Pause the path time during a gap in the states, and lower its rate afterwards.
+        """Exclude a gap in the states from path time, and continue the motion more slowly than before the gap.
 
-        The rate is lowered because the hardware brakes the arm during a gap. If the present part of the motion has no
-        feedback, it is ended.
+        The motion continues more slowly because the hardware brakes the arm during a gap. If the present part of the
+        motion has no feedback, it is ended.
 
         Args:
             dt: duration of the gap [s].
@@ -361,7 +366,7 @@ class MotionExecutor:
             stamp_ns: time stamp of this posture [ns].
 
         Returns:
-            Duration that counts for the present cycle instead of `dt` [s].
+            Duration of the present cycle for the reference [s], a normal cycle time in place of `dt`.
         """
         if self._parts[0].law is not None:
             self._leave_open_loop(q, stamp_ns, f"joint states were lost for {dt:.3f} s")
@@ -394,10 +399,10 @@ class MotionExecutor:
         self._scaling.scale(slope, dq_ref, ddq_ref)
 
     def _relieved(self, relief: Relief, step: float, q: FloatArray) -> FloatArray:
-        """Return the reference position plus the displacement by which held joints yield, (n,) [rad].
+        """Return the reference positions plus displacements that reduce high currents of held joints, (n,) [rad].
 
-        If the motor of a held joint pushes against friction with a high current, the held position slowly moves against
-        the motor torque, until the current is low. During a motion the displacement returns to zero.
+        The motor of a held joint may push against friction with a high current. Then the position to hold is displaced
+        slowly in the direction that lowers this current. During a motion the displacements return to zero.
 
         Args:
             relief: computes the change of the displacements.
@@ -484,7 +489,7 @@ class MotionExecutor:
             self._leave_open_loop(q, stamp_ns, "")
 
     def _leave_open_loop(self, q: FloatArray, stamp_ns: int, reason: str) -> None:
-        """End a part of the motion without feedback: brake, return to the part's posture, and start the next part.
+        """End a part of the motion without feedback: brake, return to its reference posture, then start the next part.
 
         Args:
             q: measured posture, (n,) [rad].

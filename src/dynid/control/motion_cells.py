@@ -1,7 +1,8 @@
-"""Division of a motion into short time spans with four samples each, between which torques are interpolated by cubics.
+"""Division of a motion into short time spans, with four samples per span for the interpolation of torques by a cubic.
 
 Accelerations are cubics of time on each piece of a motion. Within a few milliseconds M(q) and gravity hardly change, so
-torques are close to cubics, too. Friction jumps where a joint reverses; there torques are computed for both signs.
+torques are close to cubics, too. Friction jumps where a joint reverses. In such a span, torques are computed twice,
+with the friction of each direction.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,11 +27,12 @@ class Cells:
 
     The first and the last sample of a span are its ends.
 
-    No span crosses a knot, at which two polynomials of the motion meet.
+    No span crosses a knot, at which two polynomials of the motion meet. A span that begins or ends at a knot has there
+    the values of its own polynomial.
 
     Attributes:
         times: times since the motion's start, (N, 4) [s].
-        q: positions, (N, 4, n) [rad]; like `dq` and `ddq`, at a knot they belong to this span's polynomial.
+        q: positions, (N, 4, n) [rad].
         dq: velocities, (N, 4, n) [rad/s].
         ddq: accelerations, (N, 4, n) [rad/s^2].
         last: whether this is the last batch of the motion.
@@ -45,9 +47,9 @@ class Cells:
     def torques(self, torques: Torques) -> list[FloatArray]:
         """Return the torques at the samples of all time spans, (N, 4, n) [N m], smooth within each span.
 
-        The list has one array if no joint reverses within a span. Otherwise it has two arrays. For a joint that
-        reverses, the first contains the friction of forward motion, the second that of backward motion. At the moment
-        in which a joint starts or reverses, friction is that of a moving joint.
+        The list has one array if no joint reverses within a span. Otherwise it has two arrays: for joints that reverse,
+        the first has the friction of forward motion, the second that of backward motion; for other joints both are
+        equal. At a sample in which a moving joint has zero velocity, such as at its start, friction is that of motion.
 
         Args:
             torques: function `(q, dq, ddq) -> tau`, (N, n) each in SI.

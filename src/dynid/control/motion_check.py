@@ -104,7 +104,7 @@ def model_torques(model: ArmModel, phi: BaseParameters, friction: FrictionLaw) -
     Args:
         model: model of the arm.
         phi: base parameters.
-        friction: law of the friction that the base parameters do not contain.
+        friction: friction law in addition to the friction terms among the base parameters.
     """
     dynamics, law = compile_inverse_dynamics(model), replace(friction, transition_rad_s=0.0)
     links = of_kinds(phi, KINDS, others=True)
@@ -128,7 +128,8 @@ class MotionCheck:
         collision: self-collision check; None skips it.
         efforts: check of feed-forward torques that come with a motion; None skips it.
         box: free space around the arm in which all links must stay; None skips this check.
-        sag: expected deviation from the reference, with which the arm must stay in the free space; None means zero.
+        sag: expected deviation of the arm from the reference; the arm must stay in the free space even if it deviates
+            in this way. None means zero.
     """
 
     def __init__(
@@ -150,8 +151,8 @@ class MotionCheck:
         """Raise SafetyError if one of a sequence of motions exceeds a limit.
 
         Positions, speeds and accelerations are checked exactly. Torques are interpolated by cubics over a few
-        milliseconds each, and the cubics are checked. Links must be farther apart at the sampled postures than they can
-        move between these.
+        milliseconds each, and the cubics are checked. The distance of two links is computed at sampled postures. It
+        must be larger than the most by which it can shrink near the sample.
 
         Args:
             parts: motions in their order.
@@ -212,10 +213,11 @@ class MotionCheck:
         return float(self._overload.along(np.zeros(len(self._names)), current, COARSE_S).max())
 
     def pace_within_tool_limit(self, way: Motion) -> float:
-        """Return the factor [-] by which to multiply a motion's speed limit, so that the tool is not too fast.
+        """Return the factor [-] by which to multiply the speed limit of a motion's joints to slow down its tool.
 
-        The factor is 1 if the tool keeps its speed limit already. Otherwise reduce the motion's limit and call this
-        method again: one reduction may not suffice for a short motion, which does not reach its own speed limit.
+        The factor is 1 if the tool is not too fast. Otherwise plan the motion again with the reduced limit, and call
+        this method again, until the factor is 1. Several reductions may be needed for a short motion, whose joints do
+        not reach their speed limit.
         """
         peak = 0.0 if self._tool is None else float(self._tool.along(way)[1].max())
         return 1.0 if self._tool is None or peak <= self._tool.allowed_m_s else SLOWER * self._tool.allowed_m_s / peak
@@ -235,7 +237,7 @@ class MotionCheck:
             )
 
     def _no_short_piece(self, part: Motion) -> None:
-        """Raise SafetyError if a motion passes two successive timed points within less than a control cycle."""
+        """Raise SafetyError if two successive points of a trajectory are less than a control cycle apart in time."""
         gaps, cycle_s = np.diff(part.knots), self._robot.file.bus.cycle_s
         if isinstance(part, PolynomialTrajectory) and len(gaps) and not gaps.min() >= cycle_s - ROUNDING_S:
             k = int(np.argmin(gaps))
@@ -273,7 +275,7 @@ class MotionCheck:
             part: the motion.
             cells: time spans of the motion with their samples.
             load: used fraction of each servo's overload capacity before these spans, (n,) [-].
-            used: used fraction before the first motion, (n,) [-], for the message.
+            used: used fraction before the first of all checked motions, (n,) [-]; an error message states it.
             last: whether the last motion ends with these spans. The load of holding its end posture for `HELD_S` is
                 then included.
 
@@ -316,7 +318,7 @@ class MotionCheck:
             times: times since the start of the motion, (N,) [s].
             values: values at these times, (N, n).
             bounds: lower and upper bounds, (n,) each in the same unit.
-            what: text about the value in the message, with a format field.
+            what: part of the message after the joint's name, with a format field for the value.
             shown: converts a value to the unit of the message.
         """
         slack = TOLERANCE * (np.abs(bounds[0]) + np.abs(bounds[1]))
@@ -353,7 +355,7 @@ class MotionCheck:
             tau: torques at these times, (N, n) [N m].
             steps: durations of these torques, (N,) [s].
             load: used fraction of each servo's overload capacity at the start, (n,) [-].
-            used: used fraction before the first motion, (n,) [-], for the message.
+            used: used fraction before the first of all checked motions, (n,) [-]; an error message states it.
 
         Returns:
             Used fraction of each servo's overload capacity at the end, (n,) [-].

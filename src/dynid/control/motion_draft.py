@@ -218,7 +218,10 @@ class _Drafter:
         )
 
     def _weak(self) -> str:
-        """Return a phrase that names joints with a torque limit below gravity plus friction at many postures, or ''."""
+        """Return a phrase that names the joints whose drives are too weak to start from many postures; '' if none.
+
+        At such a posture, the torque limit is too small for gravity and friction.
+        """
         needed, most = np.abs(self._starting()[1]).max(axis=0), self.usable * self.robot.torque_limits
         share = (needed > most).mean(axis=0)
         named = [
@@ -328,9 +331,9 @@ def _hold(robot: Robot, drafter: _Drafter, viscous: list[float]) -> dict[str, An
     """Return the content of safety.yaml: rough values of inertia and friction of the joints, and the hold's damping.
 
     When the driver brakes and holds a moving arm, it estimates the load with the rough values, see
-    `dynid.hardware.safety.hold.DriveEstimate`. The damping of each joint is the largest with which its velocity
-    decays with a time constant of at least `BRAKING_CYCLES` control cycles at the mean inertia, and of at least
-    `LEAST_BRAKING_CYCLES` at the smallest inertia.
+    `dynid.hardware.safety.hold.DriveEstimate`. With its damping, a braked joint slows down with the time constant
+    inertia / damping. The damping is as large as possible with a time constant of at least `BRAKING_CYCLES` control
+    cycles at the mean inertia, and of at least `LEAST_BRAKING_CYCLES` control cycles at the smallest inertia.
     """
     inertia, cycle_s = drafter.inertia.mean(axis=0), robot.file.bus.cycle_s
     least = drafter.inertia.min(axis=0)

@@ -1,9 +1,10 @@
 """Joint-level excitation: one joint in open loop with a switching torque while the other joints are held.
 
-The control law is FF+PD without feedback of the excited joint. The torque of this joint is the gravity torque plus
-M_hat ddq_ref, and its reference acceleration ddq_ref switches between a positive and a negative value. The excitation
-ends before a joint leaves a given range of positions (arXiv:2605.15949, section III-B). Torque ramps are executed
-first, to measure the joint's breakaway torque.
+The control law is feed-forward plus PD control (FF+PD), without feedback of the excited joint. The torque of this joint
+is the gravity torque plus M_hat ddq_ref. M_hat is the joint's inertia in controller.yaml, and the reference
+acceleration ddq_ref switches between a positive and a negative value. The excitation ends before a joint leaves a given
+range of positions (arXiv:2605.15949, section III-B). Torque ramps are executed first, to measure the joint's breakaway
+torque.
 """
 
 from dataclasses import dataclass
@@ -103,17 +104,18 @@ def excited_joint(robot: Robot, name: str) -> int:
 class SwitchingPath:
     """Reference path that stays at one posture, with a switching signal as reference acceleration of one joint.
 
-    The acceleration [rad/s^2] is the signal times the torque `Breakaway.torque(level)` [N m], divided by the joint's
-    inertia.
+    The acceleration is `signal` times the excitation torque, divided by the joint's inertia [rad/s^2]. The excitation
+    torque is `breakaway.torque(level)` [N m].
 
     Attributes:
         posture: the posture, (n,) [rad].
         joint: index of the excited joint.
         signal: switching signal, -1 or +1 at each sample, (N,).
         step_s: time between two samples [s].
-        inertia: M_hat of the joint [kg m^2].
-        level: factor on the excitation torque.
-        breakaway: excitation torque of the joint, which depends on the result of the torque ramps.
+        inertia: inertia of the joint in controller.yaml, M_hat [kg m^2].
+        level: factor by which the excitation torque is multiplied.
+        breakaway: object that computes the excitation torque from the torque at which the joint starts to move. It
+            measures this torque by torque ramps, before the path is executed.
     """
 
     posture: FloatArray
@@ -157,7 +159,8 @@ class ExcitationSettings:
     Attributes:
         speed_rad_s: speed in the basic torque [rad/s].
         acceleration_rad_s2: acceleration in the basic torque [rad/s^2].
-        levels: factors on the excitation torque, each used with all signals. At low levels friction may stop the joint.
+        levels: factors on the excitation torque. Each signal of `signals` is executed once with each factor. At low
+            levels friction may stop the joint.
             At high levels the torque is clipped to its limit, or the excitation ends early at a limit of position or
             speed.
         window_rad: permitted travel of the joint to either side of the posture, within its limits.

@@ -46,7 +46,8 @@ class Path(Protocol):
 class HoldPath:
     """Path that stays at one posture (n,) [rad] for an unlimited time.
 
-    The array of the posture is not copied, so that hand guiding can change it.
+    The array of the posture is not copied. While the arm is guided by hand, the executor writes the measured posture
+    into it.
     """
 
     duration = 0.0

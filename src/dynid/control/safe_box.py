@@ -264,10 +264,12 @@ class SafeBox:
         return reach
 
     def _places(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the centres p of all S spheres at postures q (N, c), and the levers of the joints on them.
+        """Return the centres p of all S spheres at postures q (N, c), and their displacements per motion of each joint.
 
         Returns:
-            Centres in the base link, (N, S, 3) [m], and levers |dp/dq| of c chain joints, (N, S, c) [m/rad, m/m].
+            Centres in the base link, (N, S, 3) [m], and |dp/dq| for c chain joints, (N, S, c) [m/rad, m/m]. The latter
+                is the centre's distance from the axis of a revolute joint, 1 for a prismatic joint, and 0 for a joint
+                that does not move the sphere.
         """
         mdh, spheres = self._mdh, self._spheres
         R, steps = mdh.relative_rotations(q), mdh.relative_positions()
@@ -318,9 +320,9 @@ class SafeBox:
         return np.array(distances).reshape(len(found), *p.shape[:2]), names
 
     def shortfall(self, q: FloatArray, tube: FloatArray) -> FloatArray:
-        """Return the largest missing clearance of postures from a border of the free space, (N,) [m].
+        """Return the largest difference required minus present clearance from a border, for N postures, (N,) [m].
 
-        It is negative for a posture that keeps the required clearance from all borders.
+        The difference is positive if the clearance is too small.
 
         Args:
             q: postures, (N, n) [rad].
@@ -329,9 +331,10 @@ class SafeBox:
         return np.asarray(self._shortfalls(q, tube).max(axis=1, initial=-np.inf))
 
     def _shortfalls(self, q: FloatArray, tube: FloatArray) -> FloatArray:
-        """Return the missing clearance of postures from each of the B borders, (N, B) [m].
+        """Return the required minus the present clearance from each of the B borders at N postures, (N, B) [m].
 
-        It is negative if the required clearance is kept.
+        It is the largest difference of all spheres; it is positive if a clearance is too small. The required clearance
+        of a sphere is the margin plus its largest displacement by deviations of the joints.
 
         Args:
             q: postures, (N, n) [rad].

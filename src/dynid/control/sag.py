@@ -17,8 +17,8 @@ class Sag:
     """Expected deviation of an arm from its reference: sag under gravity, and oscillation of a held arm.
 
     Attributes:
-        stiffness: torque per deviation of a control law without gravity compensation, (n,) [N m/rad]; None for a law
-            that compensates gravity.
+        stiffness: torque with which the control law counteracts a position error, per rad of the error, (n,)
+            [N m/rad]; None for a law that compensates gravity, so that the arm does not sag.
         sway_rad: amplitude of the oscillation of a held arm [rad].
     """
 

@@ -105,7 +105,8 @@ class ControllerSelection:
             friction_share: fraction of friction that gravity compensation compensates, 0 to 1; None keeps the present
                 fraction.
             switch: function that switches to the law, and may refuse; None means the controller's own `switch_to`.
-            gated: whether to skip the safety gate, because the model differs only by a payload from one that passed it.
+            gated: whether the model needs no check by the safety gate, because it differs only by a payload from a
+                model that has passed this check.
 
         Raises:
             UnknownNameError: there is no such law.

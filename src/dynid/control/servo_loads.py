@@ -16,8 +16,8 @@ LONGEST_STEP_S = 1.0  # longest time for which a current is assumed to have flow
 class ServoLoads:
     """Running estimate of the used fraction of each servo's overload capacity, from measured torques.
 
-    A servo switches itself off when the fraction reaches 1. The driver computes the same fraction, and reports it if
-    overload is to be limited (setting `overload_limits`). Each report replaces the estimate. Between two reports the
+    A servo switches itself off when the fraction reaches 1. The driver computes the same fraction. It reports
+    the fraction if the setting `overload_limits` is on. Each report replaces the estimate. Between two reports the
     estimate rises while servos carry more than their nominal currents, and decays while they carry less. Before the
     first report the estimate stays zero, because without a report it is not known whether the overload model applies to
     these servos.
@@ -44,7 +44,8 @@ class ServoLoads:
     def note(self, stamp_ns: int, torque: FloatArray) -> None:
         """Update the estimate of the used overload capacity with the torques measured in a state.
 
-        A timestamp that is not later than the previous one shows that the driver has restarted, and adds no load.
+        If the timestamp is not later than the previous one, the time since then is unknown, for example because the
+        driver has restarted. The estimate then stays unchanged.
 
         Args:
             stamp_ns: timestamp of the state [ns].

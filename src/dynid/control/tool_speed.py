@@ -20,7 +20,8 @@ class ToolSpeed:
         limit_m_s: `tool_limit_m_s` of safety.yaml [m/s].
 
     Attributes:
-        allowed_m_s: highest permitted speed of a link end in a planned motion [m/s].
+        allowed_m_s: highest permitted speed of a link end in a planned motion, `TOOL_SHARE` of the limit [m/s]. The
+            rest of the limit is reserved for tracking errors and noise.
     """
 
     def __init__(self, robot: Robot, limit_m_s: float) -> None:
