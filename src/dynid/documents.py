@@ -66,7 +66,7 @@ class _Size:
     Attributes:
         values: number of values so far.
         aliases: number of aliases so far.
-        anchors: number of values in the list, mapping or scalar of each anchor, by name.
+        anchors: name of each anchor, with the number of values in the list, mapping or scalar that it marks.
         open: lists and mappings whose end the parser has not reached yet, outermost first.
         twice: last key that was found a second time in the same mapping; None if there is none.
     """

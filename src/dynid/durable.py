@@ -57,7 +57,8 @@ def make_folders(path: Path) -> None:
 def new_file(folder: Path, name: str) -> tuple[int, Path]:
     """Create a hidden file with a random name that contains `name`; return a descriptor for writing and its path.
 
-    The file has the permissions of the user's umask from the start, because some file systems cannot change them later.
+    The file is created with the permissions that the user's umask allows for new files, because some file systems
+    cannot change permissions later.
 
     Raises:
         OSError: the system refuses.

@@ -56,8 +56,8 @@ class DemoOptions:
     Attributes:
         chain: options of the ROS nodes and of the real or simulated arm, which the demo starts.
         output: new folder for all results.
-        motions: identification motion and validation motion, in this order. Each name, which becomes the name of a bag,
-            maps to the value of the executor's parameter `trajectory`: a name or the path of a file.
+        motions: identification motion and validation motion, in this order. A key is the name of a motion, and of the
+            bag into which it is recorded. The value is the same name, or the path of the motion's trajectory file.
         profile: profile of excitation.yaml with which motions given by name are executed; it sets their limits.
         gain: whether to repeat the validation motion with the identified model, to measure the gain in accuracy.
     """
@@ -106,7 +106,7 @@ def run_demo(robot: Robot, options: DemoOptions, console: Console) -> Verdict:
     Args:
         robot: robot of the demo.
         options: motions, output folder and options of the nodes.
-        console: console that shows progress and answers.
+        console: console that shows the progress and the answer of the identification node.
 
     Raises:
         OutputExistsError: the output folder exists.

@@ -1,4 +1,7 @@
-"""Demo `dynid demo --two-arms`: a follower arm touches a wall, and a leader arm reproduces the force to a hand."""
+"""Demo `dynid demo --two-arms` of bilateral control: a hand guides a leader arm, and a follower arm repeats its motion.
+
+The follower touches a wall, and the leader exerts the force of this contact on the hand.
+"""
 
 import html
 from collections.abc import Callable

@@ -1,11 +1,11 @@
-"""Condition number of the regressor on every trajectory's reference motion, compared with the paper's Appendix A.
+"""Condition number of the regressor on each reference trajectory, compared with arXiv:2605.15949, Appendix A.
 
     python -m dynid.excitation.conditioning [--robot crane_x7] [--sampling-ms 40] [--csv table.csv]
 
-The paper is arXiv:2605.15949. The paper's values are for measured motions; this program computes values for noise-free
-reference motions. At low speed and short sampling intervals, noise in the measured accelerations makes the paper's
-condition number kappa smaller. paper_condition_numbers.csv holds kappa of arXiv:2605.15949v2, Appendix A (CC BY 4.0),
-for sampling intervals of 10, 20, 40 and 80 ms.
+The paper's values are for measured motions; this program computes values for noise-free reference motions. At low
+speed and short sampling intervals, noise in the measured accelerations makes the paper's condition number kappa
+smaller. paper_condition_numbers.csv holds kappa of arXiv:2605.15949v2, Appendix A (CC BY 4.0), for sampling intervals
+of 10, 20, 40 and 80 ms.
 """
 
 import argparse

@@ -2,10 +2,10 @@
 
 A motion is a sum of given functions of time, each times a coefficient per joint (see `dynid.excitation.series`).
 
-With the regressor W of all samples and A = W'W (p, p), both objectives are functions f of A's eigenvalues with a
-gradient H = df/dA, and df = 2 sum (W H) . dW:
+W is the regressor of all samples for p parameters, and A = W'W (p, p). Both objectives are functions f of A's
+eigenvalues. With H = df/dA, a change dW of the regressor changes f by df = 2 sum (W H) . dW:
 
-    condition:  f = (log tr A^m + log tr A^-m) / (2 m), which becomes log kappa(W) for large m;
+    condition:  f = (log tr A^m + log tr A^-m) / (2 m), close to log kappa(W) for a large exponent m;
     d_optimal:  f = -log det A / (2 p).
 
 dW comes from central differences in the states of every sample, so the computing time of a gradient does not grow with

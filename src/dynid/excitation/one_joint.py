@@ -135,7 +135,8 @@ class OneJointExcitation:
     def _fastest(self, joint: int, posture: FloatArray, wish: OneJointWish) -> tuple[PolynomialTrajectory, Sine]:
         """Return the sine motion of a joint with the largest feasible amplitude, at its highest allowed frequency.
 
-        Amplitudes are tried from that of the request downwards. An amplitude is feasible if any frequency is allowed.
+        Amplitudes are tried from that of the request downwards. An amplitude is feasible if the motion keeps all limits
+        at one frequency at least.
 
         Args:
             joint: index of the joint.

@@ -132,9 +132,10 @@ class Clearance(SelfCollision):
         self._resting_m = self._distances(robot.rest_posture) if self.pairs else np.zeros(0)
 
     def shortfall(self, q: FloatArray, wanted_m: float) -> float:
-        """Return the largest amount by which two links are closer than wanted [m]; 0 if all links are far enough apart.
+        """Return the largest difference wanted minus present distance of two links [m]; 0 if no links are too close.
 
-        Links that are close to each other at the rest posture may approach to half of their distance there.
+        For links that are close to each other at the rest posture, the wanted distance is at most half of their
+        distance at the rest posture.
 
         Args:
             q: posture, (n,) [rad].
@@ -180,8 +181,8 @@ class ExcitationOptimiser:
     def bounds(self, profile: str, share: float = 1.0) -> Bounds:
         """Return the bounds for an optimised excitation: the limits of a profile, reduced by a factor.
 
-        Bounds of speed and acceleration are those of excitation.yaml times the largest speed factor of the profile's
-        patterns of motions. Speeds are also limited by the robot's velocity limits.
+        The basic speeds and accelerations in excitation.yaml are multiplied by the largest of its `speed_factors`, by
+        the profile's `speed_scale`, and by `share`. Speeds are also limited by the robot's velocity limits.
 
         Args:
             profile: name of the profile.
@@ -262,11 +263,11 @@ class ExcitationOptimiser:
         return OneJointExcitation(self._robot, bounds.lower, bounds.upper, bounds.velocity, check)
 
     def check(self, motion: Motion, profile: str) -> None:
-        """Raise SafetyError if a motion exceeds limits of the robot or of a profile, or if links collide.
+        """Check that a motion keeps the limits of the robot and of a profile, and that no links collide.
 
         Raises:
-            SafetyError: the motion exceeds a limit of the robot or of the profile, or links collide. For limits of the
-                robot and collisions, the message names joint or links, time, value and limit.
+            SafetyError: a limit is exceeded, or links collide. The message names the motion. For limits of the robot
+                and collisions it also names joint or links, time, value and limit; for others, the profile.
         """
         self._check.check([motion])
         bounds = self.bounds(profile)

@@ -61,8 +61,8 @@ def build_spec(robot: Robot, standard: StandardFile, options: PlantOptions = DEF
         options: options of the model.
 
     Raises:
-        ConfigurationError: MuJoCo rejects the URDF, the URDF lacks a joint or link, or the standard parameters lack
-            coefficients of a spring in robot.yaml, or have others.
+        ConfigurationError: MuJoCo rejects the URDF, the URDF lacks a joint or link, or the standard parameters have
+            spring coefficients for other exponents than robot.yaml declares.
         DataError: the standard parameters are not this robot's.
     """
     _check(robot, standard)
@@ -121,9 +121,9 @@ def _strip(spec: mujoco.MjSpec, robot: Robot) -> None:
 def _empty_carried(spec: mujoco.MjSpec, robot: Robot) -> None:
     """Remove the mass of the links that are not in the model's chain, such as fingers.
 
-    The chain of the model has one link after each axis of robot.yaml that is not decoupled. The parameters of a chain
-    link include all links that it carries, so the mass of these is set to zero. A link with its own joint, such as a
-    finger, gets a negligible mass, because MuJoCo does not allow moving bodies without mass.
+    Each axis of robot.yaml moves one link of the chain, except decoupled axes, such as that of a gripper. The
+    parameters of a chain link include all links that it carries, so the mass of these is set to zero. A link with its
+    own joint, such as a finger, gets a negligible mass, because MuJoCo does not allow moving bodies without mass.
     """
     chain = {_joint(spec, robot, name).parent.name for name in robot.joint_names[: robot.chain_size]}
     for body in spec.bodies:
@@ -158,7 +158,8 @@ def _set_damping(element: mujoco.MjsJoint | mujoco.MjsTendon, value: float) -> N
 def _linear(field: object, value: float) -> FloatArray | float:
     """Return a linear coefficient in the form of a field of a MuJoCo element.
 
-    In newer MuJoCo such a field holds the coefficients of a polynomial, linear term first; in older versions a number.
+    In newer versions of MuJoCo such a field is an array of polynomial coefficients, the linear one first. In older
+    versions it is a number.
 
     Args:
         field: present content of the field.

@@ -1,7 +1,7 @@
-"""Friction that depends on load and speed in MuJoCo, by an update of the joints' friction before every step.
+"""Friction that depends on load and speed, for simulations with MuJoCo.
 
-MuJoCo has one `frictionloss` and one `damping` per joint. `frictionloss` is set from motor torque and load at every
-step, as in BAM (github.com/Rhoban/bam):
+MuJoCo has one `frictionloss` and one `damping` per joint. Before every step, `frictionloss` is computed anew from
+speed, motor torque and load, as in BAM (github.com/Rhoban/bam):
 
     model = mujoco.MjModel.from_xml_path("runs/model/model.xml")
     data = mujoco.MjData(model)

@@ -28,7 +28,7 @@ def whole_friction(
     """Return the friction law of all axes: the friction terms among parameters plus an additional law.
 
     Args:
-        robot: the robot, whose structure gives the shape of Stribeck friction among the parameters.
+        robot: the robot. If the parameters contain Stribeck friction, robot.yaml gives the shape of its curve.
         parameters: base or standard parameters.
         separate: friction law in addition to the parameters; None if there is none.
 
