@@ -24,8 +24,8 @@ class Arming:
         bus: the open bus.
         robot: names and current limits.
         watchdog_count: timeout of the bus watchdogs, as a register value (steps of 20 ms).
-        slow: newest slow values of the servos (errors, settings, temperature). `arm` stores the settings that it reads
-            back there; a later change of these settings is a fault.
+        slow: newest slow values of the servos (errors, settings, temperature). `arm` reads the settings from the servos
+            and stores them in `slow`; a later change of these settings is a fault.
     """
 
     def __init__(self, bus: ServoBus, robot: Robot, watchdog_count: int, slow: SlowState) -> None:

@@ -1,7 +1,7 @@
 """Highest control cycle rate that the serial line to the servos allows, measured before the first cycle.
 
-Many cycles are timed. The time of a cycle is taken as the mean of several consecutive ones, for which this mean is
-smallest, because other programs can only lengthen cycles. A later trial shows whether the machine keeps the rate, see
+Many cycles are timed. The time of a cycle is the smallest mean over several consecutive cycles. The smallest mean is
+used because other programs only lengthen cycles. A later trial shows whether the machine keeps the rate, see
 `dynid.hardware.loop.rate_trial`.
 """
 

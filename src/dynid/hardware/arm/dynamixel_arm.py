@@ -47,7 +47,7 @@ class ArmSample(NamedTuple):
         q: joint angles [rad]. In this and the next three arrays, a joint that was not read keeps its last valid value.
         dq: joint velocities [rad/s].
         current_a: present joint currents [A], which are joint torques divided by `Robot.joint_constants`. If each motor
-            moves one joint, they are the motor currents, with the sign of the gear ratio.
+            moves one joint, they are the motor currents, negated where the gear ratio is negative.
         tau_present: joint torques from the present currents and the robot's torque constants [N m].
         valid: whether this read contains the joint's values; a coupled joint needs all of its motors.
         answered: whether the joint's first servo answered.
@@ -81,7 +81,8 @@ class DynamixelArm:
         reply_margin_s: wait time of a read for replies beyond their time on the wire [s].
         clock: clock of the arm and its control loop.
         start: changes that `open` may make in addition to the usual set-up: correct EEPROM settings, switch off torque
-            that is on, reboot servos. None allows none of them on a real line, and the first on a simulated line.
+            that is on, reboot servos. If `start` is None, only EEPROM settings may be corrected, and only on a
+            simulated line.
         opener: opens the port, see `ServoBus`.
 
     Attributes:
@@ -202,8 +203,9 @@ class DynamixelArm:
         """Set goal current 0, and switch off the torque and the bus watchdogs of all servos.
 
         Every servo must confirm that its torque is off. There is one exception: while servos do not answer, they may
-        have been made to hold their joints in position mode (`servo_side_hold`). Such a servo that still does not
-        answer keeps its torque and brakes its joint without current, because it is unknown whether the arm is at rest.
+        have been made to hold their joints in position mode (`servo_side_hold`). If such a servo still does not answer,
+        it is unknown whether its joint is at rest. Its torque then stays on with goal PWM 0, which brakes the joint
+        without current from the supply.
 
         Raises:
             BusError: a servo did not confirm that its torque is off, which includes a servo that was left braking; the
@@ -357,8 +359,8 @@ class DynamixelArm:
         """Read one block of slow values (temperature, errors, settings) from one servo.
 
         A round takes 3 m + 1 calls: three blocks of each of the m servos, and one EEPROM block of one servo. If there
-        are joints with several servos, every other call is outside the round: it reads position or torque enable of a
-        servo that is not the first of its joint. If a servo does not answer, its old values stay.
+        are joints with several servos, calls of the round alternate with additional calls. Each of these reads position
+        or torque enable of a servo that is not the first of its joint. If a servo does not answer, its old values stay.
 
         Returns:
             Whether a servo's temperature was read.
@@ -410,7 +412,10 @@ class DynamixelArm:
         return lines
 
     def _unconfirmed(self, torque_enable: int) -> list[str]:
-        """Return labels (ID, joint) of the servos whose torque enable register still differs after retries."""
+        """Return labels (ID, joint) of the servos whose torque enable register differs from `torque_enable`.
+
+        Servos that do not answer are included. The registers are read several times until all are equal to the value.
+        """
         unconfirmed: list[str] = []
         for _ in range(CONFIRM_ATTEMPTS):
             values, valid = self.bus.sync_read(table.TORQUE_ENABLE, self._all_ids)

@@ -59,8 +59,8 @@ class ServoSideHold:
 
         Args:
             axes: mask of the joints to hold, (n,).
-            q: estimated joint angles, (n,) [rad]. They are goals for servos that do not take their present position as
-                goal when torque comes on.
+            q: estimated joint angles, (n,) [rad]. They are sent as goal positions. Some servos replace these by their
+                own present positions when torque comes on.
         """
         self.held |= axes
         chosen = [wired for wired in self._wired if axes[wired.axis]]
@@ -141,7 +141,7 @@ class ServoSideHold:
         return (wired.servo_id for wired in self._wired if self.held[wired.axis])
 
     def _centre(self, servo: WiredServo) -> int:
-        """Return the position register at angle zero (centre count) of the first servo on the joint of `servo`."""
+        """Return the centre count (register at angle zero) of the first servo on the joint that `servo` moves."""
         return self._wired[servo.axis].centre_count
 
 

@@ -8,9 +8,9 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str:
-    """Return the ID of the system's present boot, which all processes on the same monotonic clock share.
+    """Return the ID of the system's present boot, or '' on a system without such an ID.
 
-    The result is '' on a system without such an ID.
+    Monotonic times of two processes are comparable if both processes have the same ID.
     """
     return BOOT_ID.read_text(encoding="utf-8").strip() if BOOT_ID.is_file() else ""
 

@@ -1,9 +1,9 @@
 """Requests to one servo at a time during set-up: wait times, and assignment of answers to questions.
 
-Protocol 2.0 has no sequence numbers. An answer is identified by the servo's ID and its number of parameters, and the
-host delivers answers in the order of their questions. So a late answer belongs to the earlier question that is still
-unanswered. Once a ping is answered, no answer to an earlier question can follow, so earlier questions count as
-unanswered for good.
+Protocol 2.0 has no sequence numbers: an answer contains only the servo's ID and its parameters. The host delivers
+answers in the order of their questions. So an answer is assigned to the oldest unanswered question that it fits, see
+`Question.answered_by`. Once a ping is answered, no answer to an earlier question can follow, so earlier questions count
+as unanswered for good.
 """
 
 import contextlib
@@ -140,8 +140,8 @@ class Dialogue:
     def ask(self, frame: bytes, size: int) -> Answer:
         """Send an instruction to one servo once.
 
-        Inside `patiently` (a patient dialogue), the result (None, False) means that the servo answers pings, but not
-        this instruction.
+        Without an answer, a dialogue inside `patiently` (a patient dialogue) pings the servo. If the servo answers only
+        the ping, the result is (None, False).
 
         Args:
             frame: bytes of the instruction packet to one servo; not a ping.
@@ -152,7 +152,8 @@ class Dialogue:
 
         Raises:
             SilentLineError: in a patient dialogue, no servo answers within a second.
-            BusTimeoutError: in a patient dialogue, this servo does not answer within a second, but other servos do.
+            BusTimeoutError: in a patient dialogue, this servo answers neither the instruction nor pings within a
+                second, but other servos do.
             BusError: the port is lost.
         """
         if not self.patient:

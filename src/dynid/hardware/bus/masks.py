@@ -1,6 +1,6 @@
 """Fast any() and all() of small numpy masks.
 
-For about eight values, a search of the bytes is much faster than a numpy function.
+For about eight values, Python's search in the array's bytes is much faster than a call of numpy.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """DYNAMIXEL Protocol 2.0 framing: CRC, byte stuffing, instruction packets and a strict incremental parser.
 
-Source: ROBOTIS e-manual, "DYNAMIXEL Protocol 2.0". Pure functions and one parser without I/O, used by the
-driver (status packets) and by the emulated bus (instruction packets).
+The source is the ROBOTIS e-manual, "DYNAMIXEL Protocol 2.0". This module does no input or output. The driver parses
+status packets with it, and the emulated bus parses instruction packets.
 
 A packet on the wire: FF FF FD 00 | ID | length (2 bytes) | instruction | payload | CRC (2 bytes); the length
 counts everything after itself. FF FF FD inside instruction and payload is stuffed to FF FF FD FD. The reply
@@ -103,10 +103,11 @@ def build_packet(packet_id: int, instruction: int, payload: bytes = b"", *, stuf
 
 
 def finish_frame(frame: bytearray) -> bytes:
-    """Return a frame whose payload was changed in place as wire bytes, with a new CRC and, if needed, byte stuffing.
+    """Return the wire bytes of a prebuilt frame after a change of its payload, with a new CRC and, if needed, stuffing.
 
     Args:
-        frame: wire bytes of an instruction packet that was built without any stuffing; its CRC is updated.
+        frame: wire bytes of an instruction packet that was built without any stuffing. Its payload has been changed in
+            place; its CRC is updated in place unless stuffing is needed.
     """
     if frame.find(_PATTERN, _PREFIX, -2) >= 0:
         return build_packet(frame[4], frame[_PREFIX], bytes(frame[_PREFIX + 1 : -2]))

@@ -32,7 +32,7 @@ class _RefusedError(BusError):
 class _OpenLine:
     """Reusable context manager of a bus' open port, which closes the port if the connection breaks.
 
-    It is made once per bus, because a control cycle enters it twice.
+    A control cycle enters the context twice, so one object per bus is reused to save time.
     """
 
     def __init__(self, bus: "ServoBus") -> None:
@@ -381,10 +381,10 @@ class ServoBus:
         margin_s: float | None = None,
         keep_input: bool = False,
     ) -> Iterator[bytes]:
-        """Send a request, and yield received bytes as they arrive, until the time for the replies is over.
+        """Send a request, and yield received bytes as they arrive, until the replies time out.
 
-        Must be called inside the context of `line`, with its port. The caller stops the iteration once it has all
-        replies.
+        The timeout is `wire_s` plus the wait time `margin_s`. The function must be called inside the context of `line`,
+        with its port. The caller stops the iteration once it has all replies.
 
         Args:
             port: the open port.

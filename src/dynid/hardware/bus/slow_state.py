@@ -71,9 +71,9 @@ class SlowState:
         torque_enable: torque enable registers, (m,).
         armed: last read values of the registers `ARMED`, which a servo needs to drive its joint, (m, len(ARMED)).
         wanted: values that the registers `ARMED` had when the arm was enabled, (m, len(ARMED)); `UNKNOWN` before that.
-        read_ns: time of the last read of each of the three blocks in `ROUND`, which every round of polling reads, (m,
-            3), on the bus' monotonic clock [ns]. Until a block is read for the first time, this is the time at which
-            polling began, or 0 before polling began.
+        read_ns: time of the last read of the three blocks in `ROUND` from each servo, (m, 3), on the bus' monotonic
+            clock [ns]. Every round of polling reads these blocks. Until a block is read for the first time, its value
+            is the time at which polling began, or 0 before that.
         mismatch_deg: position of a servo minus that of its joint's first servo, (m,) [deg]; 0 for first servos.
         place_ns: time at which `mismatch_deg` was read last, (m,) [ns]. Until its first read, this is the time at which
             polling began. It stays 0 for the first servo of each joint.
@@ -146,8 +146,8 @@ class SlowPoll:
         """Read the next block of slow values; return whether it was read, and whether it contains a temperature.
 
         A round takes 3 m + 1 calls: three blocks of each of the m servos, and one EEPROM block of one servo. If there
-        are joints with several servos, every other call is outside the round: it reads position or torque enable of a
-        servo that is not the first of its joint.
+        are joints with several servos, calls of the round alternate with additional calls. Each of these reads position
+        or torque enable of a servo that is not the first of its joint.
 
         Raises:
             BusError: the port is lost.
