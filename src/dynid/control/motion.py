@@ -71,9 +71,9 @@ class MotionExecutor:
     Attributes:
         phase: the present activity; None if nothing is commanded.
         phases: the phases of the present motion, with the time stamps at which they began [ns].
-        stopped_itself: reason why the last motion, or a part of it without feedback, ended early although it was not
-            cancelled; "" if there is none.
-        left_tolerance: whether this reason is a tracking error above its tolerance; the arm was then braked along the
+        stopped_itself: reason why the last motion, or a part of it without feedback, was braked early although it was
+            not cancelled; "" if there is none. Motions that `update` aborts with an error are not included.
+        left_tolerance: whether a tracking error above its tolerance was the reason; the arm was then braked along the
             path of the motion.
         guiding: monitor of hand guiding, for control laws without a reference.
         tolerance: largest permitted tracking error of each joint along a trajectory, (n,) [rad]. Beyond it the arm is
@@ -141,8 +141,8 @@ class MotionExecutor:
     def progress(self, stamp_ns: int) -> float:
         """Return the completed fraction of the trajectory, 0 to 1: elapsed path time / planned duration.
 
-        The value is 0 during the approach and 1 after the trajectory. If the trajectory has several parts, the elapsed
-        time starts from 0 with each part.
+        The value is 1 during the return and after a completed motion, and 0 in all other phases except the trajectory.
+        If the trajectory has several parts, the elapsed time starts from 0 with each part.
 
         Args:
             stamp_ns: time stamp of the present state [ns].
