@@ -290,12 +290,12 @@ class StateCycle:
         """Read the servos again without the first silent servo, after a sync read in which servos were silent.
 
         If no servo answered the sync read, several of the first servos may be missing. The first such call then leaves
-        out one servo, the next call two servos, and so on. If a reply came late, which shows as a change of
-        the counts in `before`, no servo counts as silent, and further reads leave no servo out.
+        out one servo, the next call two servos, and so on. At the end `_leave_out` counts the servos that are assumed
+        to be missing, unless no servo answered at all, or a late reply has arrived since `before`.
 
         Args:
             port: the open port.
-            before: result of `_unmatched_counts` before the sync read.
+            before: result of `_unmatched_counts` before the sync read. If the present result differs, a reply was late.
         """
         asked, empty = self._asked, not self._seen
         silent = np.flatnonzero(asked & ~self._answered())
@@ -324,9 +324,9 @@ class StateCycle:
         return answered
 
     def _leave_out(self, silent: NDArray[np.bool_]) -> None:
-        """Count misses of servos that were silent while others answered; after two misses, further reads omit a servo.
+        """Count a miss for each servo that was silent while others answered; omit servos with two consecutive misses.
 
-        A fast sync read that failed just before counts as the first miss.
+        Further reads do not request omitted servos. A fast sync read that failed just before counts as another miss.
 
         Args:
             silent: mask of the silent servos, (n,).
@@ -540,7 +540,7 @@ class StateCycle:
         return False
 
     def _doubt(self, now_ns: int) -> None:
-        """Prepare for a reply to this read that may still come.
+        """Prevent a late reply to this read from being mistaken for the reply to a later read.
 
         From `now_ns` [ns] on, no read begins for some time (quarantine). After that, each read requests a different
         number of bytes for some time, so that a late reply is recognised by its size.
@@ -578,7 +578,8 @@ class StateCycle:
             error: error byte of the reply.
             data: bytes of the servo's registers.
             seen: indices of the servos that replied; this one is added.
-            alone: whether the reply is a separate packet during a fast read; such a packet can only be a refusal.
+            alone: whether the reply is a packet of a single servo during a fast sync read, which all servos answer in
+                one common packet. Then only an error is accepted: the servo refuses the read.
         """
         index = self.bus.index.get(servo_id)
         if index is None:
@@ -607,7 +608,7 @@ class StateCycle:
         return True
 
     def _count_late(self, index: int, size: int) -> None:
-        """Count a reply that does not answer this read.
+        """Count a reply that answers another request than this read, as stale or as a status error.
 
         A reply with the size of a state is a late answer to an earlier read of states, and counts as stale. Any other
         reply counts as a status error.

@@ -206,9 +206,9 @@ class ArmCycle:
     def awaits_command(self) -> bool:
         """Return whether the next cycle should wait for a late command.
 
-        The sender of commands (the commander) is late if its last command lags the newest sample by more than
-        `ANSWERED_CYCLES` cycles. If the lag is `LONGEST_ANSWER_CYCLES` cycles or more, the commander does not answer
-        every state, and no cycle waits.
+        A command is late if the last one lags the newest sample by more than `ANSWERED_CYCLES` cycles. With a lag of
+        `LONGEST_ANSWER_CYCLES` cycles or more, the cycle does not wait: the sender evidently does not send a command
+        for every state.
         """
         self._take_commands()
         command = self._command

@@ -56,16 +56,17 @@ class ControlLoop:
         feedback_timeout_s: time without a reply from a servo after which the silence is a fault while torque is on [s].
         rest_after_failure: whether to bring the arm to rest, as after a fault, when an exception ends the loop.
         aligned: whether to start the first cycle right after the arrival of a reply. If the adapter delivers replies
-            only at regular ticks, the cycles then start at ticks, so that a whole tick remains for each exchange.
+            only at regular ticks, each cycle then starts right after a tick. So its exchange with the servos has the
+            whole time until the next tick.
         times_off: number of times that earlier loops of the same driver switched torque off.
 
     Attributes:
         arm: the arm.
         guard: the guard.
         error: error that ended the loop; None while it runs or if it was stopped.
-        torque_off_unconfirmed: error if the servos did not confirm at the loop's end that torque is off, so that the
-            arm may still be under torque; else None. It is set before `on_end` is called. `error` is then the same
-            object, whose message also gives the cause of the loop's end.
+        torque_off_unconfirmed: error of a loop that has ended although servos did not confirm that torque is off; else
+            None. The arm may then still be under torque. `error` is the same object, whose message also gives the cause
+            of the loop's end. Both are set before `on_end` is called.
         fifo: whether a real-time policy (SCHED_FIFO or SCHED_RR) is in force.
     """
 

@@ -2,14 +2,14 @@
 
 A busy host may stop processes for tens of milliseconds, at times for seconds. A real arm continues to move meanwhile; a
 simulated arm need not. The driver's `PausedClock` divides time into cycles. Within a cycle, the arm's time (`held_ns`)
-follows the system's monotonic clock, but at most for the length of a cycle. The next cycle begins when the replies and
-the command that it needs have arrived. The simulated arm reads the same time from a file that both processes map into
-memory (the clock page). So the arm does not move while the driver or the sender of commands is late.
+follows the system's monotonic clock, and pauses before a cycle's length has passed. The next cycle begins when the
+replies of the servos, and the command for which the driver waits, have arrived. The simulated arm reads the same time
+from a file that both processes map into memory (the clock page). So the arm does not move while the driver or the
+sender of commands is late.
 
 A process that has ended does not stop the arm's time: the driver waits for a reply or a command only until a timeout.
-The timeout counts the time in which the driver runs and checks for the input, but not a stall of the host. When a
-driver ends, the system unlocks its clock page, and the simulated arm makes the time continue. A driver that exists but
-does nothing stops the arm's time.
+Time in which the host has stalled the driver does not count. When a driver ends, the system unlocks its clock page, and
+the simulated arm makes the time continue. A driver that exists but does nothing stops the arm's time.
 """
 
 import fcntl
@@ -127,17 +127,18 @@ class ClockPage:
     def arm_ticks(self, tick_ns: int) -> None:
         """Announce that the simulated arm's adapter delivers replies at ticks every `tick_ns` [ns]; called by the arm.
 
-        In each control cycle, the driver's own work then takes at most a small fraction of a tick of the arm's time,
-        because this time pauses afterwards. While the driver waits for a reply, the arm lets its time continue to the
-        delivery of the reply, see `leave_time_until`. So a delay by the host does not make the driver miss a tick, but
-        requests that do not fit between two ticks do.
+        The driver then pauses the arm's time after a small fraction of a tick in each control cycle, however long the
+        driver's own work takes. While the driver waits for a reply, the arm allows its time to continue until the
+        delivery of the reply, see `leave_time_until`. So the driver misses a tick only if its requests do not fit
+        between two ticks, not because the host delays it.
         """
         _ARM.pack_into(self._memory, _TICK_AT, tick_ns)
 
     def leave_time_until(self, held_ns: int) -> None:
-        """Allow the arm's time to continue up to `held_ns` [ns] in this cycle while the driver waits for a reply.
+        """Postpone the next pause of the arm's time to the moment `held_ns` of this time [ns], if it would be earlier.
 
-        The simulated arm calls this with the time at which its adapter delivers the next reply.
+        The simulated arm calls this with the moment at which its adapter delivers the next reply, for which the driver
+        waits.
         """
         _ARM.pack_into(self._memory, _UNTIL_AT, held_ns)
 
@@ -225,10 +226,10 @@ class ClockPage:
 
 
 class _AdaptiveTimeout:
-    """Timeout of waits in control cycles, which is shorter for some time after a wait has timed out.
+    """Timeout of waits in control cycles, which is shorter in the next `KEPT_UP_CYCLES` cycles after a timeout.
 
-    The shorter timeout applies to `KEPT_UP_CYCLES` cycles. Only time in which the process regularly calls `exhausted`
-    is counted, so a stall of the host does not use up the timeout.
+    Each interval between two calls of `exhausted` counts with at most `LONGEST_CHECK_INTERVAL_S`, because a longer
+    interval is a stall of the host, which must not use up the timeout.
     """
 
     def __init__(self, usual_s: float, after_s: float) -> None:

@@ -168,8 +168,8 @@ class RateTrial:
 class RunWatch:
     """Record of cycles that a loop missed while torque is on, which may explain why a run was aborted.
 
-    Cycles of about the last `MARK_NS` are left out. If a servo falls silent, the cycles become longer, and a fault
-    follows later. The longer cycles must not look like those of a slow machine.
+    The cycles of the last one to two periods of `MARK_NS` are excluded. If a servo stops answering, cycles become
+    longer for a short time before the run is aborted. This must not count as a slow machine.
 
     Args:
         period_ns: cycle time [ns].

@@ -48,7 +48,10 @@ class ShareMeter:
         self._before = None
 
     def note(self, longest_s: float = 1.0) -> None:
-        """Update the used fraction of processor time if `longest_s` [s] have passed since the last update."""
+        """Update the used fraction of processor time if at least `longest_s` [s] have passed since the last update.
+
+        The first call only starts the measurement.
+        """
         now = time.monotonic_ns(), time.process_time_ns()
         if self._before is None:
             self._before = now

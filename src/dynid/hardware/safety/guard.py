@@ -365,9 +365,8 @@ class SafetyGuard:
         """Return the drive current (n,) [A] for a command, and the weight of the hold in this current, 0 to 1.
 
         After torque on, and after a pause of the commands, the command takes over from the hold gradually: the drive
-        current is a weighted sum of both. The hold controls the positions of the joints until its weight is zero. A
-        constant current in place of this control would let the arm sag, most of all after torque on, when the last
-        holding current is zero.
+        current is a weighted sum of both. The current of the hold is computed anew in each cycle, from the positions of
+        the joints. Its last value would not suffice: after torque on it is zero, and the arm would sag.
 
         Args:
             tau: commanded torques, (n,) [N m].
@@ -420,7 +419,8 @@ class SafetyGuard:
         """Return the current (n,) [A] that holds or lowers the arm; only the lowering current includes damping.
 
         Args:
-            phase: phase of the stop; `HOLD` holds the arm, `LOWER` and `LEAN` lower it.
+            phase: phase of the stop. In `HOLD` the arm is held, in `LOWER` and `LEAN` it is lowered. In `LEAN`, joints
+                are also pushed out of an unstable balance.
             q: joint angles, (n,) [rad].
             dq: joint velocities, (n,) [rad/s].
             valid: mask of the joints that were read in this cycle, (n,); None for all.
@@ -435,7 +435,7 @@ class SafetyGuard:
     def _within(self, rates: FloatArray) -> float:
         """Return the factor, at most 1, that scales joint velocities (n,) [rad/s] to the speeds allowed for lowering.
 
-        The factor applies to the joint positions of the last call of `Posture.place`.
+        The speeds of the links depend on the posture; it is the one given by the last call of `Posture.place`.
         """
         settings = self.settings
         return self._posture.pace(rates, settings.lower_tool_m_s, settings.table_tool_m_s, settings.table_near_m)

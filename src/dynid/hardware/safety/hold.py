@@ -277,9 +277,9 @@ class Hold:
         return np.asarray(np.sign(self.load) * np.maximum(np.abs(self.load) - missing, 0.0))
 
     def _capture_standing(self, q: FloatArray, stretch: FloatArray, held: NDArray[np.bool_]) -> None:
-        """Set the held position of a joint that stands still away from its held position to its present position.
+        """Replace the held positions of joints that stand still elsewhere by their present positions.
 
-        The current of such a joint does not change.
+        The current of such a joint does not change: the current of its spring is added to the estimated load current.
 
         Args:
             q: joint angles, (n,) [rad].

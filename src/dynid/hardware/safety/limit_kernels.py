@@ -160,7 +160,7 @@ def limit_currents(
 
     Args:
         driving: drive current, (n,) [A].
-        braking: factor of the damping current, 0 to 1; it is 1 for joints that are braked at a limit.
+        braking: factor of the damping current, 0 to 1. For joints that are braked at a limit, 1 is used instead.
         commanded: factor, 0 to 1, of the spring that pushes joints out of the soft zones near their limits; 0 while no
             command is followed.
         q: joint angles, (n,) [rad].

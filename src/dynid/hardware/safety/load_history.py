@@ -1,9 +1,9 @@
 """Record of the servos' used overload capacity that survives restarts of the driver.
 
-A new safety guard starts its count of used capacity from zero. Without this record, a servo near overload would get its
+Without this record, a new safety guard would assume that no capacity is used. A servo near overload would then get its
 full current again after a short stop of the driver. The used capacity decays after it was stored, as in a servo at
-rest. Time is counted from the machine's boot, because no user can set that clock. After a reboot, only the time since
-boot is counted.
+rest. For this decay, time is measured from the machine's boot, because the wall clock can be set. After a reboot, only
+the time since boot counts.
 """
 
 import os
