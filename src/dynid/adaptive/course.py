@@ -55,8 +55,8 @@ class Course:
     def _standing(self) -> Segment:
         """Plan a segment from the present posture while the arm stands still, and return it.
 
-        If no segment is safe with the allowed tracking errors, smaller allowed errors are tried. This is equally safe,
-        because the arm then stops at a smaller tracking error.
+        If no segment is safe with the allowed tracking errors, segments with smaller allowed errors are tried. Such a
+        segment needs less free space, because the arm stops at a smaller tracking error.
 
         Raises:
             SafetyError: no segment is safe with any of `TUBE_SCALES`, the factors on the allowed tracking errors.

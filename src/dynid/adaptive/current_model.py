@@ -24,7 +24,7 @@ class CurrentModel:
     Attributes:
         model: geometry and structure of the arm.
         phi: base parameters, (p,).
-        friction: law of the friction that the base parameters do not contain.
+        friction: law of the friction terms that are not base parameters.
         sigma: standard deviation of each axis's torque residuals, (n,) [N m].
         identified: whether the model results from an identification of this run's recording; False for nominal
             parameters, a previous model or the online estimate.

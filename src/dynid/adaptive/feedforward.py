@@ -38,7 +38,7 @@ def smooth_friction_torques(
     Args:
         model: geometry and structure of the arm.
         phi: base parameters.
-        friction: law of the friction that the base parameters do not contain.
+        friction: law of the friction terms that are not base parameters.
         transition_rad_s: transition velocity [rad/s].
     """
     sharp = model_torques(model, phi, friction)
@@ -57,7 +57,7 @@ def feedforward(model: ArmModel, phi: BaseParameters, friction: FrictionLaw) -> 
     Args:
         model: geometry and structure of the arm.
         phi: base parameters.
-        friction: law of the friction that the base parameters do not contain.
+        friction: law of the friction terms that are not base parameters.
     """
     sharp = model_torques(model, phi, friction)
     plain = model_torques(model, phi, FrictionLaw.of(model.axes, {}))

@@ -30,10 +30,10 @@ Torques = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 
 def torque_sizes(robot: Robot, model: ArmModel, torques: Torques) -> FloatArray:
-    """Return the values (p,) [SI] at which single base parameters cause a torque as large as that of the whole arm.
+    """Return the value of each base parameter at which it alone causes a torque as large as the whole arm's, (p,) [SI].
 
-    For each joint, the root mean square torque of the whole arm over random states is divided by that of the parameter
-    at value 1. The result is the smallest of these quotients among the joints.
+    For each joint, the root mean square torque of the whole arm over random states is divided by the torque that the
+    parameter causes at value 1. The result is the smallest of these quotients among the joints.
 
     Args:
         robot: the robot.

@@ -34,7 +34,7 @@ class LiveEstimate:
         settings: settings of the identification.
         regression: recursive regression of all samples whose filtered values are final, since later data do not affect
             them.
-        taken: number of sampling intervals whose samples `regression` contains.
+        taken: number of sampling times, counted from the start of the recording, that `regression` contains.
         latest: `regression` with the last samples added, whose filtered values are provisional.
     """
 
@@ -78,8 +78,8 @@ class LiveEstimate:
     def updated(self, signals: Signals) -> "LiveEstimate":
         """Return the estimate after the new part of a growing recording is added.
 
-        `signals` contains the whole recording so far, not only the new part. Its window must start at the same time in
-        every call.
+        `signals` contains the whole recording so far, not only the new part. The evaluated interval, `signals.window`,
+        must start at the same time in every call.
 
         Raises:
             DataError: the signals cannot be used.
@@ -98,6 +98,6 @@ class LiveEstimate:
         return LiveEstimate(self.settings, regression, taken, regression.updated(tail))
 
     def model(self) -> tuple[FloatArray, FrictionLaw]:
-        """Return the estimated base parameters (p,) [SI], and the law of the friction that they do not contain."""
+        """Return the estimated base parameters (p,) [SI], and the law of all other friction terms."""
         solution = self.latest.solve()
         return solution.phi, self.latest.law(solution)

@@ -163,9 +163,9 @@ class Planning:
     def information(self, planned: list[Segment], known: CurrentModel) -> Information:
         """Return the information that planned segments are expected to give, computed with the current model `known`.
 
-        The result also contains the limits of the standard deviations. If an identification found other standard
-        deviations than expected, the limits are divided by the ratios `known.ratio` of found to expected values. So if
-        an expected value is within its divided limit, the found value will probably be within the original limit.
+        The result also contains the limits of the parameters' standard deviations. If `known` was identified, they are
+        divided by `known.ratio`, the factors by which the standard deviations of this identification differed from
+        the expected ones. This corrects for the error of the expectation.
 
         Args:
             planned: segments whose information is added to the prior.

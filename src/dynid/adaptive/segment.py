@@ -140,9 +140,10 @@ class SegmentPlanner:
         """Return a segment scaled down until it passes all checks, and whether it is nearly unchanged.
 
         All distances from the start posture are multiplied by each factor of `SCALES` in turn. If no scale passes, the
-        joint with the highest torque demand moves in the opposite direction, because it may be able to lower its load
-        but not to lift it. If this does not help, the joint stays at rest. These steps are repeated for other joints.
-        Scaling alone may not help, because friction increases at low speeds (Stribeck effect).
+        joint with the highest torque demand moves in the opposite direction, because a joint that cannot lift its load
+        may be able to lower it. If this does not help, the joint stays at rest. These steps are repeated for other
+        joints. Scaling alone may not help, because friction increases at low speeds (Stribeck effect). A segment is
+        nearly unchanged if its factor is at least `COMPLETE_SCALE` and no joint was reversed or kept at rest.
 
         Args:
             name: name of the segment.

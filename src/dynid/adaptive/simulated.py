@@ -34,7 +34,7 @@ class SimulatedArm:
         standard: true standard parameters; None uses those of the robot's simulated arm.
         friction: true friction law or its name; None uses that of the robot's simulated arm.
         mount: mount of the arm.
-        seed: random seed of all nuisances, such as sensor noise.
+        seed: random seed of the simulated imperfections, such as sensor noise.
         capped: whether currents are limited when a servo is near its overload limit, as the driver does.
     """
 
@@ -200,7 +200,7 @@ class SimulatedArm:
     def _more(self, feedforward: Torques, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
         """Return feedforward torques minus the torques that the control law adds itself, (N, n) [N m].
 
-        The control law adds inertial torques and damping torques of the reference.
+        From the reference, the control law itself computes torques for inertia and damping.
 
         Args:
             feedforward: function from states to torques [N m].
@@ -236,9 +236,9 @@ class SimulatedArm:
         return np.asarray(np.abs(seen - q))
 
     def run(self, name: str) -> SimulatedRun:
-        """Return the recording under the given name.
+        """Return the data recorded so far as a simulated run with the given name.
 
-        Its window extends from the start of the first segment to the end of the last motion.
+        The evaluated part begins when the arm stands at the rest posture, and ends with the last motion.
         """
         duration = (self._end_ns - self._begin_ns) / 1e9
         return self._arm.recorded(name, duration, [("approach", 0), ("trajectory", self._begin_ns)])

@@ -45,8 +45,9 @@ def smallest_pivots(program: int, chain: int, q: Any, phi: Any, eps: Any, smalle
     The search at a pose ends at the first pivot that is not positive, since later pivots have no meaning.
 
     Args:
-        program: address of a compiled program that computes all pivots from chain positions, phi and eps.
-        chain: number of chain joints.
+        program: address of a compiled program that computes all pivots from the chain joints' positions, phi and eps.
+        chain: number of chain joints, the joints of the serial chain, which come first in q; the other axes are
+            decoupled, such as a gripper.
         q: poses, (N, n) [rad; m if prismatic].
         phi: base parameters, (p,), SI.
         eps: eps in an array (1,) [kg m^2].
@@ -77,7 +78,8 @@ def evaluate_states(program: int, chain: int, q: Any, dq: Any, third: Any, phi: 
 
     Args:
         program: address of the program, see `dynid.codegen.kernels.load_programs`.
-        chain: number of chain joints.
+        chain: number of chain joints, the joints of the serial chain, which come first in q; the other axes are
+            decoupled, such as a gripper.
         q: positions, (N, n) [rad; m if prismatic].
         dq: velocities, (N, n).
         third: further input of the program, such as accelerations or torques, (N, n).

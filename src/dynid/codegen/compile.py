@@ -1,7 +1,7 @@
 """Compiled functions of an arm with the same mathematics as `ArmModel`, for millions of states.
 
-The functions work for any serial chain, with or without decoupled axes. Every function checks its arguments once, then
-runs in SIMD machine code.
+The functions work for any serial chain. Further axes, such as a gripper, may be decoupled: they have rotor inertia and
+friction only. Every function checks its arguments once, then runs in SIMD machine code.
 """
 
 from collections.abc import Callable
@@ -26,9 +26,9 @@ def refuse_outside(count: int, q: FloatArray, chain_size: int) -> None:
     """Raise DataError if a compiled loop counted positions beyond +-RANGE [rad], where its results are inaccurate.
 
     Args:
-        count: number of such positions of chain joints; 0 raises no error.
-        q: positions, (N, n) [rad], in which the error finds the first such position.
-        chain_size: number of chain joints.
+        count: number of such positions; 0 raises no error.
+        q: positions, (N, n) [rad]; the error names the first one beyond the range.
+        chain_size: number of joints of the serial chain, which come first in q; only they are checked.
     """
     if count:
         inside = np.abs(q[:, :chain_size]) <= RANGE

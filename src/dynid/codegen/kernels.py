@@ -153,8 +153,8 @@ class Programs(NamedTuple):
     """Compiled functions of an arm, which compiled loops call by pointer.
 
     Attributes:
-        addresses: function pointers by name, the first argument of `run_program`. They stay valid until the process
-            ends, since a generated module is never unloaded.
+        addresses: function pointers by name; `run_program` takes one as its first argument. They stay valid until the
+            process ends, since a generated module is never unloaded.
         constants: constants generated with the functions.
     """
 

@@ -175,7 +175,10 @@ def read_mapping(
 
 
 def refuse_unused_mapping(mapping: "Mappings | None", recordings: Sequence[Path]) -> None:
-    """Raise ConfigurationError if a mapping or units describe files of another kind than all recordings."""
+    """Raise ConfigurationError if a mapping describes bags but all recordings are CSV files, or vice versa.
+
+    Units that options state count as a mapping of bags.
+    """
     if mapping is None or not recordings:
         return
     from dynid.identification.data.log_search import is_bag
@@ -257,7 +260,7 @@ def read_model(robot: "Robot", path: Path, mount: str | None = None) -> "ModelFi
 def parameters_for(model: "ArmModel", content: "ModelFile", robot: "Robot") -> "BaseParameters":
     """Return the values in a model file as base parameters of `model`.
 
-    Both must have the same structure, but the link lengths of `model` may differ from those of the file.
+    The file must belong to a model with the same structure, but its link lengths may differ from those of `model`.
 
     Raises:
         DataError: the file belongs to another robot or to another model structure.

@@ -25,7 +25,7 @@ def simulate(
     friction: opt.FrictionOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Run trajectories on the simulated arm, faster than real time, and write the same bags as a real run."""
+    """Run trajectories on the simulated arm, faster than real time, and write bags like those of a real arm."""
     from dynid.resources import make_folder, refuse_existing
     from dynid.simulation.lockstep.bag_jobs import BagJob, chosen_names, make_bags
     from dynid.trajectory.families import load_excitation

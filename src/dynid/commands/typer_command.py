@@ -20,7 +20,7 @@ def imported(package: str, name: str) -> Any:
 
 
 def compiled_first(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a command function that first compiles the programs for its robot and mount, then calls `command`."""
+    """Return a function that compiles the code for a command's robot and mount if necessary, then calls `command`."""
 
     @wraps(command)
     def run(**given: Any) -> Any:

@@ -52,7 +52,7 @@ class SharedModel(Strict):
     Attributes:
         structure_hash: hash of the structure that the parameters belong to.
         phi: base parameters; None while the executor has no model.
-        friction: parameters of the friction that the base parameters do not contain, a row for each of
+        friction: parameters of the friction terms that are not base parameters, a row for each of
             `dynid.model.friction.TERMS`; None while the executor has no model.
         payload: ten standard parameters of the payload, in the last modified DH frame.
     """

@@ -67,7 +67,7 @@ class ArmObserver:
         inertia: inertia matrix M(q), (n, n) [kg m^2]; the next cycle overwrites it.
         bias: torques of the base parameters at zero acceleration (gravity, Coriolis forces, springs, and friction that
             is among the base parameters), (n,) [N m].
-        friction: gear friction that the base parameters do not contain, (n,) [N m].
+        friction: torques of the friction terms that are not base parameters, (n,) [N m].
         external: external torque M d, (n,) [N m].
     """
 
