@@ -1,4 +1,4 @@
-"""Identify the dynamics of a robot arm from motor currents. An error is one sentence and a non-zero exit code."""
+"""Identify the dynamics of a robot arm from motor currents. Errors are one sentence, with a non-zero exit code."""
 
 import contextlib
 import io
@@ -33,7 +33,7 @@ def options(
     ] = False,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
 ) -> None:
-    """Identify the dynamics of a robot arm from motor currents. An error is one sentence and a non-zero exit code."""
+    """Identify the dynamics of a robot arm from motor currents. Errors are one sentence, with a non-zero exit code."""
     if version:
         print(f"dynid {__version__}")
         raise typer.Exit()

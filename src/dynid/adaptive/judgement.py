@@ -56,8 +56,8 @@ class RecordingJudge:
     def half_widths(self, result: Identification, motion_s: float) -> FloatArray:
         """Return the half widths of the base parameters' confidence intervals after `motion_s` [s] of motion, (p,).
 
-        A half width is the statistical error plus the largest difference to fits with other friction structures,
-        because several structures may explain the data of a short motion.
+        A half width is `quantile` times the standard deviation, plus the largest change of the parameter in fits with
+        other friction structures, because several structures may explain the data of a short motion.
         """
         joint_friction = result.estimate.regression.joint_friction
         rivals = (

@@ -114,7 +114,7 @@ class Planning:
 
         Args:
             done: largest tracking errors of each finished segment, (n,) [rad] each.
-            known: current model; while no model is identified, the lower end of the range is higher.
+            known: current model; the lower end of the range is higher if it was not identified.
         """
         least = LEAST_TUBE_RAD if known.identified else np.maximum(LEAST_TUBE_RAD, UNIDENTIFIED_SHARE * self.first_tube)
         return np.asarray(np.clip(TUBE_FACTOR * np.max(done[-2:], axis=0), least, MOST_TUBE_RAD))

@@ -28,7 +28,7 @@ class ContactSense:
     Args:
         robot: the arm.
         arm: geometry and gravity of the arm as mounted.
-        model: parameters and friction.
+        model: control model of the arm, with base parameters and friction.
         deviations: expected errors of the model's torques, from its model.yaml.
         measured: uncertainty of measured torques; None for exactly known torques, such as commands.
         options: keyword arguments of `MomentumObserver`.

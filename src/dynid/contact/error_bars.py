@@ -10,14 +10,16 @@ The residual of a moving joint has three random errors, assumed to be normally d
 The threshold of a moving joint is z standard deviations. Rice's formula for the rate of threshold crossings gives z
 from the permitted rate of false alarms.
 
-Near standstill two errors are bounds instead of random errors, and are added to the threshold. If the velocity does not
-determine the direction of motion, friction has any value between minus and plus its budget. The budget is the largest
-friction torque against the motion. The bound is the sum of this budget, the friction that the observer has assumed, and
-the static friction beyond the friction law (`passing_nm` of the slowest speeds in model.yaml). An encoder behind gears
-with backlash stands still while the joint crosses the gap. At the end of the gap it starts with a speed of
-sqrt(2 play a), where `play` is the width of the gap and a the acceleration.
+Near standstill two further errors occur. Only bounds of them are known, which are added to the threshold:
 
-All torque errors pass through the observer's low-pass filter, so they act for about 1 / K.
+- Friction in an unknown direction. If the velocity does not determine the direction of motion, friction has any value
+  between minus and plus its budget, the largest friction torque against the motion. The bound is the sum of this
+  budget, the friction that the observer has assumed, and the static friction beyond the friction law (`passing_nm` of
+  the slowest speeds in model.yaml).
+- Backlash. An encoder behind gears with backlash stands still while the joint crosses the gap. At the end of the gap it
+  starts with a speed of sqrt(2 play a), where `play` is the width of the gap and a the acceleration.
+
+All torque errors pass through the observer's low-pass filter, so each of them affects the residual for about 1 / K.
 """
 
 import math
@@ -87,7 +89,7 @@ class ErrorBars:
         self._unknown, self._kick, self._model = np.zeros((3, n))
 
     def update(self, dt: float, tau: FloatArray) -> FloatArray:
-        """Return the contact thresholds of the residual in this cycle, (n,) [N m], dt [s] after the previous cycle.
+        """Return the contact thresholds of the residual in this cycle, (n,) [N m].
 
         Args:
             dt: time since the last cycle [s].

@@ -71,8 +71,8 @@ class MeasuredTorques:
     """Uncertainty of measured torques, which are noisy in contrast to commanded torques.
 
     A `MotionFilter` that gets commanded torques treats most of the torque errors in model.yaml as white noise. If it
-    gets measured torques instead, the noise `noise_nm` of a torque sample is the white noise. Most of the errors in
-    model.yaml then count as noise with the longer correlation time `memory_s`, because the low-pass filter of the
+    gets measured torques instead, only their measurement noise, `noise_nm`, counts as white noise. Most of the errors
+    in model.yaml then count as noise with the longer correlation time `memory_s`, because the low-pass filter of the
     identification limits their bandwidth.
 
     Attributes:
@@ -96,7 +96,7 @@ class MotionFilter:
     Args:
         robot: the robot.
         arm: geometry and gravity of the arm as mounted.
-        model: parameters and friction.
+        model: control model of the arm, with base parameters and friction.
         errors: errors of the model's torques from model.yaml, for each class (range) of joint speed. Their part
             `lasting_nm` is the standard deviation of b. The part `passing_nm` changes with speed: it increases the
             uncertainty of b when a joint changes its speed class, and also counts as noise. All other errors are noise.

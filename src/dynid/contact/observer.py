@@ -87,10 +87,10 @@ class MomentumObserver:
 
     Args:
         arm: geometry, structure and gravity of the arm as mounted.
-        model: parameters and friction.
+        model: control model of the arm, with base parameters and friction.
         gain_1_s: gain K of the observer [1/s]; `torque` reaches 63 % of a constant contact torque after 1 / K.
-        velocity_s: lag of the velocity behind the positions [s], for the velocity given to `update` or else for the
-            observer's own estimate.
+        velocity_s: lag of the velocity given to `update` behind the positions [s]. If `update` gets no velocity, this
+            is the time constant with which the observer itself differentiates the positions.
         torque_delay_s: delay from the torque given to `update` until it acts at the motors [s].
 
     Attributes:

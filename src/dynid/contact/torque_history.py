@@ -23,8 +23,8 @@ class TorqueHistory:
     Attributes:
         delay_s: delay from the timestamp of a state until the answer to it acts [s]; may be changed.
         newest_ns: timestamp of the newest answered state [ns]; -1 before the first.
-        missing: number of calls of `between` without a stored answer to the state at `begin_ns`; the answer to the
-            state before it was used instead.
+        missing: number of calls of `between` for which no answer to the state at `begin_ns` was stored. The answer to
+            an earlier state was used instead.
     """
 
     def __init__(self, size: int, delay_s: float = 0.0) -> None:

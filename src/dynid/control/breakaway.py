@@ -1,8 +1,9 @@
 """Breakaway torque of a joint, measured by torque ramps without feedback before the joint's excitation begins.
 
 In each direction the torque rises from zero, on top of the gravity torque, until the joint has moved by `MOVED_RAD` or
-the torque reaches its limit. So the excitation is strong enough to move gears with high stiction, and a blocked joint
-is not excited at all.
+the torque reaches its limit. The excitation is then scaled to the larger breakaway torque if it exceeds the torque
+in the settings, so that gears with high stiction move, too. A joint that has not moved in both directions is not
+excited.
 """
 
 import numpy as np

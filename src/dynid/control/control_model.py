@@ -91,7 +91,7 @@ def _refuse_no_bodies(content: ModelFile, model: ArmModel) -> None:
 
 
 def friction_or_zero(friction: FrictionLaw | None, axes: int) -> FrictionLaw:
-    """Return the additional friction law for controllers: the given law, or zero friction on all axes if it is None."""
+    """Return the given friction law; if it is None, return a law of zero friction on all axes."""
     return FrictionLaw.of(axes, {}) if friction is None else friction
 
 

@@ -1,8 +1,9 @@
 """Bounds on efforts, which are feed-forward torques that come with a motion.
 
-The FF+PD law itself gives M_hat ddq + D_hat dq. Efforts are meant to supply the rest of the torque that the model
-predicts. An effort beyond that deflects the arm from its reference by the excess divided by the law's stiffness. A
-large excess means that the effort is wrong or meant for another arm.
+The FF+PD control law itself adds M_hat ddq + D_hat dq, with an assumed inertia M_hat and damping D_hat. An effort
+should equal the torque that the model predicts minus this term. An effort beyond this difference deflects the arm from
+its reference by the excess divided by the law's stiffness. A large excess means that the effort is wrong, or that it
+was computed for another arm.
 """
 
 import numpy as np

@@ -154,9 +154,10 @@ def guided_part(recording: DriverRecording) -> tuple[FloatArray, FloatArray]:
 
 
 def _after_sag(time: FloatArray, q: FloatArray) -> int:
-    """Return the index of the first sample after the arm's initial sag, which follows when torque is switched on.
+    """Return the index of the first sample after the arm's initial sag.
 
-    The index is 0 if the arm did not stand still at the start, because a hand guided it immediately.
+    The arm sags when its torque is switched on, and stands still `STANDSTILL_S` later. If it does not stand still then,
+    a hand has guided it from the start, and the index is 0.
 
     Args:
         time: times of the samples, (N,) [s].

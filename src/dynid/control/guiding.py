@@ -3,8 +3,8 @@
 A control law for hand guiding has no position feedback. So a payload that the hand releases, or an error of the model,
 moves the arm. Motion faster than a first speed limit is damped. Above a second limit the arm is braked and held where
 it comes to rest, in the same way as the driver holds an arm that it stops. The arm is also held if a load moves it (see
-`LoadWatch`), or if it moves before hand guiding may begin. It stays held until a hold or another control law is
-requested.
+`LoadWatch`), or if it moves before hand guiding may begin. It stays held until `hold` or `switch_to` of
+`MotionExecutor` is called.
 """
 
 from dataclasses import dataclass

@@ -3,11 +3,15 @@
 A load pulls at the tool along gravity with a constant force, and usually the tool gains speed. The removal of a load
 acts like an upward force. A guiding hand usually pulls in another direction, and its force varies. So the external
 torque is compared with that of a force along gravity at the tool. While such a force explains the torque and the tool
-moves in the force's direction, the length of the tool's path is summed up. After a path of `guiding_load_m`, or
-of 1.5 times this length if the force is small, the arm is held in each of three cases: the force varied little; it
-varied moderately and the tool gained speed; or the tool is clearly faster than the speed at which damping starts. After
-1.5 times this length the force may vary more in the first case, above all if it is large and explains nearly all of the
-torque. A hand that pulls like a load is mistaken for a load.
+moves in the force's direction, the length of the tool's path is summed up. After a path of `guiding_load_m`, or 1.5
+times this length if the force is small, the arm is held if at least one of three conditions is satisfied:
+
+- The force varied little along the path. On a path longer than 1.5 times `guiding_load_m`, larger variations are
+  permitted, above all if the force is large and explains nearly all of the torque.
+- The force varied moderately, and the tool gained speed.
+- The tool is clearly faster than the speed at which damping starts; after twice `guiding_load_m`, slightly faster.
+
+A hand that pulls like a load is mistaken for a load.
 """
 
 import math
@@ -125,7 +129,7 @@ class LoadWatch:
     """Detector of a load that moves a hand-guided arm, from the force at the tool; called once per cycle.
 
     Args:
-        settings: settings of safety.yaml: smallest force of a load, and path along which this force must act.
+        settings: settings of safety.yaml, with the smallest force of a load and the path along which a load must act.
 
     Attributes:
         force_n: upward force of a possible load [N], negative for a load that hangs at the tool; 0 if there is none.

@@ -14,8 +14,8 @@ moves to the posture of the leader:
 
 With k = 1 and a perfect model, the control of the torque sum lets both arms move like free arms that are bolted
 together. So force control adds no dynamics that an environment could excite. b damps motion that the hand does not
-constrain, such as the elbow of a seven-joint arm. r is below 1: stiction makes the difference of both torques
-unobservable, so its integral would drift.
+constrain, such as the elbow of a seven-joint arm. r is below 1, because with r = 1 the law would integrate a difference
+of both arms' torques that stiction makes unobservable, and would drift.
 
 A fraction of the friction, `share` in the equations, is compensated. In free motion this fraction is so small that a
 released arm comes to rest even if its gears are warmer, with less friction, than the model assumes. While the follower

@@ -7,8 +7,8 @@ acceleration due to the torque in force,
     u = M(q)^-1 (tau - C dq - g - F),  q' = dq + 3 w e,  dq' = u + d + 3 w^2 e,  d' = w^3 e,
 
 M d is the external torque. This is the disturbance observer of Ohnishi, Shibata and Murakami (IEEE/ASME Trans.
-Mechatronics 1, 1996), with the identified model instead of a nominal inertia. So it is also their reaction torque
-observer.
+Mechatronics 1, 1996) with the identified model instead of a nominal inertia. The disturbance then consists of external
+torques only, so the observer is also the reaction torque observer of the same authors.
 
 Static friction is not a function of velocity. Its direction z, from -1 to 1, follows the path as in Dahl's model, with
 a dead band for encoder steps: dz = (sign(dx) - z) |dx| / `REVERSAL_RAD`. A gear that came to rest under load keeps its

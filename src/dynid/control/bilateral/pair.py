@@ -1,18 +1,19 @@
 """Run-time supervision of two arms under one bilateral law: late states, diverging arms, and unexplained energy.
 
 `ArmPair` commands both arms or neither. When it stops, its caller must disable both arms. If the message that disables
-an arm is lost, commands still end, and each arm's safety guard brakes, holds and lowers its own arm, independently of
+an arm is lost, that arm receives no more commands. Its safety guard then brakes, holds and lowers it, independently of
 the other arm.
 
-Passivity is observed (Hannaford and Ryu, IEEE Trans. Robotics and Automation 18, 2002): only hands, walls, and the
-energy they have stored move the pair, so
+Passivity is observed (Hannaford and Ryu, IEEE Trans. Robotics and Automation 18, 2002): the pair must not gain more
+kinetic energy K than external torques, such as those of hands and walls, supply. So the energy E must not be negative:
 
     E = integral of (P + margin) dt - change of K >= 0,   P = t_l . dq_l + (beta / alpha) t_f . dq_f,
     K = 1/2 dq_l . M_l dq_l + (beta / alpha) 1/2 dq_f . M_f dq_f,
 
 with the external torques t of the observers, and a margin that is a safe fraction of the friction power. E is limited
-to `CREDIT_J`, so that old energy does not compensate for a present gain. If E falls below -`BOUND_J`, the pair falls
-back to unilateral control, which has no control loop over both arms; if this happens again, the pair stops.
+to at most `CREDIT_J`, so that energy supplied long ago does not hide that the control adds energy now. If E falls below
+-`BOUND_J`, the pair falls back to unilateral control, which has no control loop over both arms; if this happens again,
+the pair stops.
 """
 
 from dataclasses import dataclass, replace
@@ -73,7 +74,9 @@ class Watch:
         self._moved = False  # whether the arm was too fast to stop at once when its positions last changed
 
     def frozen(self, reading: Reading, dq: FloatArray, energy_rad: float = 0.0) -> str:
-        """Return the reason why an arm must be moving although its encoder counts do not change; "" without a reason.
+        """Return why the arm must be moving although its encoder counts do not change; "" if it need not be moving.
+
+        The result is also "" if the encoder counts change. A reason is a clause without its subject.
 
         Args:
             reading: state of this cycle.
