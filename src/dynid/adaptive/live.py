@@ -1,8 +1,9 @@
 """Online estimate of parameters while the recording grows, before there is enough data for an identification.
 
-Every parameter has a prior value, such as that of the nominal arm. Prior friction is that of the previous model or of
-the robot's friction.yaml, if either states it.
-The estimate keeps the prior value until the data determine the parameter. Friction is linearised at the prior values.
+Every parameter has a prior value, such as that of the nominal arm. The estimate keeps this value until the data
+determine the parameter. The prior friction law is taken from the previous model, or else from the robot's
+friction.yaml. If neither states it, a simpler law with uncertain prior values is used. Friction is linearised at the
+prior values.
 """
 
 from dataclasses import dataclass, replace
@@ -98,6 +99,6 @@ class LiveEstimate:
         return LiveEstimate(self.settings, regression, taken, regression.updated(tail))
 
     def model(self) -> tuple[FloatArray, FrictionLaw]:
-        """Return the estimated base parameters (p,) [SI], and the law of all other friction terms."""
+        """Return the estimated base parameters (p,) [SI], and the law of friction terms that are not among them."""
         solution = self.latest.solve()
         return solution.phi, self.latest.law(solution)

@@ -54,7 +54,7 @@ class Planning:
     """Planner of the segments of one robot with the current model; `session.AdaptiveIdentification` executes them.
 
     Args:
-        robot: prior knowledge of the arm.
+        robot: the robot, whose files state the prior knowledge of the arm.
         settings: settings of the run.
         box: free space; None if the surroundings of the arm are unknown.
         mount: mount of the arm.

@@ -32,7 +32,7 @@ class AdaptiveIdentification(Planning):
     limits.
 
     Args:
-        robot: prior knowledge of the arm.
+        robot: the robot, whose files state the prior knowledge of the arm.
         settings: settings of the run.
         box: free space; None if the surroundings of the arm are unknown.
         mount: mount of the arm.

@@ -30,7 +30,7 @@ class SimulatedArm:
     """Simulated arm with unknown parameters for an adaptive identification; it starts near its rest posture.
 
     Args:
-        robot: prior knowledge of the arm.
+        robot: the robot, whose files describe the arm as it is known before the identification.
         standard: true standard parameters; None uses those of the robot's simulated arm.
         friction: true friction law or its name; None uses that of the robot's simulated arm.
         mount: mount of the arm.

@@ -73,7 +73,8 @@ def identify(
     """Identify a model from recorded motions; exit code 1 if it is not accepted.
 
     A folder stands for all recordings in it, and their data may exceed the memory; dynid logs lists these recordings.
-    With --method campaign
+    With --method campaign the command does the same as `dynid campaign`: finished runs are kept in OUT.runs until the
+    campaign is complete. Then the exit code is also 1 if a check of the whole campaign fails.
     """
     from dynid.identification.campaign.store import runs_folder
     from dynid.identification.methods import identify as run

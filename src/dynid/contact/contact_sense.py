@@ -180,7 +180,7 @@ class ContactSense:
 
 @dataclass(frozen=True, eq=False)
 class Contact:
-    """One contact: start, end, first joint in contact, and the largest force with the external torques at its time.
+    """One contact: start, end, first joint in contact, largest force, and external torques at the time of this force.
 
     Attributes:
         begin_s: time of the first state in contact [s].

@@ -2,7 +2,7 @@
 
 In each direction the torque rises from zero, on top of the gravity torque, until the joint has moved by `MOVED_RAD` or
 the torque reaches its limit. The excitation is then scaled to the larger breakaway torque if it exceeds the torque
-in the settings, so that gears with high stiction move, too. A joint that has not moved in both directions is not
+in the settings, so that gears with high stiction move, too. A joint that one of the ramps has not moved is not
 excited.
 """
 

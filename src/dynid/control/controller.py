@@ -88,8 +88,8 @@ class ControllerSettings(Strict):
         damping_nm_s_rad: damping constants D_hat.
         pseudo_differentiation_s: time constant Tf of the velocity filter.
         friction_share: fraction of the modelled friction that gravity compensation compensates during hand guiding.
-        effort_share: amount by which feed-forward torques that come with a motion may exceed the predicted torques, as
-            a fraction of the torque limit.
+        effort_share: amount by which feed-forward torques that come with a motion may exceed those predicted with the
+            model, as a fraction of the torque limit.
         effort_deflection_rad: largest deflection of a joint that this excess of feed-forward torque may cause.
         sway_rad: amplitude of the small oscillation of a held arm; 0 switches it off.
         sway_hz: frequency of this oscillation.

@@ -20,7 +20,7 @@ STEP_S = 0.01  # interval between checked times, in addition to the times of the
 
 
 class EffortBound:
-    """Check of efforts (feed-forward torques of a motion), which may exceed the predicted torques by a bound only.
+    """Check of efforts (feed-forward torques of a motion), which may exceed predicted efforts by at most a bound.
 
     Args:
         robot: robot with the names and torque limits of the joints.
@@ -35,7 +35,7 @@ class EffortBound:
 
     @property
     def most(self) -> FloatArray:
-        """Largest permitted excess of a motion's feed-forward torque over the predicted one, (n,) [N m]."""
+        """Largest permitted excess of an effort over the predicted effort, (n,) [N m], see `refuse`."""
         settings = self._settings
         return np.minimum(
             settings.effort_share * self._robot.torque_limits, settings.effort_deflection_rad * self._stiffness

@@ -9,7 +9,7 @@ times this length if the force is small, the arm is held if at least one of thre
 - The force varied little along the path. On a path longer than 1.5 times `guiding_load_m`, larger variations are
   permitted, above all if the force is large and explains nearly all of the torque.
 - The force varied moderately, and the tool gained speed.
-- The tool is clearly faster than the speed at which damping starts; after twice `guiding_load_m`, slightly faster.
+- The tool is faster than the speed at which damping starts: clearly, or by any amount after twice `guiding_load_m`.
 
 A hand that pulls like a load is mistaken for a load.
 """
