@@ -99,7 +99,7 @@ class AdaptiveSettings(Strict):
 
 
 def longest_motion(longest_s: float | None, *, after: bool) -> float:
-    """Return the maximum time of motion of an adaptive run [s], after a check that it suffices for a model.
+    """Check the requested maximum time of motion of an adaptive run, and return it or the default [s].
 
     Args:
         longest_s: requested time [s]; None returns the default.

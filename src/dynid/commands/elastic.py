@@ -74,7 +74,7 @@ def study(robot: RobotOption = EXAMPLE_ROBOT, as_json: JsonOption = False) -> No
 def shapes(robot: RobotOption = EXAMPLE_ROBOT, as_json: JsonOption = False) -> None:
     """Repeat `dynid elastic study` for several shapes of the Stribeck friction curve, and report the errors.
 
-    Publications seldom state this shape.
+    Publications seldom state the shape of this curve, so it must often be assumed.
     """
     from dynid.identification.elastic.study import error_by_stribeck
     from dynid.robot import load_robot

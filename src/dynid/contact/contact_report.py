@@ -17,7 +17,7 @@ Body = Annotated[tuple[float, ...], Field(min_length=10, max_length=10)]
 
 
 class ContactReport(Strict):
-    """Message of topic `contact`: contact estimate for the newest state of the arm that could be judged.
+    """Message of topic `contact`: contact estimate for the newest state of the arm at which contact could be judged.
 
     Attributes:
         stamp_ns: timestamp of the judged state [ns].

@@ -70,6 +70,10 @@ class ContactSense:
             stamp_ns: timestamp of the state [ns].
             q: measured positions, (n,) [rad].
             tau: motor torques between the last state and this one, (n,) [N m].
+
+        Raises:
+            SafetyError: a prismatic or spring-loaded joint is far outside the range of the generated dynamics, or a
+                position is not finite.
         """
         self.observer.update(stamp_ns, q, None, tau)
         dt, self._last_ns, self._q = (stamp_ns - self._last_ns) * 1e-9, stamp_ns, q

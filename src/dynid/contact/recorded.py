@@ -32,7 +32,8 @@ def arm_of(robot: Robot, content: ModelFile, mount: str | None = None) -> tuple[
         mount: name of the arm's mount; None is the robot's default.
 
     Raises:
-        DataError: the model belongs to another robot or structure, or was not accepted by the identification.
+        DataError: the model belongs to another robot or structure, was not accepted by the identification, or has a
+            link that is not physically consistent.
     """
     if content.robot != robot.name:
         raise DataError(f"the model is of '{content.robot}', not of '{robot.name}': name the robot of the model")
@@ -56,7 +57,7 @@ def sense_of(
         measured: uncertainty of measured torques; None for commanded torques.
 
     Raises:
-        DataError: as for `arm_of`, or model.yaml does not state the errors of the model's torques.
+        DataError: the model is not usable, see `arm_of`, or model.yaml does not state the errors of its torques.
     """
     return ContactSense(robot, *arm_of(robot, content, mount), content.torque_deviations, measured)
 
@@ -70,7 +71,7 @@ def live_payload_of(robot: Robot, content: ModelFile, mount: str | None = None) 
         mount: name of the arm's mount; None is the robot's default.
 
     Raises:
-        DataError: as for `sense_of`.
+        DataError: the model is not usable, see `arm_of`, or model.yaml does not state the errors of its torques.
     """
     arm, model = arm_of(robot, content, mount)
     return LivePayload(robot, arm, Scale(robot, arm, model, content.torque_deviations))

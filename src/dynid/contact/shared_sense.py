@@ -36,7 +36,8 @@ class SharedSense:
             tau: motor torques between the last state and this one, (n,) [N m].
 
         Raises:
-            SafetyError: as for `ContactSense.update`.
+            SafetyError: a prismatic or spring-loaded joint is far outside the range of the generated dynamics, or a
+                position is not finite.
         """
         felt = self.sense.update(stamp_ns, q, tau)
         if self._next is not None:

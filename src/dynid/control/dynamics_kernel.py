@@ -68,7 +68,7 @@ SINGLE_STATE_LOOPS = (positions_outside, single_state)  # argument of `load_kern
 
 
 def generate(model: ArmModel) -> Generated:
-    """Return the generated code of `torque_program`, which computes the inverse dynamics of an arm at one state."""
+    """Generate the program that computes the inverse dynamics of an arm at one state; its name is `torque_program`."""
     arm = SymbolicArm(model)
     inputs = {"q": arm.q, "dq": arm.dq, "ddq": arm.ddq}
     program = emit(inputs, {"phi": arm.phi}, {"tau": arm.inverse_dynamics(arm.ddq)}, row=1)

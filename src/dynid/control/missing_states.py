@@ -10,7 +10,7 @@ class MissingStates:
         self._first_ns = self._last_ns = self._count = self._incomplete = 0
 
     def begin(self, incomplete: int) -> None:
-        """Start to count received states at the next state.
+        """Restart the counter; the next received state is the first one that counts.
 
         Args:
             incomplete: the driver's present count of cycles in which a servo did not reply.
