@@ -507,12 +507,27 @@ def test_states_that_are_lost_end_a_part_without_feedback() -> None:
     while arm.motion.phase != "trajectory":
         arm.run(1)
     arm.run(300)
+    found = arm.q.copy(), arm.dq.copy()
     arm.stamp += 60 * MS
-    arm.run(1)
+    q_ref = arm.run(1)[0]
     assert "joint states were lost for 0.061 s" in arm.motion.stopped_itself
+    np.testing.assert_allclose(q_ref, found[0], atol=2e-3)  # it brakes from where the arm is found, and never backwards
+    while arm.motion.moving and arm.dq[0] > 0.05:
+        before, q_ref = q_ref, arm.run(1)[0]
+        assert q_ref[0] >= before[0] and arm.dq[0] <= found[1][0] + 0.02
     while arm.motion.moving:
         arm.run(1)
     np.testing.assert_allclose(arm.q, ROBOT.rest_posture, atol=2e-3)
+
+
+def test_progress_counts_all_parts_of_a_trajectory() -> None:
+    arm = Arm()
+    pushed(arm, 0.4, WIDE)
+    progress = []
+    while arm.motion.moving:
+        arm.run(1)
+        progress.append(arm.motion.progress(arm.stamp))
+    assert np.all(np.diff(progress) >= 0.0) and progress[-1] == 1.0
 
 
 def test_a_part_without_feedback_can_be_cancelled_and_ends_at_rest() -> None:

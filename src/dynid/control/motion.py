@@ -93,7 +93,7 @@ class MotionExecutor:
         self._meter = TrackingMeter(robot.size)
         self._chosen: TorqueLaw = controller.law
         self._began_ns = self._last_ns = 0
-        self._duration = 0.0
+        self._duration = self._before = 0.0  # planned, and of the parts of the trajectory that have ended [s]
         self._reference = np.zeros((3, robot.size))
         self._q, self._tau, self._held, self._given = np.zeros((4, robot.size))
         self._relief = Relief.of(robot, YIELD_RATE_RAD_S)
@@ -142,13 +142,13 @@ class MotionExecutor:
         """Return the completed fraction of the trajectory, 0 to 1: elapsed path time / planned duration.
 
         The value is 1 during the return and after a completed motion, and 0 in all other phases except the trajectory.
-        If the trajectory has several parts, the elapsed time starts from 0 with each part.
+        The elapsed time is that of all parts of the trajectory together.
 
         Args:
             stamp_ns: time stamp of the present state [ns].
         """
         if self.phase == "trajectory":
-            return min(self.elapsed(stamp_ns) / self._duration, 1.0) if self._duration else 1.0
+            return min((self._before + self.elapsed(stamp_ns)) / self._duration, 1.0) if self._duration else 1.0
         return 1.0 if self.phase in ("rest", "done") else 0.0
 
     def start_posture(self, q: FloatArray) -> FloatArray:
@@ -369,8 +369,9 @@ class MotionExecutor:
             Duration of the present cycle for the reference [s], a normal cycle time in place of `dt`.
         """
         if self._parts[0].law is not None:
-            self._leave_open_loop(q, stamp_ns, f"joint states were lost for {dt:.3f} s")
-        self._began_ns += round((dt - FIRST_DT_S) * 1e9)
+            self._leave_open_loop(q, stamp_ns, f"joint states were lost for {dt:.3f} s")  # its braking path begins now
+        else:
+            self._began_ns += round((dt - FIRST_DT_S) * 1e9)
         self._scaling.slowed(max(0.0, 1.0 - (dt - LONGEST_STEP_S) / LOST_BRAKE_S))
         return FIRST_DT_S
 
@@ -550,6 +551,7 @@ class MotionExecutor:
             stamp_ns: time stamp at which the part begins [ns].
         """
         part = self._parts[0]
+        self._before = self._before + self.elapsed(stamp_ns) if self.phase == part.phase == "trajectory" else 0.0
         self.phase, self._began_ns = part.phase, stamp_ns
         if part.phase != "hold" and (not self.phases or self.phases[-1][0] != part.phase):
             self.phases.append((part.phase, stamp_ns))
