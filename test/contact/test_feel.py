@@ -115,6 +115,20 @@ def test_a_recording_that_begins_in_motion_shows_no_contact() -> None:
     assert sense.along(ROBOT.joint_names, time, *waving(time)) == []
 
 
+def test_states_that_are_not_newer_than_the_last_one_change_nothing() -> None:
+    time = 0.001 * np.arange(600)
+    q, tau = waving(time)
+    senses = [ContactSense(ROBOT, ARM, control_model(), KNOWN) for _ in range(2)]
+    for k, stamp_ns in enumerate(np.rint(time * 1e9).astype(int).tolist()):
+        for sense in senses:
+            sense.update(stamp_ns, q[k], tau[k])
+        for old in (0, 1, 30) if k in (0, 40, 500) else ():  # twice, and from another source that is late
+            senses[1].update(stamp_ns - old * 1_000_000, q[k] + 0.1, tau[k] + 3.0)
+    np.testing.assert_array_equal(senses[0].observer.torque, senses[1].observer.torque)
+    np.testing.assert_array_equal(senses[0].motion.x, senses[1].motion.x)
+    np.testing.assert_array_equal(senses[0].bars.threshold, senses[1].bars.threshold)
+
+
 @pytest.mark.slow
 def test_occasionally_late_stamps_are_no_contacts() -> None:
     """As a real UR10e is logged: a fine encoder, states every 10 ms, and now and then a stamp a millisecond late."""

@@ -17,6 +17,7 @@ from dynid.errors import ConfigurationError, DataError, DynidError, InputNotFoun
 from dynid.identification import pipeline, prepared
 from dynid.identification.data.deferred_signals import SignalsOnDisk
 from dynid.identification.data.recordings import load_recordings
+from dynid.identification.many import reduction
 from dynid.identification.many.spread import LOCAL, spread_over
 from dynid.identification.methods import identify
 from dynid.identification.result import Identification
@@ -123,6 +124,23 @@ def test_a_recording_too_short_for_rows_is_left_out_and_named(
     found = found_by(tmp_path)
     assert any("1 recordings give no rows: short.csv" in one for one in found.notes)
     assert np.allclose(found.base.values, alone.base.values, rtol=0.05, atol=1e-3)
+
+
+def test_no_block_of_a_recording_with_a_faulty_block_counts(
+    folder: Path, alone: Identification, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, first = reduction._fitted_blocks, np.loadtxt(folder / "episode_05.csv", delimiter=",", skiprows=1)[0, 1]
+
+    def faulty(signals: Any, task: Any) -> Iterator[Any]:
+        yield from whole(signals, task)
+        if np.isclose(signals.q[0, 0], first):
+            raise DataError("the last block is faulty")
+
+    monkeypatch.setattr(reduction, "_fitted_blocks", faulty)
+    found = found_by(folder)
+    assert any("1 recordings give no rows: episode_05.csv: the last block is faulty" in one for one in found.notes)
+    rows, every = (one.estimate.regression.reduced for one in (found, alone))
+    assert rows is not None and every is not None and np.all(rows.rows < 0.98 * every.rows)
 
 
 def test_held_out_recordings_are_not_reduced(folder: Path, alone: Identification) -> None:

@@ -7,6 +7,7 @@ from recordings import motion
 
 from dynid.identification.data.arrays import recording_from_arrays
 from dynid.identification.settings import load_identification
+from dynid.recording import repeated_rows
 from dynid.recording.repeated_rows import Rows, repeated, without_repeats
 from dynid.robot import FloatArray, load_robot
 
@@ -106,6 +107,16 @@ def test_a_gap_in_the_recording_remains_one() -> None:
     assert "29.3 Hz" in found.words
     assert np.abs(found.time - source[np.unique(places)]).max() < 0.04
     assert np.diff(found.time).max() > 0.6 and np.diff(found.time).min() > 0.0
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_new_stamps_of_a_jittering_recorder_increase(seed: int) -> None:
+    """Rests divide the recording into many short stretches, whose fitted stamps may overlap their neighbours."""
+    random = np.random.default_rng(seed)
+    parts = [np.full(random.integers(9, 14), k) for k in range(12)]
+    time = np.cumsum(random.exponential(size=sum(map(len, parts))) ** 2 + 1e-4)
+    stamps, _ = repeated_rows._even(time, np.concatenate(parts), np.array([10]))
+    assert np.diff(stamps).min() > 0.0
 
 
 @pytest.mark.parametrize("torques", [True, False])

@@ -117,6 +117,13 @@ def test_viscous_with_stribeck_friction_is_undetermined() -> None:
     assert known is not None and known.others == ("FV1", "FV2")
 
 
+def test_parameters_without_a_deviation_are_undetermined() -> None:
+    """An estimator left the first one out, and the second one is at its bound."""
+    base = BaseParameters(("ZZR1", "IA2", "MYR2"), np.array([0.0, 0.01, 1.0]), np.diag([0.0, 0.0, 1e-6]))
+    known = Determined.of(base, None)
+    assert known is not None and known.determined == ("MYR2",)
+
+
 def test_curves_have_the_derivatives_that_differences_have_not() -> None:
     time = np.arange(0.0, 30.0, 1.0 / 15.0)
     curves = curves_through(time, motion(time)[0])

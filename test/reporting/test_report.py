@@ -25,9 +25,10 @@ from dynid.reporting.predictions import FILE_NAME, Motion, load_predictions
 from dynid.reporting.report import embedded, render_report, write_report
 from dynid.reporting.report_comparison import comparison
 from dynid.reporting.report_series import packed
-from dynid.reporting.report_tables import tiles
+from dynid.reporting.report_tables import check_rows, tiles
 from dynid.reporting.result_folder import Result, open_result
 from dynid.reporting.verdict_words import ADVICE, advice, in_words, joint_labels, percent
+from dynid.verdict import Check
 
 
 def data_of(html: str) -> dict:
@@ -83,6 +84,15 @@ def test_the_headline_is_the_error_that_the_verdict_judges(planar_result: Path) 
         "name": "torque error on held-out motions, joints in motion",
     }
     assert f"joints in motion differ from measured ones by {percent(check.value)}" in in_words(result).sentences[0]
+
+
+def test_a_check_that_could_not_be_made_did_not_fail_in_the_table(planar_result: Path) -> None:
+    result = open_result(planar_result)
+    unmade = [Check(name=f"x {sense}", value=float("nan"), sense=sense, limit=1.0) for sense in ("at most", "at least")]
+    verdict = (*unmade, Check(name="y", value=2.0, sense="at most", limit=1.0))
+    rows = check_rows(replace(result, content=result.content.model_copy(update={"verdict": verdict})))
+    found = {row["name"]: (row["outcome"], row["share"]) for row in rows}
+    assert found["x at most"] == found["x at least"] == ("– not checked", None) and found["y"] == ("✗ FAILED", 1.0)
 
 
 def test_only_a_held_out_motion_is_called_held_out(planar_result: Path) -> None:

@@ -36,10 +36,11 @@ from dynid.hardware.bus.protocol import (
     build_write,
 )
 from dynid.robot import Robot
-from dynid.simulation.bus.process import traced
+from dynid.simulation.bus.process import serve, traced
 from dynid.simulation.bus.servo_bus import EmulatedServoBus
 from dynid.simulation.faults.script import FaultScript
 from dynid.simulation.plant.arm import ArmPlant
+from dynid.simulation.plant.held import HeldBody
 from dynid.simulation.servo.chain import ServoChain
 from dynid.simulation.servo.servo import Servo
 
@@ -218,6 +219,12 @@ def test_a_missing_servo_costs_those_behind_it_in_a_sync_read_and_all_in_a_fast_
 )
 def test_malformed_group_instructions_are_left_alone(chain: ServoChain, frame: bytes) -> None:
     assert send(chain, frame) == [] and not chain.max_abs_current_a.any()
+
+
+def test_an_arm_with_a_cable_to_pull_takes_no_body(robot: Robot, tmp_path: Path) -> None:
+    held = HeldBody(ArmPlant(robot), 0.1)
+    with pytest.raises(ConfigurationError, match="link and body exclude each other"):
+        serve(robot, IndependentAxesPlant(robot), link=tmp_path / "port", body=held)
 
 
 def test_registers_round_to_whole_counts(chain: ServoChain, plant: IndependentAxesPlant) -> None:

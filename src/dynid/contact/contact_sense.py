@@ -67,7 +67,7 @@ class ContactSense:
         """Process one state of the arm and return whether the arm is in contact.
 
         Args:
-            stamp_ns: timestamp of the state [ns].
+            stamp_ns: timestamp of the state [ns]; a state that is not newer than the last one is ignored.
             q: measured positions, (n,) [rad].
             tau: motor torques between the last state and this one, (n,) [N m].
 
@@ -76,6 +76,8 @@ class ContactSense:
                 position is not finite.
         """
         self.observer.update(stamp_ns, q, None, tau)
+        if not self.observer.restarted and stamp_ns <= self._last_ns:
+            return self.contact
         dt, self._last_ns, self._q = (stamp_ns - self._last_ns) * 1e-9, stamp_ns, q
         if self.observer.restarted:
             self._began_ns, dt = stamp_ns, 0.0

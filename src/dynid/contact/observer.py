@@ -160,6 +160,7 @@ class MomentumObserver:
         """
         dt = 0.0 if self._last_ns is None else (stamp_ns - self._last_ns) * 1e-9
         if self._last_ns is not None and dt <= 0.0:
+            self.restarted = False
             return self.torque.copy()
         first = self.restarted = self._last_ns is None or dt > LONGEST_STEP_S
         self._last_ns = stamp_ns

@@ -46,5 +46,5 @@ class SharedSense:
                 self.replace(self._next)
                 felt = self.sense.contact
         if self.sense.settled:
-            self.judged_ns = stamp_ns
+            self.judged_ns = max(self.judged_ns, stamp_ns)
         return felt

@@ -22,7 +22,8 @@ class Determined(NamedTuple):
     def of(cls, base: BaseParameters, friction: FrictionLaw | None) -> "Determined | None":
         """Return the names of the determined and of all other base parameters; None if their covariance is not known.
 
-        A parameter is determined if its 95 % confidence interval is at most +-10 % of its value. Viscous friction never
+        A parameter is determined if its 95 % confidence interval is at most +-10 % of its value. One with standard
+        deviation 0 is not: a bound, a known value or an estimator that leaves it out sets it. Viscous friction never
         counts as determined if the joint's friction law also has a term that decreases with speed. Over the speeds of a
         motion this decrease is nearly linear. Errors of both terms may therefore cancel in the fit.
 
@@ -37,7 +38,7 @@ class Determined(NamedTuple):
         if friction is not None:
             falls = np.any([friction[symbol] != 0.0 for symbol in DECREASING_TERMS], axis=0)
             trading = {f"FV{axis + 1}" for axis in np.flatnonzero(falls)}
-        narrow = deviations * QUANTILE <= RELATIVE_HALF_WIDTH * np.abs(base.values)
+        narrow = (deviations > 0.0) & (deviations * QUANTILE <= RELATIVE_HALF_WIDTH * np.abs(base.values))
         chosen = [bool(own) and name not in trading for name, own in zip(base.names, narrow, strict=True)]
         names = [tuple(n for n, own in zip(base.names, chosen, strict=True) if own is side) for side in (True, False)]
         return cls(*names)

@@ -183,8 +183,8 @@ def _even(time: FloatArray, stretches: NDArray[np.int64], between: NDArray[np.in
     ends = np.flatnonzero(np.diff(stretches)) + 1
     parts = np.split(time, ends)
     found = [_on_lines(own, wanted) if len(own) >= SHORTEST_LINE else own for own in parts]
-    for k in range(1, len(found)):  # fitted stamps may overlap the previous stretch
-        if found[k][0] <= found[k - 1][-1]:
+    while overlaps := [k for k in range(1, len(found)) if found[k][0] <= found[k - 1][-1]]:
+        for k in overlaps:  # the next round looks at their neighbours, which may overlap the recorded stamps
             found[k], found[k - 1] = parts[k], parts[k - 1]
     longest = max(found, key=len)
     return np.concatenate(found), (len(longest) - 1) / float(longest[-1] - longest[0])

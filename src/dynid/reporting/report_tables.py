@@ -42,6 +42,7 @@ def check_rows(result: Result) -> list[dict[str, Any]]:
                 "limit": f"{_SIGNS[check.sense]} {number(check.limit)}{unit}",
                 "share": None if np.isnan(share) else share,
                 "passed": check.passed,
+                "outcome": "✓ passed" if check.passed else "✗ FAILED" if check.made else "– not checked",
                 "detail": check.detail,
             }
         )

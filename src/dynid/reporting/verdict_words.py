@@ -45,9 +45,10 @@ class Words:
 def used(check: Check) -> float:
     """Return a check's value / limit, or limit / value if the limit is a lower bound ("at least").
 
-    The result is at most 1 if the check passed. 0 is the best value, and NaN means undefined.
+    The result is at most 1 if the check passed. 0 is the best value, and NaN means undefined, also if the check could
+    not be made.
     """
-    if check.sense == "equals" or not check.limit > 0:
+    if check.sense == "equals" or not check.limit > 0 or not check.made:
         return float("nan")
     if check.sense == "at most":
         return check.value / check.limit

@@ -212,8 +212,8 @@ def _judged(robot: Robot, snapshots: list[servo_snapshot.Snapshot]) -> list[Find
 def configure(bus: ServoBus, robot: Robot, snapshots: list[servo_snapshot.Snapshot]) -> list[str]:
     """Set all servos to torque off, current mode, full PWM, goal current 0 and watchdog off.
 
-    Wrong EEPROM settings are corrected; correct ones are not written. If the set-up fails, all servos are set to
-    position mode, as the driver does when it ends.
+    Wrong EEPROM settings are corrected; correct ones are not written. If the set-up fails after torque was switched
+    off, all servos are set to position mode, as the driver does when it ends.
 
     Returns:
         One line for each lasting change of an EEPROM register.

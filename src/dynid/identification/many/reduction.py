@@ -94,17 +94,25 @@ def reduced(task: Task) -> Reduced:
     coulomb = task.settings.coulomb_friction
     for number, source in zip(task.numbers, task.sources, strict=True):
         signals = task.setup.read(source).signals(task.settings)
+        own, count = dict[int, FloatArray](), np.zeros(task.model.axes)
         try:
             for block, samples in enumerate(_fitted_blocks(signals, task)):
                 regression = Regression.stack(task.model, samples, coulomb, task.known)
-                own, group = regression.joint_triangles(), (number + block) % GROUPS
-                triangles[group] = merged(triangles[group], own) if group in triangles else own
-                rows += regression.trusted.reshape(-1, task.model.axes).sum(axis=0)
+                _merge(own, (number + block) % GROUPS, regression.joint_triangles())
+                count += regression.trusted.reshape(-1, task.model.axes).sum(axis=0)
         except DataError as error:
-            left_out.append(f"{source.name}: {error}")
-        else:
-            seconds += float(signals.time[-1] - signals.time[0])
+            left_out.append(f"{source.name}: {error}")  # whole, as the sentence says: no block of it counts
+            continue
+        for group, one in own.items():
+            _merge(triangles, group, one)
+        rows += count
+        seconds += float(signals.time[-1] - signals.time[0])
     return Reduced(triangles, rows, seconds, tuple(left_out))
+
+
+def _merge(triangles: dict[int, FloatArray], group: int, own: FloatArray) -> None:
+    """Merge R factors of each joint's rows, (n, k, k), into those of their group."""
+    triangles[group] = merged(triangles[group], own) if group in triangles else own
 
 
 def _fitted_blocks(signals: Signals, task: Task) -> Iterator[Samples]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from dynid.errors import ConfigurationError
 from dynid.hardware.loop.paused_clock import ClockPage
 from dynid.parent import end_with_parent, expected_parent
 from dynid.resources import refuse_existing, write_whole
@@ -67,9 +68,12 @@ def serve(
 
     Raises:
         OutputExistsError: `port_file`, `clock` or `link` exists.
-        ConfigurationError: baud rate or faults do not fit the servos, see `EmulatedServoBus`.
+        ConfigurationError: baud rate or faults do not fit the servos, see `EmulatedServoBus`; or both `link` and
+            `body` are given, which use the same signals.
         OutputWriteError: `port_file` cannot be written.
     """
+    if link is not None and body is not None:
+        raise ConfigurationError("link and body exclude each other: both use SIGUSR1 and SIGUSR2; give one of them")
     end_with_parent(expected_parent() or os.getppid())
     for number in (signal.SIGTERM, signal.SIGHUP):  # remove files even if a signal arrives before the bus exists
         signal.signal(number, lambda *_: sys.exit(0))
