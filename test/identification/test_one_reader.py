@@ -368,7 +368,15 @@ def test_stated_units_that_nothing_needs_are_refused(arm: Robot, tmp_path: Path)
 def test_a_mapping_of_columns_beside_bags_alone_is_refused(arm: Robot, tmp_path: Path) -> None:
     (tmp_path / "mapping.yaml").write_text(yaml.safe_dump({"schema_version": 1} | MAPPING), encoding="utf-8")
     path = bag(tmp_path / "bag", arm, WHOLE)
-    for words in (("identify", path, "--out", tmp_path / "model"), ("validate", "nominal", path)):
+    for words in (
+        ("identify", path, "--out", tmp_path / "model"),
+        ("validate", "nominal", path),
+        ("compare", path),
+        ("essential", path),
+        ("payload", path, path),
+        ("torque-constants", path, path, "--mass", "0.1"),
+        ("feel", path, "--model", "nominal"),
+    ):
         words = (*map(str, words), "--robot", str(arm.folder), "--mapping", str(tmp_path / "mapping.yaml"))
         done = CliRunner().invoke(app, words)
         assert isinstance(done.exception, ConfigurationError) and "all recordings are bags" in str(done.exception)

@@ -17,6 +17,7 @@ from dynid.commands.options import (
     ValidateMappingOption,
     ValidateOption,
     read_mapping,
+    refuse_unused_mapping,
 )
 from dynid.commands.terminal import print_json, say, stages, stdout, table
 from dynid.errors import ConfigurationError
@@ -55,6 +56,7 @@ def compare(
     settings = load_identification(loaded)
     mappings = read_mapping(mapping, skip_corrupt_rows)
     other = read_mapping(validate_mapping or mapping, skip_corrupt_rows)
+    refuse_unused_mapping(mappings, [*recordings, *(validate or [])])
     sources = load_recordings(recordings, loaded, mappings)
     split = [one.split(settings, hold_out) for one in sources]
     fitted_samples, held_out = ([one.samples for pair in split for one in pair[k]] for k in (0, 1))

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MappingOption, RobotOption, SkipOption, read_mapping
+from dynid.commands.options import (
+    DEFAULT_ROBOT,
+    JsonOption,
+    MappingOption,
+    RobotOption,
+    SkipOption,
+    read_mapping,
+    refuse_unused_mapping,
+)
 from dynid.commands.terminal import print_json, say, stages, stdout, table
 
 if TYPE_CHECKING:
@@ -45,10 +53,12 @@ def essential(
 
     if out is not None:
         refuse_existing(out)
+    columns = read_mapping(mapping, skip_corrupt_rows)
+    refuse_unused_mapping(columns, recordings)
     loaded = load_robot(robot)
     settings = load_identification(loaded)
     with stages("essential", len(recordings)) as begin:
-        sources = load_recordings(recordings, loaded, read_mapping(mapping, skip_corrupt_rows), begin)
+        sources = load_recordings(recordings, loaded, columns, begin)
     model = ArmModel.of(loaded, mount=sources[0].mount)
     settings = rows_of(sources, settings).settings(settings)
     samples = join([one.samples(settings) for one in sources])

@@ -62,12 +62,10 @@ def feel(
     from dynid.model.model_file import read_model_file
     from dynid.robot import load_robot
 
+    read = opt.read_mapping(mapping)
+    opt.refuse_unused_mapping(read, bags)
     loaded = load_robot(robot)
-    content, settings, read = (
-        read_model_file(opt.model_path(loaded, model)),
-        load_identification(loaded),
-        opt.read_mapping(mapping),
-    )
+    content, settings = read_model_file(opt.model_path(loaded, model)), load_identification(loaded)
     found: list[_Felt] = []
     with stages("feel", len(bags)) as begin:
         for bag in bags:

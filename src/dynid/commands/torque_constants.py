@@ -6,7 +6,14 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MappingOption, RobotOption, read_mapping
+from dynid.commands.options import (
+    DEFAULT_ROBOT,
+    JsonOption,
+    MappingOption,
+    RobotOption,
+    read_mapping,
+    refuse_unused_mapping,
+)
 from dynid.commands.terminal import print_json, say, stages, with_deviation
 
 
@@ -36,6 +43,8 @@ def torque_constants(
 
     loaded = load_robot(robot)
     mappings = (read_mapping(mapping), read_mapping(mapping_carrying or mapping))
+    refuse_unused_mapping(mappings[0], [without, *([carrying] if mapping_carrying is None else [])])
+    refuse_unused_mapping(mappings[1] if mapping_carrying else None, [carrying])
     with stages("torque-constants", 1) as begin:
         begin("reading")
         runs = load_two_runs(loaded, (without, carrying), mappings)
