@@ -3,7 +3,7 @@
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -114,16 +114,24 @@ def all_files() -> list[Path]:
 MODULES = frozenset(module_of(path) for path in all_files())
 
 
-def imports(source: str) -> Iterator[str]:
+@cache
+def imports(source: str) -> frozenset[str]:
     """Full names of all modules that a file imports, wherever in it; of our own, the modules themselves."""
-    for node in ast.walk(ast.parse(source)):
+    found = set()
+    for node in ast.walk(tree(source)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0 and node.module, "relative imports are not used"
             below = [f"{node.module}.{alias.name}" for alias in node.names]
             below = [name for name in below if name != "dynid.__version__"]
-            yield from (name if name in MODULES else node.module for name in below)
+            found |= {name if name in MODULES else node.module for name in below}
+    return frozenset(found)
+
+
+@cache
+def tree(source: str) -> ast.Module:
+    return ast.parse(source)
 
 
 def part_of(module: str) -> str:
@@ -135,7 +143,7 @@ def part_of(module: str) -> str:
 def findings(module: str, source: str) -> list[str]:
     """What one of our modules imports against the rules."""
     own, found = part_of(module), []
-    for name in sorted(set(imports(source))):
+    for name in sorted(imports(source)):
         if name.split(".")[0] in ROS and own not in ("nodes", "benchmarks"):
             found.append(f"{module} imports {name}, but only nodes may import ROS")
         if name == "dynid" and own:
@@ -238,7 +246,7 @@ def test_no_robot_is_named_in_the_code() -> None:
     robots = {path.parent.name for path in (ROOT / "config").glob("*/robot.yaml")}
     assert robots
     for path in files():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Compare | ast.Dict | ast.Subscript):
                 values = {child.value for child in ast.walk(node) if isinstance(child, ast.Constant)}
                 strings = {value for value in values if isinstance(value, str)}

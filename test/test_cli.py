@@ -99,6 +99,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("how", ["alone", "in processes"])
 def test_a_command_that_is_asked_to_end_leaves_nothing_half_written(tmp_path: Path, number: int, how: str) -> None:
@@ -206,6 +207,7 @@ def test_a_bag_without_the_needed_topics_is_refused(
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.slow
 def test_an_output_that_exists_is_left_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], short_bag: Path, tmp_path: Path
 ) -> None:

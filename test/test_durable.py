@@ -84,6 +84,7 @@ def test_results_outlive_a_loss_of_power(tmp_path: Path) -> None:
     assert found == {"a/one.yaml": "one", "b/result/inner/two.txt": "two", "b/result/three.yaml": "three"}
 
 
+@pytest.mark.slow
 def test_data_and_names_are_synced_before_a_bag_counts_as_closed(tmp_path: Path) -> None:
     strace = shutil.which("strace")
     program = (

@@ -90,6 +90,7 @@ MESHES: dict[str, bytes] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MESHES)
 def test_mesh_that_claims_more_than_it_has_is_refused(tmp_path: Path, name: str) -> None:
     path = tmp_path / "x.urdf"
@@ -110,6 +111,7 @@ CRASHING = {
 }
 
 
+@pytest.mark.slow
 def test_meshes_that_crash_their_reader_are_refused_and_others_are_read(tmp_path: Path) -> None:
     """assimp ends the process that reads these files, so another one reads them."""
     path = tmp_path / "x.urdf"
@@ -198,6 +200,7 @@ def test_parquet_file_of_other_columns_is_refused(tmp_path: Path, changes: dict[
     assert data_set(tmp_path / "good", columns()) == ""
 
 
+@pytest.mark.slow
 def test_parquet_file_of_too_many_rows_is_refused(tmp_path: Path) -> None:
     """Run lengths make 21 million rows of some kilobytes."""
     pyarrow = pytest.importorskip("pyarrow")

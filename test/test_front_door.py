@@ -60,6 +60,7 @@ def test_every_public_name_exists_is_documented_and_imported_lazily() -> None:
         dynid.identfy  # noqa: B018
 
 
+@pytest.mark.slow
 def test_an_identification_loads_no_library_that_it_does_not_use() -> None:
     """Of a fast recording: figures, splines and campaigns would double the time that importing takes."""
     code = "import sys, dynid; dynid.identify, dynid.write_result, dynid.load_robot; print(*sys.modules)"
@@ -99,6 +100,7 @@ def test_arrays_are_identified_to_a_model_that_gives_torques(tmp_path: Path) -> 
         dynid.load_model(file)
 
 
+@pytest.mark.slow
 def test_a_repeat_of_the_fitted_motion_is_noted_and_another_motion_is_not() -> None:
     """The same motion under another name, with other noise and shifted in time and torque, judges nothing new."""
     run = dynid.recording_from_arrays(ROBOT, **motion(1), name="run")
@@ -154,6 +156,7 @@ def test_positions_within_limits_of_several_turns_are_read(joint: int, away: flo
     assert "its limits in robot.yaml are -15.71 and 15.71" in note
 
 
+@pytest.mark.slow
 def test_one_recording_may_stand_alone_and_that_of_another_robot_is_refused() -> None:
     """A recording that was read for one robot is refused for another one."""
     run, other = (dynid.recording_from_arrays(ROBOT, **motion(seed), name=f"run {seed}") for seed in (1, 2))

@@ -256,6 +256,7 @@ def plain_node_listens_on(environment: dict[str, str]) -> set[str]:
         return listens_on(child.pid)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="sockets are read from Linux's /proc")
 def test_a_plain_node_in_the_launched_environment_listens_on_loopback_only() -> None:
     rclpy = pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")

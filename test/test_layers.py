@@ -128,6 +128,7 @@ def test_without_a_choice_every_part_has_the_layer(
     assert [one.split("-m ")[1].removesuffix(layer).strip() for one in ran] == parts
 
 
+@pytest.mark.slow
 def test_layer_without_chosen_tests_is_reported(newcomer: Newcomer) -> None:
     python = newcomer.folder / ".venv/bin/python"
     python.write_text(python.read_text().replace('case "$1', '[ "${2:-}" != pytest ] || exit 5\ncase "$1', 1))

@@ -96,6 +96,7 @@ def test_lines_without_a_pinned_version_are_refused(line: str) -> None:
         locked(line)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FILES)
 def test_every_dependency_of_a_pinned_package_is_pinned(kind: str) -> None:
     """`./run` installs without dependencies, so the lists themselves must have them."""

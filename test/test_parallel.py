@@ -62,6 +62,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["loading", "working"])
 def test_an_interrupt_ends_children_silently_and_removes_their_files(tmp_path: Path, moment: str) -> None:
     (tmp_path / "program.py").write_text(INTERRUPTED)

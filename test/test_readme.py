@@ -57,6 +57,7 @@ def run_commands(name: str) -> list[str]:
     return [line for line in shell_lines(text) + inline_commands(text) if line.startswith("./run")]
 
 
+@pytest.mark.slow
 def test_every_run_command_exists() -> None:
     commands = [line for name in (*DOCUMENTS, *SITE) for line in run_commands(name)]
     assert "./run demo" in commands and "./run test" in commands

@@ -62,6 +62,7 @@ def test_the_walk_names_existing_files_within_a_limit() -> None:
     assert all(Path(target).name == name for target, name in names.items())
 
 
+@pytest.mark.slow
 def test_every_file_of_the_walk_is_connected_to_the_one_before() -> None:
     files = entries(PAGE.read_text(encoding="utf-8"))
     assert files[0] == files[-1] == SOURCE / "dynid" / "hardware" / "bus" / "port.py"

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -173,6 +173,12 @@ KEYS = {"stale replies are told by", "awake processors"}
 ARGUMENT = re.compile(r"^ +\w+(, \w+)*: ", re.MULTILINE)
 
 
+def plain(texts: Iterable[str]) -> bool:
+    """Whether no rule rejects anything in all texts together, which is quicker to ask than for each text."""
+    together = "\n".join(" ".join(text.split()) for text in texts)
+    return not any(re.search(rule.phrase, together, re.I | re.M) for rule in RULES)
+
+
 def found(text: str) -> list[str]:
     """Rejected phrases in a text, with what to write instead."""
     text = " ".join(text.split())
@@ -216,12 +222,11 @@ def test_help_is_plain() -> None:
 
 
 def test_messages_and_docstrings_are_plain() -> None:
-    hits = [
-        f"{path.relative_to(ROOT)}:{line}: {hit}"
-        for path in SOURCES
-        for line, text in strings(path.read_text(encoding="utf-8"))
-        for hit in found(text)
-    ]
+    hits = []
+    for path in SOURCES:
+        texts = list(strings(path.read_text(encoding="utf-8")))
+        if not plain(text for _, text in texts):
+            hits += [f"{path.relative_to(ROOT)}:{line}: {hit}" for line, text in texts for hit in found(text)]
     assert hits == []
 
 

@@ -25,6 +25,7 @@ def test_the_same_seed_gives_the_same_scene_and_sizes_go_with_the_arm() -> None:
     assert {len(scene.outside) for scene in scenes} == {1, 2, 3, 4}
 
 
+@pytest.mark.slow
 def test_motion_outside_the_scene_is_refused_by_proof_and_judge() -> None:
     """The arm carries it out unchecked; the same motion within a wide room is no violation."""
     drawn = draw_arm(ROBOT, 1000)

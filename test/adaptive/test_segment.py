@@ -51,6 +51,7 @@ def doubted(known: Information) -> SegmentConstraints:
     return replace(own, uncertainty=uncertainty, limits=replace(own.limits, torque=0.2 * own.limits.torque))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("box", "uncertainty"), [(None, False), (0.36, False), (None, True)])
 def test_the_cost_gradient_equals_finite_differences(box: float | None, uncertainty: bool) -> None:
     planner = SegmentPlanner(ROBOT, 3.0, None if box is None else room(box))
@@ -82,6 +83,7 @@ def test_planned_segment_is_more_informative_and_keeps_limits() -> None:
     np.testing.assert_allclose(ddq[[0, -1]], 0.0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_scene_without_room_is_refused_naming_the_link() -> None:
     planner = SegmentPlanner(ROBOT, 3.0, room(0.2), draws=1, iterations=2)
     with pytest.raises(SafetyError, match=r"link \d comes within .* m of the border 'room'"):
@@ -116,6 +118,7 @@ def test_the_best_of_many_starts_is_optimised() -> None:
     np.testing.assert_allclose([planner._cost(one, own, known, COUNT)[0] for one in starts], costs[:3])
 
 
+@pytest.mark.slow
 def test_slow_optimisation_returns_its_best_result() -> None:
     def planned(iterations: int, planning_s: float = np.inf) -> Segment:
         planner = SegmentPlanner(ROBOT, 3.0, None, draws=1, iterations=iterations, planning_s=planning_s)

@@ -91,6 +91,7 @@ def test_unknown_names_are_quoted_in_the_error(arguments: list[str]) -> None:
     assert "'nothing'" in str(result.exception)
 
 
+@pytest.mark.slow
 def test_the_model_of_another_robot_is_refused_by_its_name(tmp_path: Path) -> None:
     path = Path(__file__).parents[2] / "config" / "crane_x7" / "models" / "paper.yaml"
     with pytest.raises(DataError, match="is a model of 'crane_x7', not of 'tx40': name its robot with --robot"):

@@ -33,6 +33,7 @@ def test_only_a_checkout_has_the_benchmark_command() -> None:
     assert "No such command 'benchmark'" in str(CliRunner().invoke(cli.app, ["benchmark"], standalone_mode=False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("benchmark",), ("simulate",), ()])
 def test_run_finds_benchmarks_from_any_folder(words: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "logs.py").write_text("raise SystemExit('a stranger of that name')\n")

@@ -157,6 +157,7 @@ def test_exports_state_the_errors_that_validate_finds(files, tmp_path: Path) -> 
     assert found["relative_moving"] > 2.0 * errors["model.xml"]
 
 
+@pytest.mark.slow
 def test_exports_without_held_out_recording_say_so(files, tmp_path: Path) -> None:
     fit, _, mapping = files
     run(fit, "--mapping", mapping, "--out", tmp_path / "model", "--estimator", "ols")
@@ -165,6 +166,7 @@ def test_exports_without_held_out_recording_say_so(files, tmp_path: Path) -> Non
         assert "The torque error of this file is not known" in (tmp_path / "model" / file).read_text()
 
 
+@pytest.mark.slow
 def test_identify_prints_a_summary_and_writes_the_model(files, tmp_path: Path) -> None:
     fit, _, mapping = files
     code, text = run(fit, "--mapping", mapping, "--out", tmp_path / "model", "--estimator", "ols")
@@ -174,6 +176,7 @@ def test_identify_prints_a_summary_and_writes_the_model(files, tmp_path: Path) -
     assert "identified by 'ols'" in read_model_file(tmp_path / "model" / "model.yaml").source
 
 
+@pytest.mark.slow
 def test_validate_says_which_recording_was_fitted(files, tmp_path: Path) -> None:
     fit, other, mapping = files
     code, _ = run(fit, "--mapping", mapping, "--out", tmp_path / "model", "--estimator", "ols")
@@ -186,6 +189,7 @@ def test_validate_says_which_recording_was_fitted(files, tmp_path: Path) -> None
     assert not any("was fitted" in note for note in notes[other])
 
 
+@pytest.mark.slow
 def test_refusal_names_the_reason_and_a_remedy(files, tmp_path: Path) -> None:
     fit, other, mapping = files
     wrong = change(mapping, torque={"sign": [1, 1, -1]})
@@ -248,6 +252,7 @@ def test_typos_in_a_mapping_are_named_without_python_terms(
     assert not re.search(r"\{|dict|tuple|instance|Input|None type", str(refused.value))
 
 
+@pytest.mark.slow
 def test_separate_rows_of_one_file_count_as_held_out_data(files, tmp_path: Path) -> None:
     fit, _, mapping = files
     early = change(mapping, rows=[0, 2000])
@@ -270,6 +275,7 @@ def spoilt(path: Path, line: int, text: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_corrupt_rows_are_skipped_only_on_request(files, tmp_path: Path) -> None:
     fit, _, mapping = files
     spoilt(fit, 100, "0.98,nan,1,1,1,1,1")
@@ -281,6 +287,7 @@ def test_corrupt_rows_are_skipped_only_on_request(files, tmp_path: Path) -> None
     assert "1 corrupt rows skipped" in read_model_file(tmp_path / "model" / "model.yaml").provenance["notes"][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -326,6 +333,7 @@ def test_a_still_arm_and_a_still_joint_are_named(files, tmp_path: Path) -> None:
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.slow
 def test_radians_taken_for_degrees_fail_a_check(files, tmp_path: Path) -> None:
     """A motion that is 57 times too small explains no torque, and there is no gravity in it."""
     fit, _, mapping = files
@@ -334,6 +342,7 @@ def test_radians_taken_for_degrees_fail_a_check(files, tmp_path: Path) -> None:
     assert code == 1 and "relative torque error of the worst joint, identification" in failed
 
 
+@pytest.mark.slow
 def test_csv_without_a_mapping_gets_a_draft_to_check(files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fit = files[0]
     out, draft = tmp_path / "model", tmp_path / "model.mapping.yaml"

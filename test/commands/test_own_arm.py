@@ -83,6 +83,7 @@ def test_low_cost_arms_that_come_with_dynid_are_accepted(tmp_path: Path, name: s
     assert not [note for note in found["notes"] if "lag" in note]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [3.0, 6.28])
 def test_a_drafted_arm_rests_clear_of_its_limits(tmp_path: Path, limit: float) -> None:
     """Drives that are far too weak make the draft look for the pose of least load, and name the joints."""
@@ -93,6 +94,7 @@ def test_a_drafted_arm_rests_clear_of_its_limits(tmp_path: Path, limit: float) -
     assert re.search(r"too little torque for gravity and friction: joint_0 has 1 of up to \d+ N m", said["motions"])
 
 
+@pytest.mark.slow
 def test_drives_that_cannot_hold_the_arm_get_no_motions(tmp_path: Path) -> None:
     arm, _ = drafted(tmp_path, random_arm(1))
     content = yaml.safe_load((arm / "robot.yaml").read_text())
@@ -105,6 +107,7 @@ def test_drives_that_cannot_hold_the_arm_get_no_motions(tmp_path: Path) -> None:
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.slow
 def test_motions_follow_once_the_questions_are_answered(tmp_path: Path) -> None:
     """Masses without a body leave nothing to draft motions from; `robot motions` does when the file is there."""
     text = random_arm(1)
@@ -168,6 +171,7 @@ def test_zero_or_implausibly_low_limits_are_asked_for(tmp_path: Path) -> None:
     assert "that slow" in said["questions"]["joints.joint_0.velocity_limit_rad_s"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_motions")
 def test_lambda_min_of_a_draft_follows_the_size_of_the_arm(tmp_path: Path) -> None:
     text, found = random_arm(1), []
@@ -180,6 +184,7 @@ def test_lambda_min_of_a_draft_follows_the_size_of_the_arm(tmp_path: Path) -> No
     assert found == [1e-4, pytest.approx(8.9e-5, rel=0.1), pytest.approx(0.01 * found[1], rel=0.2), 1e-6]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_motions")
 def test_fingers_are_left_out_unless_they_are_named(tmp_path: Path) -> None:
     text, found = random_arm(4, odd=True), {}

@@ -44,6 +44,7 @@ def table(folder: Path) -> tuple[list[str], list[str], np.ndarray]:
     return head[1:], [row[0] for row in rows], np.array([[float(value) for value in row[1:]] for row in rows])
 
 
+@pytest.mark.slow
 def test_arms_as_mjcf_have_the_parameters_of_the_table(result: Path, tmp_path: Path) -> None:
     out = tmp_path / "arms"
     said = json.loads(run("posterior", str(result), "--arms", "12", "--out", str(out), "--json"))
@@ -72,6 +73,7 @@ def test_arms_as_mjcf_have_the_parameters_of_the_table(result: Path, tmp_path: P
         np.testing.assert_allclose(MODEL.base_parameters(standard).values, line, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_equal_seeds_give_equal_arms_in_every_format(result: Path, tmp_path: Path) -> None:
     common = ("posterior", str(result), "--arms", "3")
     for name, more in {"a": (), "b": (), "c": ("--seed", "1"), "d": ("--format", "urdf")}.items():
@@ -87,6 +89,7 @@ def test_equal_seeds_give_equal_arms_in_every_format(result: Path, tmp_path: Pat
     assert np.ptp(masses, axis=0).min() > 0.0 and np.min(masses) > 0.0
 
 
+@pytest.mark.slow
 def test_invalid_result_gives_no_folder(result: Path, tmp_path: Path) -> None:
     out = tmp_path / "arms"
     with pytest.raises(UnknownNameError, match="unknown format 'sdf'; known: mjcf, urdf"):

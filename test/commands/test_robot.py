@@ -63,6 +63,7 @@ ARM = (joint("1", "a", "b"), joint("2", "b", "c"), joint("3", "c", "d"))
 FINGERS = (joint("left", "d", "e", "prismatic"), joint("right", "d", "f", "prismatic", mimic="left"))
 
 
+@pytest.mark.slow
 def test_a_decided_draft_has_the_base_parameters_of_the_shipped_arm(tmp_path: Path) -> None:
     """A draft has the links of the shipped arm, and is complete once its questions are answered."""
     folder = tmp_path / "mine"
@@ -177,6 +178,7 @@ def test_physically_impossible_inertias_are_named(tmp_path: Path) -> None:
     assert notes[1:] == [said]
 
 
+@pytest.mark.slow
 def test_inertials_beyond_the_links_own_box_are_named(tmp_path: Path) -> None:
     """0.1 kg m^2 of 1 kg reach 0.3 m out of a box of 0.2 m: the URDF is wrong, or the box."""
     path = urdf(tmp_path, *ARM)
@@ -279,6 +281,7 @@ def test_the_chain_stops_at_its_tip(tmp_path: Path) -> None:
     assert mass == pytest.approx(4.0)  # that of its own link, of the next one, and of both fingers
 
 
+@pytest.mark.slow
 def test_boxes_of_shapes_are_kept_where_the_meshes_are_not(tmp_path: Path) -> None:
     """The draft's copy of the URDF has no meshes beside it."""
     path = urdf(tmp_path / "given", *ARM)
@@ -294,6 +297,7 @@ def test_boxes_of_shapes_are_kept_where_the_meshes_are_not(tmp_path: Path) -> No
     assert "no shapes in the URDF) reach from joint" in load_robot(tmp_path / "arm").file.undecided["physical_bounds"]
 
 
+@pytest.mark.slow
 def test_a_urdf_in_millimetres_is_recognised(tmp_path: Path) -> None:
     given = (URDF / "aloha_class" / "aloha_class.urdf").read_text()
     scaled = re.sub(
@@ -309,6 +313,7 @@ def test_a_urdf_in_millimetres_is_recognised(tmp_path: Path) -> None:
     assert run("new", "arm", "--urdf", str(tmp_path / "m.urdf"), "--out", str(tmp_path / "arm"))[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["<robot", "<sdf/>", "\u0000"])
 def test_file_that_is_no_urdf_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "wrong.urdf").write_text(text)
@@ -329,6 +334,7 @@ def test_new_robot_is_named_after_the_last_part_of_its_path(tmp_path: Path, with
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "change", "words", "drives"),
     [

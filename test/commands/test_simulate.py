@@ -105,6 +105,7 @@ def test_recordings_of_a_simulated_arm_are_reported_as_simulated(bags: Path, tmp
         assert done.exit_code == 0 and (said in done.stdout) is expected
 
 
+@pytest.mark.slow
 def test_a_truncated_bag_is_reported_as_cut_off(bags: Path, tmp_path: Path) -> None:
     shutil.copytree(bags / "V01-1", tmp_path / "V01-1")
     (data,) = (tmp_path / "V01-1").glob("*.mcap")

@@ -147,6 +147,7 @@ def test_a_terminal_without_a_character_shows_another(tmp_path: Path, encoding: 
     assert gone.returncode == 1 and gone.stderr.startswith("error: ") and "??" in gone.stderr
 
 
+@pytest.mark.slow
 def test_the_shell_completes_commands_and_options() -> None:
     """As docs/start.md says: the script of `dynid --show-completion` asks the program itself, by these variables."""
     ask = "import sys; sys.argv[0] = 'dynid'; from dynid.__main__ import main; main()"

@@ -18,6 +18,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return ended.value.code
 
 
+@pytest.mark.slow
 def test_bare_command_prints_the_list(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for options in ((), ("--json",), ("--profile", "paper", "--json")):
         assert run(monkeypatch, *options) == 0

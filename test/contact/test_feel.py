@@ -108,6 +108,7 @@ def waving(time: FloatArray, speed: float = 1.0) -> tuple[FloatArray, FloatArray
 KNOWN = TorqueDeviations(speeds_rad_s=(0.05,), deviations_nm=((0.02,) * N,) * 2)
 
 
+@pytest.mark.slow
 def test_a_recording_that_begins_in_motion_shows_no_contact() -> None:
     time = 0.001 * np.arange(800)
     known = TorqueDeviations(speeds_rad_s=(0.05,), deviations_nm=((0.003,) * N,) * 2)
@@ -211,6 +212,7 @@ def test_feel_finds_the_contact_of_a_bag(tmp_path: Path) -> None:
     assert "all recordings" not in CliRunner().invoke(app, arguments).stdout
 
 
+@pytest.mark.slow
 def test_models_unfit_for_contact_detection_are_refused() -> None:
     for change, message in (
         ({"accepted": False}, "not accepted"),
@@ -246,6 +248,7 @@ def test_sticking_joints_make_a_contact_force_less_certain() -> None:
     assert np.linalg.eigvalsh(covariance(stuck) - 0.25 * np.eye(3))[-1] > 0.1
 
 
+@pytest.mark.slow
 def test_friction_hides_forces_equally_as_parameter_or_law() -> None:
     """A drafted robot has Coulomb friction in its structure: at rest its joints carry anything within that, too."""
     robot = load_robot("aloha_class")

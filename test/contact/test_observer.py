@@ -124,6 +124,7 @@ def expected(lag: float, cycles: int = 900) -> FloatArray:
     return first[:, None] * Pushed().external
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("given", "lag"), [(True, 0.0), (False, 0.01)])
 def test_the_external_torque_is_found_with_the_stated_lag(given: bool, lag: float) -> None:
     found, dq = followed(observer(gain_1_s=GAIN, velocity_s=lag), given)

@@ -93,6 +93,7 @@ def accelerations(law: BilateralLaw, y: FloatArray) -> tuple[FloatArray, FloatAr
     return s - alpha * u / (1 + alpha**2), alpha * s + u / (1 + alpha**2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_one_cycle_of_the_law_equals_numpy(mode: Mode, rng: np.random.Generator) -> None:
     settings = BilateralSettings(mode, position_scale=0.8, force_scale=1.3, stiffness_1_s2=90.0, damping_1_s=9.0)

@@ -80,6 +80,7 @@ def test_released_arm_falls():
     assert np.abs(arm.plant.q - before).max() > np.deg2rad(20.0)
 
 
+@pytest.mark.slow
 def test_an_arm_that_is_held_back_is_held_where_it_is():
     arm, motion, _ = begun(2.5)
     push, stops, sent = 30.0 * np.eye(N)[0], 0, np.zeros(N)
@@ -95,6 +96,7 @@ def test_an_arm_that_is_held_back_is_held_where_it_is():
     assert stands(arm, motion)[0] and motion.phase == "cancelled"
 
 
+@pytest.mark.slow
 def test_a_refused_motion_leaves_a_held_arm_where_it_is():
     arm, motion, _ = begun(1.0)
     motion.cancel(arm.stamp_ns)

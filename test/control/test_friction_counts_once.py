@@ -69,6 +69,7 @@ def fed_forward(arm: ArmModel, phi: BaseParameters, friction: FrictionLaw, *stat
     return np.array([law.torque(q, dq, q, dq, ddq) for q, dq, ddq in zip(*state, strict=True)])
 
 
+@pytest.mark.slow
 def test_friction_among_the_base_parameters_counts_once_everywhere(arm: ArmModel) -> None:
     phi, state = parameters(arm), states()
     expected = arm.inverse_dynamics(*state, phi)
@@ -84,6 +85,7 @@ def test_friction_among_the_base_parameters_counts_once_everywhere(arm: ArmModel
         assert np.abs(share).max() > 1e-2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("friction", [BESIDE, FrictionLaw.of(N, {"fb": 0.3})], ids=["load", "coulomb"])
 def test_additional_friction_is_counted_once(arm: ArmModel, friction: FrictionLaw) -> None:
     phi, (q, dq, ddq) = parameters(arm), states()
@@ -119,6 +121,7 @@ def test_a_smooth_sign_is_the_same_for_one_state_and_for_columns(arm: ArmModel) 
     assert np.abs(expected - arm.dry_torque(slow, phi)).max() > 1e-2
 
 
+@pytest.mark.slow
 def test_the_terms_of_one_kernel_are_those_of_the_model(arm: ArmModel) -> None:
     phi, single = parameters(arm), compile_single(arm, 0.02)
     terms, found = compile_terms(single), (np.full((N, N), np.nan), *np.full((2, N), np.nan))

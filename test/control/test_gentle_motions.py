@@ -23,6 +23,7 @@ def check(robot) -> MotionCheck:
     return MotionCheck(robot, limits, torques, SelfCollision(robot))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GENTLE_MOTIONS)
 def test_gentle_motions_use_up_no_servos_overload(check, robot, name):
     motion = load_excitation(robot).trajectory(name)

@@ -84,6 +84,7 @@ def test_slow_guiding_is_not_damped_and_fast_guiding_is() -> None:
     assert damped[1] == pytest.approx(-(rate - 0.25 / 0.35 * SAFETY.guiding_damped_rad_s) * damping[1], rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("joint", "rate", "words"),
     [(4, 2.5, "lower_arm_fixed_part_joint moved at"), (1, 1.4, "the tool or a link moved at")],
@@ -144,6 +145,7 @@ def tool_way(arm: SteppedArm, motion: MotionExecutor, seconds: float) -> tuple[f
     return way, fastest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("payload_kg", [0.0, 0.5])
 def test_a_load_that_appears_or_vanishes_is_held_and_falls_without_the_watch(
     payload_kg: float, monkeypatch: pytest.MonkeyPatch
@@ -175,6 +177,7 @@ def test_held_arm_changes_law_without_falling() -> None:
     assert way < 0.1 and fastest < 0.3 and not motion.guiding.held
 
 
+@pytest.mark.slow
 def test_a_law_that_is_asked_for_again_with_the_same_load_is_held_again() -> None:
     arm, motion = guided(gravity())
     HeldBody(arm.plant, 0.5).take()

@@ -276,6 +276,7 @@ def test_torque_limits_are_kept_as_the_guard_keeps_them(torques):
         MotionCheck(weak, robot_limits(weak, EXCITATION.acceleration_limits), torques).check([motion])
 
 
+@pytest.mark.slow
 def test_an_arm_that_sags_or_sways_keeps_the_free_space(torques):
     """The reference may pass, and the arm not: the default law has no gravity torque."""
     usual, box, settings = (

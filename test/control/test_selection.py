@@ -123,6 +123,7 @@ def test_law_and_model_together_are_exchanged_whole_or_not_at_all(selection: Con
     assert selection.model is other and selection.controller.law.model is other
 
 
+@pytest.mark.slow
 def test_a_mount_turns_gravity(selection: ControllerSelection) -> None:
     selection.exchange(name="gravity_compensation")
     upright = selection.controller.law.torque(ROBOT.rest_posture, *np.zeros((4, N)))

@@ -53,6 +53,7 @@ def test_contacts_agree_with_mujoco_at_random_postures(collision, other):
     assert np.mean(ours != theirs) < 0.01, np.argwhere(ours != theirs).ravel()
 
 
+@pytest.mark.slow
 def test_the_motions_within_the_real_limits_do_not_touch(collision):
     excitation = load_excitation(ROBOT)
     for name in ("V01", "PB01", "demo_identification"):

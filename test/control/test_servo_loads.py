@@ -79,6 +79,7 @@ def test_a_motion_begins_with_the_load_that_the_servos_carry(robot):
         plan_motion(robot, motion, rest, check, load=used)
 
 
+@pytest.mark.slow
 def test_loads_are_counted_as_the_guard_counts_them(robot, check):
     arm, loads = GuardedArm(robot, check=check), ServoLoads(robot)
     arm.motion.begin(plan_motion(robot, lift(robot), arm.q, check, to_rest=False), arm.q, arm.stamp_ns)
@@ -113,6 +114,7 @@ def test_loads_without_the_drivers_count_decay_and_wrong_ones_are_left_out(robot
     assert loads.now.min() == 0.9
 
 
+@pytest.mark.slow
 def test_heavier_arm_at_default_speed_leaves_its_reference(robot):
     arm = GuardedArm(robot, standard=heavier(robot, 1.1), check=position_and_speed(robot))
     with pytest.raises(SafetyError, match="off its reference"):
@@ -139,6 +141,7 @@ def test_a_held_joint_stops_pushing_against_its_friction(robot, factor):
     assert np.abs(arm.plant.q - q).max() < np.deg2rad(0.05)
 
 
+@pytest.mark.slow
 def test_without_relief_the_same_servo_trips(robot):
     arm = lifted(robot, 1.0)
     arm.motion._relief = None

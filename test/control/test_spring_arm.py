@@ -97,6 +97,7 @@ def test_a_controller_takes_the_springs_from_model_yaml() -> None:
     assert from_model_file(content, ARM).phi["KS1_3"] == 20.0
 
 
+@pytest.mark.slow
 def test_a_spring_is_no_contact(dynamics) -> None:
     """Motors of an arm at rest carry gravity and the spring, so there is no contact."""
     q = np.array([0.3, -0.5, 1.1])
@@ -111,6 +112,7 @@ def test_a_spring_is_no_contact(dynamics) -> None:
     np.testing.assert_allclose(felt[1], -springs(q[None])[0], atol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_turn_more_of_a_joint_with_a_spring_is_another_pose() -> None:
     q, turn = np.array([0.3, -0.5, 1.1]), 2.0 * np.pi
     assert ARM.aperiodic == (False, False, True)

@@ -29,6 +29,7 @@ def fallen(switches: tuple[int, ...]) -> float:
     return float(np.abs(arm.plant.q - ROBOT.rest_posture).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("switches", [(3,), (60,), (3, 40), (3, 40, 300)])
 def test_the_arm_is_held_while_the_law_changes(switches: tuple[int, ...]) -> None:
     assert fallen(switches) < SAG_RAD

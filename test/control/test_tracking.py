@@ -33,6 +33,7 @@ def test_follows_the_demo_motion_below_the_current_limits(arm, mount, friction, 
     assert largest_error_deg(robot, settings, trajectory, mount, friction) < degrees
 
 
+@pytest.mark.slow
 def test_softer_gains_do_not_follow_the_demo_motion(arm):
     robot, settings, trajectory = arm
     quarter = tuple(0.25 * gain for gain in settings.proportional_gain_1_s2)

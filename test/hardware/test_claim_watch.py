@@ -24,12 +24,14 @@ def watched(speed_rad_s: float, seconds: float, *, claims: object = True, seen: 
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("speed_rad_s", [4.7, -1.0, 0.5])
 def test_a_held_joint_that_runs_away_is_noticed_once_it_moved_too_far(speed_rad_s: float) -> None:
     noticed_s = watched(speed_rad_s, 3.0)
     assert noticed_s is not None and abs(noticed_s - DISPLACEMENT_LIMIT_RAD / abs(speed_rad_s)) <= 1.5 * CYCLE_S
 
 
+@pytest.mark.slow
 def test_a_hand_that_leads_a_held_arm_slowly_is_no_fault() -> None:
     assert watched(0.95 * DISPLACEMENT_LIMIT_RAD / (2.0 * WINDOW_S), 20.0) is None
     assert watched(1.05 * DISPLACEMENT_LIMIT_RAD / WINDOW_S, 20.0) is not None

@@ -30,6 +30,7 @@ def relay(bus: EmulatedServoBus) -> Iterator[Relay]:
     opened.close()
 
 
+@pytest.mark.slow
 def test_only_the_simulated_arms_own_line_is_simulated(bus: EmulatedServoBus, relay: Relay, tmp_path: Path) -> None:
     link = tmp_path / "arm"
     link.symlink_to(bus.port)

@@ -7,6 +7,7 @@ import pytest
 from dynid.hardware.bus import control_table as table
 
 
+@pytest.mark.slow
 def test_registers_have_the_manuals_addresses_and_do_not_overlap() -> None:
     expected = {
         "operating mode": (11, 1),
@@ -28,6 +29,7 @@ def test_registers_have_the_manuals_addresses_and_do_not_overlap() -> None:
     assert (table.STATE_ADDRESS, table.STATE_SIZE) == (126, 10)
 
 
+@pytest.mark.slow
 def test_signed_registers_keep_their_sign() -> None:
     assert table.GOAL_CURRENT.to_bytes(-1) == b"\xff\xff"
     assert table.PRESENT_VELOCITY.from_bytes(b"\xfd\xff\xff\xff") == -3

@@ -56,6 +56,7 @@ def test_behind_an_adapter_with_ticks_the_rate_is_lower(ticking: DynamixelArm, r
     assert driver_settings(ticking.robot, "upright", "/dev/pts/1", simulated=True).cycle_s == 0.002
 
 
+@pytest.mark.slow
 def test_slow_data_come_with_the_states(ticking: DynamixelArm) -> None:
     find_rate(ticking, 1000)
     ticking.cycle.ticking = True

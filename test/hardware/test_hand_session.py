@@ -48,6 +48,7 @@ def opened(bus: EmulatedServoBus) -> ServoBus:
 # -- the line --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_nothing_is_written_to_the_servos(mine: Robot, tmp_path: Path) -> None:
     with served(real_arm(tmp_path)) as (bus, _):
         before = {one: bytes(servo.bytes[:120]) for one, servo in bus.chain.servos.items()}
@@ -152,6 +153,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", WRONG)
 def test_recordings_with_ambiguous_motions_are_refused(mine: Robot, tmp_path: Path, case: str) -> None:
     rows, said = WRONG[case]
@@ -182,6 +184,7 @@ def test_damaged_files_are_refused(mine: Robot, tmp_path: Path) -> None:
         match_recording(mine, short)
 
 
+@pytest.mark.slow
 def test_a_bag_of_the_driver_is_a_recording(tmp_path: Path) -> None:
     """Joints 2 and 1 are moved in this order, so their servos are swapped; joint 3 turns against its own direction."""
     robot = load_robot("openmanipulator_x")

@@ -30,6 +30,7 @@ def hold(robot: Robot) -> Hold:
     return Hold(robot, load_safety(robot))
 
 
+@pytest.mark.slow
 def test_a_slow_joint_is_held_at_once_and_a_fast_one_after_a_while(
     hold: Hold, robot: Robot, middle: np.ndarray
 ) -> None:
@@ -268,11 +269,13 @@ def sag_while_gravity_is_compensated(robot: Robot, first_s: float) -> float:
     return float(np.rad2deg(np.abs(arm.plant.q - robot.rest_posture).max()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first_s", [0.0, 0.05, 0.4])
 def test_an_arm_is_held_while_commands_take_over_after_torque_on(robot: Robot, first_s: float) -> None:
     assert sag_while_gravity_is_compensated(robot, first_s) < 1.5
 
 
+@pytest.mark.slow
 def test_an_arm_sags_if_the_hold_only_keeps_its_current_meanwhile(
     robot: Robot, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,7 @@ def mine(tmp_path: Path) -> Robot:
 # -- found right -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_swapped_reversed_and_shifted_servos_are_found(mine: Robot, tmp_path: Path) -> None:
     motions, texts = guided(mine, real_arm(tmp_path))
     proposal = proposed(mine, motions)
@@ -216,6 +217,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", WRONG)
 def test_ambiguous_motions_are_refused_and_asked_for_again(mine: Robot, tmp_path: Path, case: str) -> None:
     wrong, said = WRONG[case]

@@ -99,6 +99,7 @@ def silent(line: Line) -> None:
     line.answer = lambda _: None
 
 
+@pytest.mark.slow
 def test_prompt_replies_are_read_without_counting_faults(cycle: StateCycle, line: Line) -> None:
     answering(line, OLD)
     for _ in range(3):

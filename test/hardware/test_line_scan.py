@@ -27,6 +27,7 @@ def quiet(bus: EmulatedServoBus) -> EmulatedServoBus:
     return bus
 
 
+@pytest.mark.slow
 def test_all_servos_are_listed_with_what_robot_yaml_needs(bus: EmulatedServoBus, tmp_path: Path) -> None:
     before = {servo_id: bytes(servo.bytes[:120]) for servo_id, servo in bus.chain.servos.items()}
     code, found = scanned(bus, "--out", str(tmp_path / "blocks.yaml"))
@@ -38,6 +39,7 @@ def test_all_servos_are_listed_with_what_robot_yaml_needs(bus: EmulatedServoBus,
     assert {servo_id: bytes(servo.bytes[:120]) for servo_id, servo in bus.chain.servos.items()} == before
 
 
+@pytest.mark.slow
 def test_mismatches_are_named(robot: Robot, quiet: EmulatedServoBus) -> None:
     shadow, pwm = Servo(12, 1020), Servo(13, 1020)
     shadow.set(table.SECONDARY_ID, 4)

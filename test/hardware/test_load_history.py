@@ -31,6 +31,7 @@ def rested(robot: Robot, load: np.ndarray, seconds: float) -> np.ndarray:
     return overload.step(load, np.zeros(8), seconds)
 
 
+@pytest.mark.slow
 def test_load_falls_by_the_time_that_passed(robot: Robot) -> None:
     machine = Machine()
     history = LoadHistory(robot, None, machine)

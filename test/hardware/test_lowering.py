@@ -52,6 +52,7 @@ def lengths(phases: list[Phase]) -> dict[Phase, float]:
     return {phase: CYCLE_S * phases.count(phase) for phase in Phase}
 
 
+@pytest.mark.slow
 def test_stop_holds_lowers_and_checks_then_ends(hanging: StopSequence) -> None:
     times = lengths(run(hanging, HANGING, hold_s=0.5))
     assert hanging.rested and times[Phase.LEAN] == 0.0

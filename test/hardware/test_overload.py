@@ -28,6 +28,7 @@ def constant(robot: Robot, current_a: float, joint: int = JOINT) -> np.ndarray:
     return current
 
 
+@pytest.mark.slow
 def test_the_published_current_trips_in_the_published_time(robot: Robot, law: OverloadModel) -> None:
     shares = law.along(np.zeros(8), np.tile(constant(robot, -0.941), (5000, 1)), 0.001)[:, JOINT]
     assert shares[-1] == pytest.approx(1.0) and shares[4000] < 0.81

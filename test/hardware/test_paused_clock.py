@@ -81,6 +81,7 @@ def watch(wall: Wall, clock: PausedClock, seconds: float) -> None:
         clock.monotonic_ns()
 
 
+@pytest.mark.slow
 def test_the_clock_equals_the_system_clock_before_the_first_cycle(
     wall: Wall, page: ClockPage, clock: PausedClock
 ) -> None:
@@ -338,6 +339,7 @@ for k in range(1, 200_000):
 """
 
 
+@pytest.mark.slow
 def test_reader_never_gets_a_half_written_cycle(page: ClockPage) -> None:
     seen = set()
     with Child([sys.executable, "-c", BEGIN_CYCLES, str(page.path)]) as writer:

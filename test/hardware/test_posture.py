@@ -10,6 +10,7 @@ from dynid.robot import Robot, load_robot
 STEP = 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["crane_x7", "kr300", "puma560"])
 def test_the_tool_is_where_pinocchio_places_it(name: str) -> None:
     robot = load_robot(name)

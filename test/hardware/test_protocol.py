@@ -51,6 +51,7 @@ def sdk_frame(call: Callable[[RecordingPort], object]) -> bytes:
     return port.written
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=200))
 def test_crc_equals_that_of_the_sdk(data: bytes) -> None:
     assert crc16(data) == SDK.updateCRC(0, list(data), len(data))

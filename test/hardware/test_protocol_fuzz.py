@@ -38,6 +38,7 @@ def frame(seed: int) -> bytes:
 # -- the oracle ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(st.integers(0, 252), NASTY)
 def test_oracle_removes_the_stuffing_of_the_sdk(servo_id: int, data: bytes) -> None:
     plain = build_packet(servo_id, 3, data, stuffed=False)
@@ -45,6 +46,7 @@ def test_oracle_removes_the_stuffing_of_the_sdk(servo_id: int, data: bytes) -> N
     assert without_stuffing(stuffed[7:-2]) == plain[7:-2]
 
 
+@pytest.mark.slow
 @given(st.integers())
 def test_the_oracle_accepts_intact_frames_only(seed: int) -> None:
     good = frame(seed)

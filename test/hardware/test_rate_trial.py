@@ -72,6 +72,7 @@ def chosen(rate_hz: int = 1000, *, fixed: bool = False) -> CycleRate:
     return CycleRate(rate_hz, period_s(rate_hz), 0.0005, 0.0002, 1000, fixed)
 
 
+@pytest.mark.slow
 def test_a_rate_that_the_machine_keeps_stays(robot: Robot, bus: EmulatedServoBus) -> None:
     pace = tried(robot, bus, CyclePace(chosen(), held=False), lambda _: SERVING_S)
     assert pace.rate.rate_hz == 1000 and pace.may_enable() and not pace.lowered and pace.text.startswith("kept: ")
@@ -100,6 +101,7 @@ def test_machine_that_keeps_no_rate_is_reported(robot: Robot, bus: EmulatedServo
         pace.may_enable()
 
 
+@pytest.mark.slow
 def test_a_rate_that_a_user_has_fixed_is_kept_with_a_warning(robot: Robot, bus: EmulatedServoBus) -> None:
     pace = CyclePace(chosen(fixed=True), held=False)
     assert pace.may_enable() and not pace.warning  # nobody waits for its trial

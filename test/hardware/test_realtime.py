@@ -24,6 +24,7 @@ def timer_slack_ns() -> int:
         return int(file.read())
 
 
+@pytest.mark.slow
 def test_garbage_collection_is_disabled_only_inside() -> None:
     interval, frozen = sys.getswitchinterval(), gc.get_freeze_count()
     with pytest.raises(KeyError), disable_garbage_collection():

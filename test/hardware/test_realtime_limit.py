@@ -18,6 +18,7 @@ def starts(hole_every_ms: int, hole_ms: int, seconds: int) -> list[int]:
     return [MS * k for k in range(1, 1000 * seconds) if (k % hole_every_ms) >= hole_ms]
 
 
+@pytest.mark.slow
 def test_periodic_gaps_of_50_ms_name_the_real_time_limit() -> None:
     watch = GapWatch(MS, DEFAULT_LIMIT)
     for began_ns in starts(1000, 50, 6):
@@ -25,6 +26,7 @@ def test_periodic_gaps_of_50_ms_name_the_real_time_limit() -> None:
     assert "sched_rt_runtime_us" in watch.text and "give the executor another processor" in watch.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("every_ms", "hole_ms"), [(370, 50), (1000, 3), (1000, 400)])
 def test_other_gaps_do_not_name_the_real_time_limit(every_ms: int, hole_ms: int) -> None:
     watch = GapWatch(MS, DEFAULT_LIMIT)

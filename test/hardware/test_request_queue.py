@@ -10,6 +10,7 @@ from dynid.hardware.loop.request_queue import RequestQueue
 from dynid.hardware.safety.guard_states import GuardEvent
 
 
+@pytest.mark.slow
 def test_a_caller_that_gave_up_is_passed_over() -> None:
     queue = RequestQueue()
     with pytest.raises(SafetyError, match=r"did not enable within 0\.001 s"):

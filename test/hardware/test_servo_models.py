@@ -44,6 +44,7 @@ def small(tmp_path: Path, number: int, **changes: Any) -> Robot:
     return variant("direct", tmp_path, servos=servos(number), joints=joints, **changes)
 
 
+@pytest.mark.slow
 def test_models_count_currents_in_their_own_unit() -> None:
     found = {name: model.current_unit_a for name in UNITS if (model := dynamixel_named(name)) is not None}
     assert {name: pytest.approx(unit * 1e-3) for name, unit in UNITS.items()} == found

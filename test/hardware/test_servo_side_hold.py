@@ -59,6 +59,7 @@ def line(robot: Robot) -> Line:
     return Line(robot)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("takes_present", [True, False])
 def test_silent_servos_hold_their_joints_and_let_them_down_slowly(line: Line, takes_present: bool) -> None:
     line.chain.undocumented.torque_on_holds = takes_present
@@ -78,6 +79,7 @@ def test_silent_servos_hold_their_joints_and_let_them_down_slowly(line: Line, ta
     assert -1.0 < line.plant.dq.min() < -0.1, "torque that goes off lets the arm drop"
 
 
+@pytest.mark.slow
 def test_goals_are_the_encoders_own_angles(robot: Robot) -> None:
     joints = [one.model_copy(update={"zero_offset_rad": 0.3}) for one in robot.file.joints]
     line = Line(Robot(robot.file.model_copy(update={"joints": tuple(joints)}), robot.folder))

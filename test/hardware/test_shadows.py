@@ -64,6 +64,7 @@ def run(cycle: ArmCycle, setup: Driven, seconds: float, tau: np.ndarray | None =
 # -- the robot's file ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_torque_constants_of_a_joints_servos_add_up(robot: Robot) -> None:
     assert robot.torque_constants[1] == pytest.approx(2 * 2.0) and robot.torque_constants[0] == 8.0
     assert robot.joint_constants[1] == pytest.approx(4.0)

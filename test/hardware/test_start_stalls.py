@@ -63,6 +63,7 @@ def answer(line: SimulatedLine, spoil: Callable[[Packet, list[bytes]], list[byte
 # -- the driver ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_idle_host_is_not_reported_as_busy(robot: Robot) -> None:
     line = simulated(robot)
     arm = arm_on(robot, line)
@@ -93,6 +94,7 @@ def test_a_start_succeeds_whenever_the_arm_stalls(robot: Robot, first: int) -> N
         assert arm.read().complete, which
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("request_number", range(1, REQUESTS, 12))
 def test_a_line_that_falls_silent_is_named_as_the_cause(robot: Robot, request_number: int) -> None:
     line = stalled(robot, request_number, LONG_S)
@@ -110,6 +112,7 @@ def test_a_line_that_falls_silent_is_named_as_the_cause(robot: Robot, request_nu
     assert line.clock.elapsed_s < LONG_S + 6.0
 
 
+@pytest.mark.slow
 def test_several_stalls_change_nothing_that_is_read_or_written(robot: Robot) -> None:
     for seed in range(25):
         faults = [Stall(kind="stall", request=1 + (seed * 7 + k * 11) % 150, for_s=0.03 * (k + 1)) for k in range(8)]
@@ -246,6 +249,7 @@ def test_the_doctor_reads_everything_whenever_the_arm_stalls(robot: Robot, first
         assert "reply time" in checks(found) or request == BROADCAST_PING, which
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("request_number", range(1, DOCTORS_REQUESTS, 8))
 def test_the_doctor_lists_what_it_could_not_read(robot: Robot, request_number: int) -> None:
     found = doctor(robot, stalled(robot, request_number, LONG_S))

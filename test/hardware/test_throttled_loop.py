@@ -52,6 +52,7 @@ def diagnosed(tmp_path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
     return run
 
 
+@pytest.mark.slow
 def test_holes_of_a_starved_loop_are_named_in_its_diagnostics(diagnosed) -> None:
     status, complaint = diagnosed(HOLE_S, fifo=True)
     assert status.level == WARN
@@ -60,6 +61,7 @@ def test_holes_of_a_starved_loop_are_named_in_its_diagnostics(diagnosed) -> None
     assert complaint.startswith(status.values[THROTTLED])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("hole_s", "fifo"), [(HOLE_S, False), (0.002, True)])
 def test_short_holes_or_normal_scheduling_do_not_name_the_limit(diagnosed, hole_s: float, fifo: bool) -> None:
     status, complaint = diagnosed(hole_s, fifo)

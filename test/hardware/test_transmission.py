@@ -39,6 +39,7 @@ def robot(kind: str, tmp_path: Path) -> Robot:
 # -- conversion ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_motors_and_joints_are_converted_as_written_in_the_robot_file(robot: Robot) -> None:
     between, rng = Transmission(robot), np.random.default_rng(1)
     q, tau_motor = rng.normal(size=(2, 5, 3))

@@ -47,6 +47,7 @@ def test_the_published_model_is_not_positive_definite_with_the_real_geometry() -
     assert np.linalg.eigvalsh(MODEL.inertia_matrix(grid, PUBLISHED)).min() > 0
 
 
+@pytest.mark.slow
 def test_the_published_model_is_on_the_boundary_with_the_papers_geometry() -> None:
     model = ArmModel.of(ROBOT, lengths_m={"r3": 0.24})
     phi = BaseParameters(model.names, PUBLISHED.values)

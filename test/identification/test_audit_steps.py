@@ -53,6 +53,7 @@ def test_audit_samples_are_the_start_of_one_sequence(count: int) -> None:
     assert np.abs(found - np.concatenate(list(AUDITOR._sample(6, count)))).max() > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dimensions", [1, 2, 5, 6, 7, 9])
 def test_points_fill_the_cube_far_more_evenly_than_chance(dimensions: int) -> None:
     """By scipy's discrepancy, wherever in the sequence the points are taken from; a block of them does, too."""
@@ -168,6 +169,7 @@ def test_local_minimum_moves_only_the_given_joints_within_their_limits() -> None
     assert same <= value
 
 
+@pytest.mark.slow
 def test_quick_audit_descends_from_its_lowest_sample() -> None:
     box = ROBOT.audit_lower, ROBOT.audit_upper
     one, again, other = (quick_audit(MODEL, PHI, *box, poses=300, seed=seed) for seed in (1, 1, 2))
@@ -197,6 +199,7 @@ def test_search_resumes_below_its_last_minimum() -> None:
     assert AUDITOR.audit(PHI).certificate == "searched"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("twist", "free"), [(0.0, [2]), (1e-10, [2]), (1e-7, [1, 2])])
 def test_a_joint_that_matters_by_the_rounding_of_its_axis_alone_is_not_free(twist: float, free: list[int]) -> None:
     """Of two coaxial joints neither changes M; what the second does is relative to what the third does."""

@@ -201,6 +201,7 @@ def test_torques_of_another_current_stay_unknown_where_they_were_not_recorded() 
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late_s", [0.153, -0.04])
 def test_late_torques_of_slow_rows_are_found_and_compensated(late_s: float) -> None:
     source = recording(even(), late_s=late_s)

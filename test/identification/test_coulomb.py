@@ -63,6 +63,7 @@ def test_standard_deviations_are_correct() -> None:
     assert np.std(scores) == pytest.approx(1.0, abs=0.12)
 
 
+@pytest.mark.slow
 def test_coulomb_friction_is_never_negative() -> None:
     """A motion against the law, as a wrong sign of a joint's torque would give it."""
     tau = TAU - LAW.torque(DQ)

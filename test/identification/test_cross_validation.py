@@ -53,6 +53,7 @@ def refitted(estimate: Estimate, count: int, block: FloatArray) -> FloatArray:
     return np.asarray(change + (one.torques[block] - judged[..., -1]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ols", "wls", "huber"])
 def test_blocks_are_predicted_as_by_a_fit_without_them(name: str) -> None:
     estimate, _, crossed, alone = fitted(recorded(ROBOT), recorded(ROBOT, seed=4, seconds=15.0), name=name)
@@ -76,6 +77,7 @@ def test_unseen_torques_are_predicted_worse_than_fitted_ones() -> None:
     assert crossed[0].kind == "cross-validated" and np.isnan(crossed[0].moved)
 
 
+@pytest.mark.slow
 def test_cross_validation_refuses_an_overfit() -> None:
     """A load for the last tenth of the time: the fit takes up part of it, and no other tenth shows it."""
     time, *states = motion(ROBOT, 25.0, 0)
@@ -91,6 +93,7 @@ def test_cross_validation_refuses_an_overfit() -> None:
     assert checks[1][own].value > 1.05 * checks[1]["torque error over the noise of the data, made up"].value
 
 
+@pytest.mark.slow
 def test_held_out_motions_judge_alone() -> None:
     result = identify(ROBOT, [recorded(ROBOT)], held_out_share=0.3)
     assert result.validations and not result.cross_validations

@@ -88,6 +88,7 @@ def test_approximate_fits_are_close_to_complete_ones() -> None:
         assert search.about(shifts) is complete  # what is known exactly is not approximated
 
 
+@pytest.mark.slow
 def test_without_delays_the_linear_estimates_remain() -> None:
     linear, found = estimates(recorded(ROBOT))
     assert [one.value for one in found] == [one.value for one in linear]

@@ -68,6 +68,7 @@ def test_a_few_samples_give_no_suspicions() -> None:
     assert len(readings) > 20 and all(one.gain == 0.0 for one in readings)
 
 
+@pytest.mark.slow
 def test_clean_data_are_not_suspected() -> None:
     for seed in (0, 1):
         diagnosis = found(recorded(ROBOT, seed=seed), thorough=True)
@@ -93,10 +94,12 @@ def test_torque_constant_is_determined_by_the_other_joints(axis: int, factor: fl
     assert NAMES[axis] in first.words and "torque constant" in first.words
 
 
+@pytest.mark.slow
 def test_a_common_scale_contradicts_nothing() -> None:
     assert found(recorded(ROBOT, torques=lambda tau: 0.7 * tau)).suspicions == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", [1, 5])
 def test_a_wrong_sign_is_named_with_both_errors(axis: int) -> None:
     first = found(recorded(ROBOT, torques=times(axis, -1.0)), thorough=True).suspicions[0]
@@ -248,6 +251,7 @@ def test_friction_that_builds_up_after_a_reversal_is_no_delay(late_s: float) -> 
     assert bool(named) == bool(late_s), named
 
 
+@pytest.mark.slow
 def test_zero_of_an_upright_axis_is_not_found_in_rounding() -> None:
     """Frames of a URDF with 3.14159 for pi lean by a hair: what that does to the torque is far below any noise."""
     data = recorded(ROBOT)
@@ -344,6 +348,7 @@ def test_long_delay_is_printed_without_an_exponent() -> None:
     assert "+0.05 m (+-0.01)" in _of_unknown(zero, LIMITS, NAMES, np.ones(8), "m").words
 
 
+@pytest.mark.slow
 def test_a_scale_within_the_limit_is_measured_but_not_suspected() -> None:
     """A scale within the limit is measured, but not suspected."""
     diagnosis = found(recorded(ROBOT, torques=times(1, 1.1)))

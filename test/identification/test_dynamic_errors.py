@@ -94,6 +94,7 @@ def slow_noise(seed: int, size_nm: float) -> Callable[[FloatArray], FloatArray]:
     return added
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [4, 5, 10])
 def test_a_correct_model_passes_on_a_short_motion_with_slow_noise(seed: int) -> None:
     """Some ninety rows, of which each joint's columns absorb most of the noise."""

@@ -110,6 +110,7 @@ def test_meaning_of_efforts_is_reported_before_joint_faults() -> None:
     assert found.of_efforts == found.sentences[:1]
 
 
+@pytest.mark.slow
 def test_held_efforts_come_first_if_the_model_is_refused() -> None:
     """Renewed at 10 Hz in a log of 100 Hz: ten rows a second are too few for this motion."""
     source = recorded(ROBOT, noise=0.3, torques=lambda tau: tau[np.arange(len(tau)) // 10 * 10])

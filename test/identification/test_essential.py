@@ -104,6 +104,7 @@ def test_essential_works_as_an_estimator(make_samples) -> None:
     assert estimate.errors.relative == pytest.approx(found.errors.relative)
 
 
+@pytest.mark.slow
 def test_friction_outside_the_structure_is_subtracted_first(make_samples) -> None:
     """The 39 parameters of the CRANE-X7 contain no Coulomb friction and must not absorb it."""
     arm = load_robot("crane_x7")

@@ -43,6 +43,7 @@ def test_projection_of_the_published_model() -> None:
     np.testing.assert_array_equal(result.base.values, MODEL.regrouping.K @ result.standard.values)
 
 
+@pytest.mark.slow
 def test_consistent_means_positive_definite_at_every_sampled_pose() -> None:
     result = consistent_projection(MODEL, PUBLISHED, BOUNDS)
     rng = np.random.default_rng(8)

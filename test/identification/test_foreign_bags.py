@@ -90,6 +90,7 @@ def test_a_clock_that_is_set_back_starts_a_new_piece(tmp_path: Path) -> None:
     assert "set back 1 times, by 4.99 s" in log.notes[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("message", "said"),
     [
@@ -112,6 +113,7 @@ def test_impossible_messages_are_refused_by_logs_and_identify(tmp_path: Path, me
     assert said in json.loads(done.stdout)["logs"][0]["missing"]
 
 
+@pytest.mark.slow
 def test_identify_takes_joint_states_of_other_software_and_says_what_it_took_for_granted(tmp_path: Path) -> None:
     path = write(tmp_path / "bag", lambda k, at: [sent(k, at)], "/arm/joint_states")
     source = load_recording(path, ROBOT)

@@ -236,6 +236,7 @@ def test_a_scattered_difference_is_below_its_standard_error() -> None:
     assert excess > error == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_known_friction_of_one_recording_is_used_for_another() -> None:
     first = Regression.of(MODEL, samples_of(RUBBED), CoulombSettings(slow_rad_s=0.0))
     assert first.joint_friction is not None

@@ -42,6 +42,7 @@ def cut(monkeypatch: pytest.MonkeyPatch, block: int, most: int) -> None:
     monkeypatch.setattr(preprocessing, "MOST_BLOCKS", most)
 
 
+@pytest.mark.slow
 def test_blocks_hold_the_samples_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     source = recording(60.0)
     whole = source.samples(SETTINGS)

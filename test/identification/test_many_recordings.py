@@ -89,6 +89,7 @@ def same(one: Identification, other: Identification) -> bool:
     return all(np.allclose(a, b, rtol=1e-9, atol=1e-12) for a, b in pairs)
 
 
+@pytest.mark.slow
 def test_all_recordings_count_though_memory_holds_few(
     folder: Path, alone: Identification, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,6 +115,7 @@ def test_recordings_beyond_memory_are_read_again(folder: Path) -> None:
     assert len(sources[-1].signals(settings).time) == 300
 
 
+@pytest.mark.slow
 def test_a_recording_too_short_for_rows_is_left_out_and_named(
     folder: Path, tmp_path: Path, alone: Identification
 ) -> None:
@@ -126,6 +128,7 @@ def test_a_recording_too_short_for_rows_is_left_out_and_named(
     assert np.allclose(found.base.values, alone.base.values, rtol=0.05, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_no_block_of_a_recording_with_a_faulty_block_counts(
     folder: Path, alone: Identification, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +146,7 @@ def test_no_block_of_a_recording_with_a_faulty_block_counts(
     assert rows is not None and every is not None and np.all(rows.rows < 0.98 * every.rows)
 
 
+@pytest.mark.slow
 def test_held_out_recordings_are_not_reduced(folder: Path, alone: Identification) -> None:
     found = found_by(folder, held_out_share=0.4)
     rows, whole = (one.estimate.regression.reduced for one in (found, alone))
@@ -150,6 +154,7 @@ def test_held_out_recordings_are_not_reduced(folder: Path, alone: Identification
     assert np.all(rows.rows < 0.65 * whole.rows) and len(found.validations) > 2
 
 
+@pytest.mark.slow
 def test_an_estimator_that_needs_all_rows_uses_fewer_recordings(folder: Path) -> None:
     settings = load_identification(ROBOT).model_copy(update={"estimator": "huber"})
     found = identify(ROBOT, [folder], mapping=MAPPING, settings=settings)
@@ -224,6 +229,7 @@ def test_kept_work_of_other_recordings_or_mounts_is_not_reused(tmp_path: Path, f
     assert hanging.count == whole.count
 
 
+@pytest.mark.slow
 def test_damaged_kept_work_is_refused_by_file(tmp_path: Path, folder: Path) -> None:
     work = tmp_path / "work"
     found_by(folder, keep=work)

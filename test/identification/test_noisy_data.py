@@ -24,6 +24,7 @@ def identified(share: float, fault: Change = lambda tau: tau) -> Identification:
     return identify(ROBOT, [recorded(ROBOT, torques=noisy)])
 
 
+@pytest.mark.slow
 def test_noise_that_exceeds_the_limit_of_errors_is_named() -> None:
     result = identified(0.5)
     assert {one.id for one in result.verdict.failed} <= {"torque_error_fitted", "torque_error_held_out"}
@@ -32,6 +33,7 @@ def test_noise_that_exceeds_the_limit_of_errors_is_named() -> None:
     assert "record at a higher rate" in result.suspicions[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("share", "fault"),
     [
@@ -47,6 +49,7 @@ def test_a_wrong_recording_with_noise_is_not_excused(share: float, fault: Change
     assert not any("mostly noise of the recorded torques" in one for one in result.suspicions)
 
 
+@pytest.mark.slow
 def test_held_efforts_are_named_before_the_noise_that_they_cause() -> None:
     result = identified(0.5)
     held = f"log: efforts are {HELD}"

@@ -41,6 +41,7 @@ def recording(name: str, seed: int, still: int | None = None, rate_hz: float = 1
     return recording_from_arrays(ROBOT, time, q, tau, name=name)
 
 
+@pytest.mark.slow
 def test_nominal_values_fill_in_if_held_out_torques_agree() -> None:
     fitted, held = recording("fitted", 1), recording("held", 2)
     with pytest.raises(UndeterminedError, match="hold out some of the time"):
@@ -57,6 +58,7 @@ def test_nominal_values_fill_in_if_held_out_torques_agree() -> None:
     assert (deviations <= 1.01 * prior.standard_deviations).all()
 
 
+@pytest.mark.slow
 def test_a_model_with_a_joint_that_never_moved_is_not_accepted() -> None:
     result = identify(ROBOT, [recording("one", 1, still=2)], settings=SLOW, held_out_share=0.3)
     assert "joint_motion" in {check.id for check in result.verdict.checks if not check.passed}

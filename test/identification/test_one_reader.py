@@ -168,6 +168,7 @@ def test_units_of_drivers_give_the_plain_bags_parameters(
     assert_same(parameters(arm, path, effort=unit)[0], plain, 1e-6)
 
 
+@pytest.mark.slow
 def test_positions_that_wrap_round_are_unwrapped_and_noted(arm: Robot, tmp_path: Path) -> None:
     """The arm turns on and on; the same motion without a wrap is beyond every limit, so it is read from arrays."""
     time = clock()
@@ -326,6 +327,7 @@ MAPPING: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_folder_stands_for_all_recordings_in_it(arm: Robot, tmp_path: Path) -> None:
     csv(tmp_path / "runs" / "one.csv", arm)
     bag(tmp_path / "runs" / "two", arm, WHOLE)
@@ -365,6 +367,7 @@ def test_stated_units_that_nothing_needs_are_refused(arm: Robot, tmp_path: Path)
     assert isinstance(done.exception, ConfigurationError) and "all recordings are CSV files" in str(done.exception)
 
 
+@pytest.mark.slow
 def test_a_mapping_of_columns_beside_bags_alone_is_refused(arm: Robot, tmp_path: Path) -> None:
     (tmp_path / "mapping.yaml").write_text(yaml.safe_dump({"schema_version": 1} | MAPPING), encoding="utf-8")
     path = bag(tmp_path / "bag", arm, WHOLE)
@@ -426,6 +429,7 @@ def test_bag_and_arrays_give_the_same_recording(arm: Robot, tmp_path: Path) -> N
     np.testing.assert_array_equal(found.tau, direct.signals(settings).tau)
 
 
+@pytest.mark.slow
 def test_report_reads_a_bag_as_the_identification_did(arm: Robot, tmp_path: Path) -> None:
     path = bag(tmp_path / "bag", arm, WHOLE, tau_as=lambda tau: -1e3 * tau)
     stated = {"torque": {"unit": "mN m", "sign": [-1, -1, -1]}}

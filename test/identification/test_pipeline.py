@@ -124,6 +124,7 @@ def truth(mount: str | None = None) -> np.ndarray:
 # -- how good the model is -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_with_all_nuisances_the_model_is_accepted(usual: Identification) -> None:
     assert usual.verdict.accepted, [check.sentence() for check in usual.verdict.failed]
     assert len(usual.base.names) == 39 and usual.estimate.rank == 39
@@ -301,6 +302,7 @@ def test_a_bag_that_was_identified_from_is_no_held_out_bag(bags: Bags) -> None:
 # -- results ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_written_files_contain_the_result(usual: Identification, tmp_path: Path) -> None:
     folder = tmp_path / "new" / "model"
     write_result(usual, folder)
@@ -369,6 +371,7 @@ def test_bags_of_different_mounts_are_refused(bags: Bags) -> None:
         identify(ROBOT, [bags["quiet"], bags["hanging"]], settings=settings())
 
 
+@pytest.mark.slow
 def test_a_bag_that_does_not_exist_is_refused_before_any_work(bags: Bags, tmp_path: Path) -> None:
     stages: list[str] = []
     with pytest.raises(InputNotFoundError, match="nowhere"):
@@ -381,6 +384,7 @@ def test_an_identification_without_bags_is_refused() -> None:
         identify(ROBOT, [], settings=settings())
 
 
+@pytest.mark.slow
 def test_an_unknown_estimator_is_refused(bags: Bags) -> None:
     unknown = settings().model_copy(update={"estimator": "nope"})
     with pytest.raises(UnknownNameError, match="nope"):

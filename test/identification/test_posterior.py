@@ -61,6 +61,7 @@ def test_far_inside_the_bounds_base_parameters_are_distributed_as_stated() -> No
     np.testing.assert_allclose(found.base, found.standard @ MODEL.regrouping.K.T, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.002, 0.5])
 def test_every_arm_is_consistent_however_little_the_data_say(share: float) -> None:
     limits = MODEL.limits(BOUNDS)
@@ -85,6 +86,7 @@ def test_every_arm_is_consistent_however_little_the_data_say(share: float) -> No
     assert np.linalg.matrix_rank(found.standard - found.standard.mean(axis=0)) > len(MODEL.names)  # and they differ
 
 
+@pytest.mark.slow
 def test_an_estimate_that_no_arm_has_still_gives_arms() -> None:
     """The published parameters of the CRANE-X7: the nearest consistent ones are on many bounds at once."""
     robot = load_robot("crane_x7")
@@ -118,6 +120,7 @@ def with_additional_friction(deviation: float) -> tuple[ArmModel, Belief, int]:
     return model, Belief(("FC2", *model.names), values, covariance), model.regrouping.standard.index("FC2")
 
 
+@pytest.mark.slow
 def test_additional_friction_is_drawn_unless_fixed() -> None:
     model, told, place = with_additional_friction(0.01)
     found = possible_arms(model, told, BOUNDS, 200, seed=4)
@@ -132,6 +135,7 @@ def test_additional_friction_is_drawn_unless_fixed() -> None:
     assert not held.standard[:, model.regrouping.standard.index("FC1")].any()
 
 
+@pytest.mark.slow
 def test_equal_seeds_give_equal_arms_and_other_seeds_other_arms() -> None:
     first, again, other = (possible_arms(MODEL, belief(), BOUNDS, 10, seed=seed).standard for seed in (7, 7, 8))
     np.testing.assert_array_equal(first, again)
@@ -251,6 +255,7 @@ def test_chains_begin_inside_and_draws_that_are_one_have_a_little_deviation() ->
     np.testing.assert_allclose(W.T @ W, expected, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_arms_have_names_and_count_and_some_trajectories_are_refused() -> None:
     told = belief()
     for count in (1, 7, posterior.CHAINS + 3):

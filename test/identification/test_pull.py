@@ -78,6 +78,7 @@ def test_several_small_pulls_add_up_though_each_alone_is_chance() -> None:
     assert pull.by < 3.0 and pull.value == pytest.approx(6.25 * len(rotors), rel=0.05) and pull.value > pull.limit
 
 
+@pytest.mark.slow
 def test_draws_of_an_arm_on_its_bounds_are_below_the_limit() -> None:
     """Rotors of no inertia, the worst case: of 40 estimates none is pulled beyond what one in a thousand is."""
     random, deviations, values = np.random.default_rng(4), sizes(), inside()

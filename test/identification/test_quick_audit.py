@@ -34,6 +34,7 @@ def test_both_audits_agree(name: str) -> None:
     assert quick.poses_checked == 20_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", [5000, 299, 7])
 def test_every_sampled_pose_is_checked(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a pose stands in the sample does not matter: the twelve lowest are those by plain algebra."""
@@ -54,6 +55,7 @@ def test_every_sampled_pose_is_checked(chunk: int, monkeypatch: pytest.MonkeyPat
     assert len(below.worst_poses) == sum(value < values[3] for value in values) < 12
 
 
+@pytest.mark.slow
 def test_defaults_are_those_that_were_measured() -> None:
     found = quick_audit(MODEL, nominal("crane_x7"), *BOX)
     assert (found.poses_checked, found.seed, found.limit) == (50_000, 1, 0.0)

@@ -118,6 +118,7 @@ def test_corrected_set_up_is_accepted() -> None:
     assert "setup" in [check.id for check in result.verdict.checks]
 
 
+@pytest.mark.slow
 def test_unknowns_that_a_motion_does_not_show_are_refused_by_name() -> None:
     with pytest.raises(DataError, match=f"does not show the zero of {NAMES[0]}"):
         found(recorded(ROBOT), f"zero:{NAMES[0]}")

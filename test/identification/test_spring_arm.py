@@ -98,6 +98,7 @@ def test_projection_leaves_springs_free() -> None:
     np.testing.assert_allclose(moved.base.values, values, rtol=1e-4, atol=2e-4)
 
 
+@pytest.mark.slow
 def test_posterior_draws_springs_as_the_data_leave_them(found: Identification) -> None:
     belief = found.estimate.belief
     assert isinstance(belief, Belief)
@@ -108,6 +109,7 @@ def test_posterior_draws_springs_as_the_data_leave_them(found: Identification) -
     assert values.std() > 0.2 * sd
 
 
+@pytest.mark.slow
 def test_averaged_rows_give_springs_as_parameters() -> None:
     time, q, dq, ddq = motion(ROBOT, 40.0, 0)
     tau = ARM.inverse_dynamics(q, dq, ddq, PHI) + 0.5 * np.sign(dq)
@@ -122,6 +124,7 @@ def test_averaged_rows_give_springs_as_parameters() -> None:
     assert np.isfinite(result.as_model().torques(*states)).all()
 
 
+@pytest.mark.slow
 def test_simulated_loop_and_its_sensitivities_have_the_springs() -> None:
     """A loop that holds the arm: its torques follow a spring's coefficient as finite differences say."""
     settings = ControllerSettings(

@@ -85,6 +85,7 @@ def quick(robot: Robot) -> IdentificationSettings:
     return settings.model_copy(update={"acceptance": few})
 
 
+@pytest.mark.slow
 def test_a_lift_that_rests_between_its_moves_is_accepted_with_its_own_friction(lift: Robot) -> None:
     result = identified(lift)
     assert result.verdict.accepted, str(result.verdict)

@@ -24,6 +24,7 @@ def test_another_import_error_stays_as_it_is() -> None:
     assert missing_library(error) is error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", [["robot", "check", "crane_x7"], ["simulate", "demo_identification", "--out", "bags"]]
 )

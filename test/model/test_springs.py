@@ -82,6 +82,7 @@ def test_stiffness_is_the_second_derivative_of_the_potential() -> None:
         assert np.abs(curved).min() > 1.0
 
 
+@pytest.mark.slow
 def test_generated_kernels_have_the_springs() -> None:
     q, dq, ddq = states(8)
     law = of_kinds(PHI, ("FC",), others=True)

@@ -40,6 +40,7 @@ def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", ENDING)
 def test_a_node_that_is_still_loading_ends_silently(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "loading.py").write_text(LOADING.format(number=number))
@@ -92,6 +93,7 @@ run_node(lambda: signal.raise_signal({number:d}))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", ENDING)
 def test_a_signal_ends_a_node_during_its_construction(tmp_path: Path, number: signal.Signals) -> None:
     ended = run(CREATING.format(number=number), tmp_path)

@@ -34,6 +34,7 @@ def test_every_case_has_its_injection() -> None:
     assert set(INJECTIONS) == set(PROCESS_CASES)
 
 
+@pytest.mark.slow
 def test_driver_clock_steps_on_request() -> None:
     environment = {**os.environ, **child_environment(), VARIABLE: "-3600"}
     done = subprocess.run(

@@ -59,6 +59,7 @@ def check(tau: np.ndarray) -> None:
     holding.check_holding(Aborted(tau), MODEL, motions)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_with_the_expected_load_only_the_abort_is_reported() -> None:
     with pytest.raises(NodeError, match=f"^{ABORT}$"):
         check(MODEL.gravity(POSTURE))

@@ -203,6 +203,7 @@ def set_everything(node: Any, after: Any = lambda: None) -> set[tuple[str, bool]
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", STATES)
 def test_no_parameter_ends_the_executor_or_its_motion(executor: ExecutorNode, state: str) -> None:
     arm = Arm(executor)

@@ -42,6 +42,7 @@ def threads(pid: int) -> set[str]:
     return {path.read_text().strip() for path in Path(f"/proc/{pid}/task").glob("*/comm")}
 
 
+@pytest.mark.slow
 def test_without_a_choice_only_this_machine_is_discovered_by_a_profile_of_ours() -> None:
     found = chosen({})
     assert {found[name] for name in PROFILE_FILES} == {str(LOCALHOST_PROFILE)}

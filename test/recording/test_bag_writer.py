@@ -266,6 +266,7 @@ def test_killed_recorder_leaves_a_bag_that_opens(storage: str, tmp_path: Path, l
         assert reader.message_count == count == len(list(reader.messages()))
 
 
+@pytest.mark.slow
 def test_the_mcap_reader_opens_the_repaired_bag_of_a_killed_recorder(tmp_path: Path) -> None:
     bag = tmp_path / "bag"
     flushed = int(kill_recorder(bag, "mcap", 700, 4))
@@ -326,6 +327,7 @@ def test_a_write_that_fails_loses_nothing_flushed(
     assert failing > 5
 
 
+@pytest.mark.slow
 def test_a_transaction_cut_off_by_a_kill_is_rolled_back(tmp_path: Path) -> None:
     """More than sqlite's cache holds: a part of the transaction is in the file, and must be rolled back."""
     bag = tmp_path / "bag"

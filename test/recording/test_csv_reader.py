@@ -259,6 +259,7 @@ def test_a_column_that_is_named_by_name_and_by_number_is_refused(file: Path) -> 
         read(file, torque=torque | {"file": file.name})
 
 
+@pytest.mark.slow
 def test_errors_about_wide_files_are_short(tmp_path: Path) -> None:
     names = [f"column{k}" for k in range(20_000)]
     path = tmp_path / "wide.csv"

@@ -106,6 +106,7 @@ def test_actions_that_are_no_goals_of_the_joints_are_left_out_and_noted(tmp_path
     assert log.goal is None and "no goals are read: set episode 0 has 3 entries in action, named dx" in log.notes[0]
 
 
+@pytest.mark.slow
 def test_a_row_group_of_many_episodes_is_read_once(tmp_path, monkeypatch):
     """Reading it anew for each of 500 episodes would take minutes."""
     columns = episode(scale=0.3, rows=6000).columns

@@ -245,6 +245,7 @@ def test_several_experiments_in_one_bag_have_their_own_spans(experiment, tmp_pat
     assert recording.trajectory_span(first)[1] < start
 
 
+@pytest.mark.slow
 def test_experiments_of_one_series_are_one_recording(experiment, tmp_path: Path) -> None:
     """Of another series, or of none, the last one alone counts."""
     plan = experiment.phases[-1].model_copy(update={"phases": ()})

@@ -73,6 +73,7 @@ def test_job_that_fails_is_named(folder: Path, robot: Robot, monkeypatch: pytest
     assert not list(folder.glob("compiled-*.json"))
 
 
+@pytest.mark.slow
 def test_work_after_ready_is_reported(tmp_path: Path) -> None:
     code = (
         "import numba\n"
@@ -88,6 +89,7 @@ def test_work_after_ready_is_reported(tmp_path: Path) -> None:
     assert ("import", "turtle_that_is_not_there") in found and found[0] == ("ready", "me")
 
 
+@pytest.mark.slow
 def test_an_arm_that_is_not_enabled_leaves_no_loop_at_its_port(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise SafetyError("no cycle rate is kept")

@@ -41,6 +41,7 @@ def test_the_figure_has_a_panel_per_pose() -> None:
     assert [axes.get_title() for axes in figure.axes] == list(sign_test_poses(ROBOT))
 
 
+@pytest.mark.slow
 def test_a_file_is_written_once(tmp_path: Path) -> None:
     out = tmp_path / "poses.svg"
     result = CliRunner().invoke(app, ["robot", "poses", "planar_3r", "--out", str(out)])

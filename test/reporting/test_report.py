@@ -103,6 +103,7 @@ def test_only_a_held_out_motion_is_called_held_out(planar_result: Path) -> None:
     assert not any("error on held-out" in one["name"] or "worst held-out" in one["name"] for one in tiles(alone))
 
 
+@pytest.mark.slow
 def test_report_names_a_simulated_arm(planar_result: Path, tmp_path: Path) -> None:
     content = yaml.safe_load((planar_result / "model.yaml").read_text())
     assert "simulated arm" not in render_report(open_result(planar_result))
@@ -148,6 +149,7 @@ def test_curves_are_the_measured_and_predicted_torques(planar_result: Path) -> N
     assert result.pooled()["all"] == pytest.approx(errors.relative, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_long_motions_and_joints_without_torque_are_shown(planar_result: Path) -> None:
     """Of fifty thousand samples some thousand are drawn; an infinite error or a residual of zero is no obstacle."""
     first = open_result(planar_result)
@@ -171,6 +173,7 @@ def test_packed_numbers_are_unpacked_within_their_resolution() -> None:
     assert unpack(packed(np.full(3, 2.5))).tolist() == [2.5, 2.5, 2.5]
 
 
+@pytest.mark.slow
 def test_a_refused_model_is_reported_as_not_accepted_first(planar_result: Path, tmp_path: Path) -> None:
     content = yaml.safe_load((planar_result / "model.yaml").read_text())
     checks = content["verdict"]
@@ -192,6 +195,7 @@ def test_a_result_has_the_name_of_its_folder_or_of_its_demo(planar_result: Path,
     assert open_result(folder).name == "demo-1" == open_result(tmp_path / "demo-1").name
 
 
+@pytest.mark.slow
 def test_without_recordings_the_report_says_so(planar_result: Path, runs: Path, tmp_path: Path) -> None:
     folder = spoilt(planar_result, tmp_path / "alone")
     (folder / FILE_NAME).unlink()
@@ -208,6 +212,7 @@ def test_without_recordings_the_report_says_so(planar_result: Path, runs: Path, 
     assert [one["name"] for one in data_of((tmp_path / "r.html").read_text())["motions"]] == ["other.csv"]
 
 
+@pytest.mark.slow
 def test_two_results_are_compared_by_parameters_and_curves(planar_result: Path, tmp_path: Path) -> None:
     content = yaml.safe_load((planar_result / "model.yaml").read_text())
     row = content["parameters"][0]
@@ -267,6 +272,7 @@ def test_no_text_can_end_the_script_or_become_a_tag(planar_result: Path, tmp_pat
     assert "<img" not in render_report(open_result(folder))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arrays", "campaign", "provenance", "words"),
     [

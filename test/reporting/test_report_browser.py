@@ -75,6 +75,7 @@ def test_network_requests_are_detected_and_blocked(page: Any) -> None:
     assert any("Content Security Policy" in text for text in page.faults)
 
 
+@pytest.mark.slow
 def test_zoom_by_mouse_and_keyboard_moves_all_joints(page: Any) -> None:
     paths = page.locator("#charts-torque path[d^=M]")
     before = [paths.nth(k).get_attribute("d") for k in range(6)]

@@ -96,6 +96,7 @@ def test_two_servos_behind_a_gear_rub_as_both_do_at_the_joint() -> None:
     assert at_joint(figures, Joint.model_validate(row)) == figures
 
 
+@pytest.mark.slow
 def test_gains_overcome_stiction_within_a_few_degrees(tmp_path: Path) -> None:
     _, robot = drafted(tmp_path)
     write_motions(robot, robot.folder)
@@ -105,6 +106,7 @@ def test_gains_overcome_stiction_within_a_few_degrees(tmp_path: Path) -> None:
     assert (stuck_rad < STUCK_RAD).all() and STUCK_RAD < np.deg2rad(5.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("refused", [1, MOST_DRAFTS])
 def test_another_draft_is_made_if_the_complete_motions_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: int
@@ -127,6 +129,7 @@ def test_another_draft_is_made_if_the_complete_motions_are_refused(
     assert left == [0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cycle_s", "expected_s"), [(0.0005, 0.002), (0.001, 0.003), (0.003, 0.009), (0.01, 0.01)])
 def test_speed_is_estimated_over_several_cycles_within_what_the_loop_stands(
     tmp_path: Path, cycle_s: float, expected_s: float
@@ -141,6 +144,7 @@ def test_speed_is_estimated_over_several_cycles_within_what_the_loop_stands(
     assert gains["pseudo_differentiation_s"] * max(gains["velocity_gain_1_s"]) <= 0.4
 
 
+@pytest.mark.slow
 def test_the_hold_knows_rough_inertia_and_friction_and_keeps_what_its_owner_wrote(tmp_path: Path) -> None:
     _, robot = drafted(tmp_path)
     write_motions(robot, robot.folder)

@@ -81,6 +81,7 @@ def stl(path: Path, points: np.ndarray) -> None:
 POINTS = np.array([[0, 0, 0], [100, 0, 0], [0, 200, 0], [0, 0, -300], [100, 0, 0], [0, 200, 0]], dtype=float)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["part.stl", "meshes/part.stl", "package://arm_description/meshes/part.stl"])
 def test_boxes_enclose_scaled_meshes(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "arm_description" / "urdf"

@@ -68,6 +68,7 @@ def drafted(urdf: Path, folder: Path) -> None:
     write_draft(draft_robot("arm", urdf), urdf, folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["package://arm_description/meshes/{}.stl", "../meshes/{}.stl"])
 def test_a_drafted_robot_takes_its_meshes_along(tmp_path: Path, name: str) -> None:
     """A vendor's description package is put away once the robot's folder is drafted: links are still kept apart."""
@@ -111,6 +112,7 @@ def test_contact_of_meshes_is_as_pinocchio_finds_it(tmp_path: Path) -> None:
     assert touched > 10
 
 
+@pytest.mark.slow
 def test_contact_along_a_motion_is_that_of_the_meshes_and_not_of_their_hulls(tmp_path: Path) -> None:
     """The upper arm is a fork: what moves between its prongs is within its convex hull, and may touch nothing."""
     urdf = package(tmp_path / "arm_description")
@@ -147,6 +149,7 @@ def test_a_flat_mesh_has_no_hull_and_is_checked_itself(tmp_path: Path) -> None:
     assert contact is not None and set(contact.links) == {"upper", "hand"}
 
 
+@pytest.mark.slow
 def test_a_finely_meshed_cylinder_is_bounded_by_its_box(tmp_path: Path) -> None:
     """Its caps are fans, whose centre has more neighbours than coal's convex shapes allow."""
     urdf, sides = package(tmp_path / "arm_description"), 360
@@ -166,6 +169,7 @@ def test_a_finely_meshed_cylinder_is_bounded_by_its_box(tmp_path: Path) -> None:
     assert contact is not None and set(contact.links) == {"upper", "hand"}
 
 
+@pytest.mark.slow
 def test_missing_mesh_prevents_driving_and_names_its_place(tmp_path: Path) -> None:
     urdf = package(tmp_path / "arm_description")
     folder = tmp_path / "elsewhere" / "arm"
@@ -220,6 +224,7 @@ def test_only_meshes_are_copied(tmp_path: Path) -> None:
     assert len(list((tmp_path / "arm").rglob("*.stl"))) == 3
 
 
+@pytest.mark.slow
 def test_two_names_of_one_mesh_are_one_copy_and_two_meshes_of_one_name_are_refused(tmp_path: Path) -> None:
     source = tmp_path / "arm_description"
     urdf = package(source, "../meshes/{}.stl")

@@ -188,6 +188,7 @@ def test_cycles_have_room_for_the_wire(servos: int, rate: float, cycle: float) -
 # -- xacro -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_xacro_is_expanded_with_its_arguments(tmp_path: Path) -> None:
     text = ARM.read_text(encoding="utf-8")
     head = '<xacro:arg name="first" default="joint_1"/>'
@@ -226,6 +227,7 @@ TWICE = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inner", [TWICE, '<link name="${9**9**9}"/>', '<link name="${[0] * 10**10}"/>'])
 def test_an_endless_xacro_expansion_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inner: str) -> None:
     monkeypatch.setattr(xacro_file, "CPU_S", 2)

@@ -76,6 +76,7 @@ def test_values_are_the_models_at_angles_of_any_size(robot: str, law: str, tmp_p
     compare(model, CLibrary(model, tmp_path / "c"), 1e-9, turns=5.0)
 
 
+@pytest.mark.slow
 def test_float_is_near_enough_for_a_microcontroller(tmp_path: Path) -> None:
     compare(CRANE, CLibrary(CRANE, tmp_path / "c", single=True), 1e-4)
 
@@ -88,6 +89,7 @@ def with_every_dry_term(robot: Robot) -> Model:
     return Model(robot, BaseParameters(names, np.linspace(0.2, 1.0, len(names))), accepted=True)
 
 
+@pytest.mark.slow
 def test_springs_coupled_motors_and_dry_base_parameters_are_there(tmp_path: Path) -> None:
     sprung, dry = known_model(spring_arm()), with_every_dry_term(variant("coupled", tmp_path))
     for k, model in enumerate((sprung, dry)):
@@ -115,6 +117,7 @@ def test_conditions_have_one_pair_of_parentheses_as_clang_asks(tmp_path: Path) -
     assert re.findall(r"if \(\([^()]*\)\)", text) == []
 
 
+@pytest.mark.slow
 def test_sanitizers_report_no_error(tmp_path: Path) -> None:
     folder, name = written(CRANE, tmp_path / "c")
     check = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
@@ -165,6 +168,7 @@ def test_control_law_is_that_of_the_python_controller(tmp_path: Path) -> None:
     assert call(*(np.ascontiguousarray(one).ctypes.data_as(ctypes.c_void_p) for one in given)) == -1
 
 
+@pytest.mark.slow
 def test_control_law_follows_a_sine_in_mujoco_as_the_python_controller_does(tmp_path: Path) -> None:
     n, library, controller = CRANE.robot.size, CLibrary(CRANE, tmp_path / "c"), CRANE.controller(1000.0)
     gains = 400.0 * np.ones(n), 40.0 * np.ones(n)
@@ -195,6 +199,7 @@ void every_2_ms(void);
 """
 
 
+@pytest.mark.slow
 def test_loop_of_the_documentation_writes_the_models_torques_or_holds(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "controller.md").read_text(encoding="utf-8")
     block = re.findall(r"^```c\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[0]

@@ -109,6 +109,7 @@ def test_arm_that_agrees_with_the_model_is_released(seed: int) -> None:
     refuse_deviation(MODEL, shown)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_oscillating_arm_at_250_hz_is_released(seed: int) -> None:
     shown = swayed(Wrong(), seed, every=4, late=1)
@@ -117,6 +118,7 @@ def test_oscillating_arm_at_250_hz_is_released(seed: int) -> None:
     refuse_deviation(MODEL, shown)
 
 
+@pytest.mark.slow
 def test_wrong_arms_are_refused_at_250_hz() -> None:
     for wrong in (Wrong(sign=flipped(4)), Wrong(scale=0.7), Wrong(scale=1.0 - 0.3 * np.eye(N)[3])):
         with pytest.raises(SafetyError, match="the arm is not released for hand guiding"):
@@ -146,6 +148,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_arm_that_differs_is_refused_with_the_reason(fault: str) -> None:
     wrong, said = FAULTS[fault]
@@ -155,6 +158,7 @@ def test_arm_that_differs_is_refused_with_the_reason(fault: str) -> None:
         refuse_deviation(MODEL, shown)
 
 
+@pytest.mark.slow
 def test_joint_without_gravity_is_reported_as_unchecked() -> None:
     verdict = holding_verdict(MODEL, swayed(Wrong(sign=flipped(0))))
     assert verdict.accepted and "too little to check sign and scale" in verdict.checks[0].detail
@@ -221,6 +225,7 @@ def test_the_second_posture_is_the_first_allowed_one() -> None:
         second_posture(MODEL, FIRST, never)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("posture", POSTURES, ids=range(1, 6))
 def test_released_arm_stays_within_a_degree_for_ten_seconds(posture: FloatArray) -> None:
     law = GravityCompensation(control_model(), compile_single(ARM), FRICTION_SHARE)

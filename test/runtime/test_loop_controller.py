@@ -121,6 +121,7 @@ def test_model_that_must_not_move_an_arm_is_refused() -> None:
         replace(MODEL, base=MODEL.base.with_values(values)).controller(RATE_HZ)
 
 
+@pytest.mark.slow
 def test_own_loop_in_mujoco_tracks_within_a_fifth_of_a_degree() -> None:
     controller = MODEL.controller(RATE_HZ)
 

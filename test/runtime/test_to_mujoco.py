@@ -51,6 +51,7 @@ def inverse(arm: object, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> Floa
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", ["loaded", "plain"])
 def test_inverse_dynamics_on_v01_are_those_of_the_model(law: str, tmp_path: Path) -> None:
     model = known_model("crane_x7", law)

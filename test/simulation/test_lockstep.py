@@ -123,6 +123,7 @@ def is_multiple(values: np.ndarray, step: np.ndarray | float) -> bool:
     return bool(np.abs(counts - np.rint(counts)).max() < 1e-6)
 
 
+@pytest.mark.slow
 def test_registers_have_the_servos_steps_and_no_others_where_switched_off(usual):
     currents = ROBOT.torque_constants * ROBOT.current_units
     assert is_multiple(usual.q, POSITION_RAD_PER_COUNT) and is_multiple(usual.dq, VELOCITY_RAD_S_PER_COUNT)

@@ -126,6 +126,7 @@ def test_no_current_is_left_when_torque_goes_off(chain: ServoChain, plant: Loade
     assert plant.current_a[AXIS] == 0.0 and chain.max_abs_current_a[AXIS] > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("registers", "speeds"),
     [

@@ -149,6 +149,7 @@ def test_amplitudes_beyond_the_limits_are_refused(robot, tmp_path):
     broken.trajectory("PB01", "paper")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("keys", "value", "message"),
     [

@@ -104,6 +104,7 @@ def test_trajectory_controller_gains_keep_the_arm_within_tolerances(mount: str, 
     assert (torques[-500:].std(axis=0) < 0.5).all()  # it rests, rather than oscillates within the tolerance
 
 
+@pytest.mark.slow
 def test_gains_that_are_too_high_are_noticed() -> None:
     """Far too high: the velocity is made from the encoder, so it rests while the joint moves within its play."""
     _, torques = followed("upright", gain=80.0)

@@ -185,6 +185,7 @@ PROFILES = {
 NEEDED = {"mujoco": {"mujoco_model": "/tmp/model.xml"}, "gazebo": {"controllers_file": "/tmp/controllers.yaml"}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_ros2_control_block_commands_efforts_within_the_drivers_limits(profile: str):
     robot = load_robot("crane_x7")
@@ -206,6 +207,7 @@ def test_a_ros2_control_block_commands_efforts_within_the_drivers_limits(profile
         assert start is None or float(start.text) == pytest.approx(np.deg2rad(robot.file.rest_posture_deg[index]))
 
 
+@pytest.mark.slow
 def test_the_real_profile_always_sends_commands_over_the_topics_given():
     block = expand(ros2_control="real", joint_commands_topic="/a/commands", joint_states_topic="/a/states")
     given = {one.attrib["name"]: one.text for one in block.findall("ros2_control/hardware/param")}

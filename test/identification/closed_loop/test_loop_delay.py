@@ -86,6 +86,7 @@ def test_known_friction_is_found_in_motion_and_at_rest() -> None:
     np.testing.assert_allclose(heavy[still], np.tile(FRICTION, (still.sum(), 1)))
 
 
+@pytest.mark.slow
 def test_known_friction_loads_every_joint_against_its_motion(usual: DriverRecording) -> None:
     known = KnownFriction(MODEL, PHI, FrictionLaw.of(8, {"fb": FRICTION}, 0.02))
     data = closed_loop_data(usual, ROBOT, SETTINGS, friction=known)

@@ -57,6 +57,7 @@ def rows_of_active_poses(phi: BaseParameters, eps: float) -> FloatArray:
     return np.einsum("na,nabp,nb->np", v, MODEL.inertia_regressor(poses[at]), v)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.0, 1e-3])
 def test_the_projection_satisfies_the_kkt_conditions(scale: float) -> None:
     """phi - phi0 is a non-negative combination of active constraints' gradients (Karush-Kuhn-Tucker)."""
@@ -90,6 +91,7 @@ def test_a_feasible_model_stays_where_it_is() -> None:
     np.testing.assert_array_equal(again.base.values, inside.values)
 
 
+@pytest.mark.slow
 def test_metric_keeps_well_determined_parameters() -> None:
     known = np.array([name in ("ZZR1", "IA7", "XXR4") for name in MODEL.names])
     L = np.diag(np.where(known, 100.0, 1.0))
@@ -109,6 +111,7 @@ def test_the_projection_keeps_lower_bounds() -> None:
     assert free.base["FV3"] == pytest.approx(-0.02, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_a_bound_alone_moves_a_feasible_model_and_its_own_margin_judges_it() -> None:
     inside = project(AUDITOR, PUBLISHED, 2e-4).base
     again = project(AUDITOR, inside, 1e-3)  # positive definite is not enough

@@ -201,6 +201,7 @@ def test_fourth_order_model_shows_the_resonance():
     assert error(fit_first_order([part], DT, COUNT, (0.005, 0.05))) > 5.0
 
 
+@pytest.mark.slow
 def test_uninformative_data_are_refused():
     sticking = Segment(np.zeros(2000), np.concatenate([np.zeros(LEAD), 0.02 * square_wave(0.5, 4, DT)]))
     with pytest.raises(DataError, match=r"none has 50 states and a motion of 3\.5 deg \(the largest is 0\.00 deg\)"):

@@ -133,6 +133,7 @@ def test_a_small_change_is_noted_with_its_error() -> None:
     assert "which moves gravity torques by" in steady.notes(LIMIT)[0]
 
 
+@pytest.mark.slow
 def test_another_body_in_the_second_recording_is_named_with_that_recording() -> None:
     other = motion(ROBOT, 25.0, 1)
     standard, last = MODEL.regrouping.standard, MODEL.chain_size
@@ -148,12 +149,14 @@ def test_nothing_is_named_in_a_steady_arm(seed: int) -> None:
     assert found({"seed": seed, "coulomb": 0.1 + 0.1 * seed, "noise": 0.01 * (1 + seed % 3)}).changes == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", [1, 2])
 def test_constant_wrong_scale_is_no_change(axis: int) -> None:
     """A torque constant that is wrong all the time is another suspicion's matter."""
     assert found({"torques": lambda tau: tau * (1.0 + 0.3 * one(axis))}).measured[0] < LIMIT
 
 
+@pytest.mark.slow
 def test_a_change_in_the_held_out_end_is_named() -> None:
     """The fitted part alone does not show it."""
 
@@ -167,6 +170,7 @@ def test_a_change_in_the_held_out_end_is_named() -> None:
     assert steady.steadiness_to_the_end.changes == () == steady.suspicions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "failed"),
     [
@@ -184,6 +188,7 @@ def test_only_a_sudden_change_in_the_held_out_end_refuses_a_model_that_predicts_
     assert not failed or re.match(r"the body at the last link changes by -0\.\d+ kg from 1[78] s", result.suspicions[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("body_kg", "failed"), [(0.1, ["same_arm_to_the_end"]), (0.0, [])])
 def test_friction_that_drifts_hides_no_body_that_is_laid_down_in_the_held_out_end(
     body_kg: float, failed: list[str]
@@ -213,6 +218,7 @@ def test_an_arm_that_bears_no_weight_relates_changes_to_its_torques() -> None:
     assert found.changes and all(one.gravity < 1.0 for one in found.changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("excused", "named"), [((), [(2,), (3,)]), ((2,), [(3,)]), ((2, 3), [])])
 def test_an_offset_that_friction_explains_hides_no_other(
     monkeypatch: pytest.MonkeyPatch, excused: tuple[int, ...], named: list[tuple[int, ...]]
@@ -258,6 +264,7 @@ def test_a_tilt_counts_with_the_difference_that_it_makes() -> None:
     assert first.gravity >= 0.9 * np.linalg.norm(torques[1][1] - torques[1][0]) / np.linalg.norm(torques[1][0])
 
 
+@pytest.mark.slow
 def test_a_change_in_one_of_several_held_out_ends_is_named_with_its_recording() -> None:
     late = 1.0 + 0.4 * (TIME > 20.0)[:, None]
     second = replace(recorded(ROBOT, seed=1, torques=lambda tau: tau * late), path=Path("second"))
