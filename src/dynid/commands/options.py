@@ -177,7 +177,7 @@ def read_mapping(
 def refuse_unused_mapping(mapping: "Mappings | None", recordings: Sequence[Path]) -> None:
     """Raise ConfigurationError if a mapping describes bags but all recordings are CSV files, or vice versa.
 
-    Units that options state count as a mapping of bags.
+    Units from the options --position and --effort are entries of the mapping for bags.
     """
     if mapping is None or not recordings:
         return

@@ -171,7 +171,8 @@ def check(
 ) -> None:
     """Report what a robot is ready for and what is missing, and list its base parameters.
 
-    Exit code 1 if the robot cannot be identified yet. Open questions that concern only driving the arm do not count.
+    Exit code 1 if the robot cannot be identified yet. Missing entries that are needed only to drive the arm do not
+    change the exit code.
     """
     from dynid.robot import load_robot
     from dynid.robot.check import check_robot

@@ -85,9 +85,9 @@ def pull_of(
     Args:
         state: quantities of a possible load, (7,) in SI, with the indices `PATH` to `SPEED_2_PATH`; updated in place.
             They are the length of the tool's path along which the load has acted, the time since it was last detected,
-            and integrals over the path. The integrals are of the force, of the squared force, and of the fraction of
-            the external torques' norm that the force does not explain. Beyond the first `EXCLUDED_M` of the path, the
-            squared speed of the tool is integrated, too, and its product with the length of the path from there on.
+            and five integrals over the path: of the force, of the squared force, and of the fraction of the external
+            torques' norm that the force does not explain; further, without the first `EXCLUDED_M` of the path, of the
+            tool's squared speed v^2, and of v^2 times the length of the path after those `EXCLUDED_M`.
         smooth: smoothed external torques, (n,) [N m]; updated in place.
         dt: time since the last cycle [s].
         external: external torques, (n,) [N m].

@@ -65,8 +65,8 @@ class DynamicError:
         error: error of that group.
         expected: root mean square of this error if there is noise alone.
         noise: error that noise alone exceeds once in a thousand cases.
-        shown: error that a group of this joint may have without being noticed, because noise hides it or because
-            gravity and friction reproduce most of the dynamic torque; the largest value of all groups.
+        shown: smallest error that this recording shows in every group of the joint; smaller ones may stay hidden by
+            noise, or because gravity and friction reproduce most of the dynamic torque.
     """
 
     joint: int

@@ -29,9 +29,9 @@ class Stage:
     """Parameters after one stage of an identification, such as least squares, with their errors.
 
     Attributes:
-        name: "ols" (the unconstrained estimate), "sdp" (its projection to a positive-definite model), "clie" (refined
-            in the closed loop), "final" (projected again after the refinement, if this was needed) or "result" (the
-            consistent model).
+        name: "ols" (the unconstrained estimate), "sdp" (projected so that M(q) is positive definite), "clie" (refined
+            in the closed loop), "final" (projected again if M(q) was not positive definite after the refinement) or
+            "result" (the nearest parameters of physically possible links).
         base: base parameters.
         rmse_nm: root mean square torque error of inverse dynamics on the fitted samples [N m].
         relative: relative torque error on the same samples.

@@ -75,10 +75,11 @@ def draft_mapping(csv: Path, robot: Robot, rate_hz: float | None) -> Draft:
 def _tell_series(
     draft: Draft, header: Header, told: list[ColumnName | None], places: list[int], kind: str, robot: Robot
 ) -> None:
-    """Add to a draft what was assumed about the columns of one quantity.
+    """Add notes to the draft of a mapping: which columns of a CSV file hold one quantity, as far as this is a guess.
 
-    If a column name contains unknown words, the draft states which columns were taken for the quantity. If some names
-    contain the joint's name and others only a number, it states for which joint each number was taken.
+    If a column name contains unknown words, a note lists the columns that the draft assigns to the quantity. If some
+    names contain the joint's name and others only a number, a note lists the joint that the draft assigns to each
+    number.
 
     Args:
         draft: the draft.

@@ -41,8 +41,8 @@ def _forward(stamp_ns: NDArray[np.int64], steps_per_step: float, notes: list[str
 
     Args:
         stamp_ns: stamps of the messages of all publishers, in order of arrival, (N,) [ns].
-        steps_per_step: number of all messages, divided by the number of messages of the most frequent publisher; the
-            length of the inserted gap is proportional to this ratio.
+        steps_per_step: number of all messages, divided by the number of messages of the most frequent publisher. The
+            inserted gap lasts a few periods of that publisher: this ratio times the median time between messages.
         notes: list to which a note is added if the stamps are set back.
 
     Raises:

@@ -100,7 +100,7 @@ class SlowState:
 
     @property
     def watchdog(self) -> NDArray[np.int64]:
-        """Last read values of the servos' bus watchdog registers, (m,), as a view of the array `armed`."""
+        """Last read values of the servos' bus watchdog registers, (m,); a view of an array that reads update."""
         return self.armed[:, _WATCHDOG_COLUMN]
 
     def different(self) -> NDArray[np.bool_]:

@@ -34,7 +34,7 @@ class CyclePace:
         return self._trial.text
 
     def restart(self) -> None:
-        """Start a new time window of the trial, because a loop has just started, or torque is on."""
+        """Start a new time window for the trial of the cycle rate: at the start of a loop, and while torque is on."""
         self._window_start = None
 
     def evaluate(self, loop: ControlLoop, share: float = 0.0) -> None:

@@ -201,9 +201,9 @@ class SafetyGuard:
         self._lower_caps()
 
     def set_slow_ages(self, age_s: FloatArray) -> None:
-        """Adapt the current limits to the age (n,) [s] of the servos' slow values (temperature, errors, settings).
+        """Lower the limits of the motor currents of servos whose slow values (temperature, errors, settings) are old.
 
-        Servos whose values are old get lower limits.
+        The age of each joint's values is given, (n,) [s].
         """
         settings = self.settings
         late = (age_s - settings.slow_data_old_s) / (settings.slow_data_lost_s - settings.slow_data_old_s)

@@ -57,8 +57,8 @@ class CutSet(Cuts):
     def add_violated(self, phi: FloatArray) -> int:
         """Add linear conditions that exclude phi (p,) [SI] at poses with M(q; phi) < eps I, and return their number.
 
-        Checked poses are those of the path, poses at which a condition was added before, and a sample of the auditor's
-        box of poses.
+        Checked poses are those of the simulated motion, poses at which a condition was added before, and, if the set
+        has an auditor, random poses within the audit's position limits.
         """
         found = [self._path, self._known]
         if self._auditor is not None:

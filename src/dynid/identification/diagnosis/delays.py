@@ -142,10 +142,10 @@ class DelaySearch:
         return self._found[key]
 
     def about(self, delays_s: FloatArray) -> RemainingDelay:
-        """Return an approximation of the result of `remaining`, in half the time; results are cached.
+        """Return the remaining delay after a shift of the torques, approximately, in half the time of `remaining`.
 
-        Backlash is not estimated; the states have the backlash correction of the fit with the nearest shift. If the
-        result of `remaining` is in the cache, it is returned instead.
+        Backlash is not estimated anew: its correction comes from the earlier fit with the most similar shift. Results
+        are cached; an exact result of `remaining` in the cache is returned instead.
 
         Args:
             delays_s: shift of each axis's torques, (n,) [s].
@@ -290,9 +290,9 @@ def _slope(value: FloatArray, before: FloatArray, step: FloatArray) -> FloatArra
 def secant_step(value: FloatArray, before: FloatArray, step: FloatArray) -> FloatArray:
     """Return the next steps (n,) of a secant search for the roots of n functions, any unit.
 
-    The functions are remaining delays of torques, which decrease with the shift of the torques. Far from the true
-    delay, the fitted parameters absorb nearly all of a shift, so a function hardly decreases. The step is then doubled
-    until the function changes its sign.
+    The unknowns are shifts of the axes' torques in time. A function is the delay that remains after a shift, and it
+    decreases as the shift grows. Far from the true delay, the fitted parameters absorb nearly all of a shift, so a
+    function hardly decreases. The step is then doubled until the function changes its sign.
 
     Args:
         value: values of the functions after the last step, (n,).

@@ -48,9 +48,10 @@ class OtherLosses:
 
 
 def other_losses(trials: Trials, phi: FloatArray, law: FrictionLaw, misfit: FloatArray) -> OtherLosses | None:
-    """Return the fit in which gears lose a share of the links' torque, compared with losses of the motor's torque.
+    """Fit losses of the gears that grow with the links' torque, and compare them with the law's, by motor torque.
 
-    The result is None if the model has no losses that grow with load, or if no joint slides.
+    The result is None if the model has no losses that grow with load, or if no joint moves enough to overcome sticking
+    friction.
 
     Args:
         trials: fits of the samples.

@@ -196,7 +196,8 @@ def state_gradient(
 ) -> tuple[float, float]:
     """Return the derivatives of the friction of axis i by motor torque tm and by load te, in one state.
 
-    Friction is the mean over the torque ripple. Its derivatives by the friction parameters are written to `gradient`.
+    Friction is evaluated at the motor torque tm plus each deviation of `ripple`, and averaged. Its derivatives by the
+    friction parameters are written to `gradient`.
 
     Args:
         p: parameters of friction, (terms, n).

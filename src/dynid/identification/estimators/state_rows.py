@@ -124,7 +124,7 @@ class StateRows:
 
     @property
     def standing_W(self) -> FloatArray:
-        """Contribution of the states near standstill to `whole_W`, after the low-pass, (N, n, p)."""
+        """Part of the low-passed regressor `whole_W` that comes from the states near standstill, (N, n, p)."""
         return self.whole_W - self.sliding_W
 
     def _unpacked(self, packed: FloatArray) -> FloatArray:

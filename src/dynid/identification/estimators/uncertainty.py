@@ -12,10 +12,10 @@ weights b (Newey and West 1987). Sums over sliding windows are equivalent to Bar
 
 A fit adapts to its own data. So residuals are smaller than errors, above all if few samples excite a parameter.
 Therefore the residuals e_w of a window are first multiplied by (I - X_w A^-1 X_w')^-1/2, which makes S unbiased if
-errors are white (CR2, Bell and McCaffrey 2002). The window's score s_w = X_w' e_w thus becomes
-(I - X_w' X_w A^-1)^-1/2 s_w. If few windows excite a parameter, its confidence intervals follow Student's distribution.
-The degrees of freedom are 3/2 of the number of windows (Priestley 1981). Windows that hardly excite the parameter
-should not count fully, so this number is (sum q)^2 / sum q^2, where q are the contributions of the windows to the
+errors are white (CR2, Bell and McCaffrey 2002). The window's score s_w = X_w' e_w thus becomes (I - X_w' X_w A^-1)^-1/2
+s_w. If few windows excite a parameter, its confidence intervals follow Student's distribution. Its degrees of freedom
+are 3/2 of the number of windows (Priestley 1981). Windows that hardly excite the parameter should not count fully, so
+(sum q)^2 / sum q^2 takes the place of the number of windows, where q are the contributions of the windows to the
 variance. Users multiply standard deviations by factors of the normal distribution. So the standard deviations are
 increased by the ratio of the quantiles of both distributions, which makes 90 % confidence intervals correct.
 

@@ -97,7 +97,7 @@ class _Tried(NamedTuple):
 
     Attributes:
         reading: the tested property.
-        columns: indices of its columns among those of all tested properties.
+        columns: indices of the regressor columns of the property, among the columns of all tested properties.
         course: kind of the function of time.
         over: values of the function of time, one per window, (w,).
         window: window at which a step begins; 0 for other functions.

@@ -36,8 +36,8 @@ class Steadiness:
     def measured(self) -> tuple[float, str]:
         """Value and text of the check for changes of the arm.
 
-        The value is the largest relative change of the model's torques, see `Change.moved`. The text joins all
-        sentences.
+        The value is the largest relative change of the model's torques, see `Change.moved`. The text has one sentence
+        for each change.
         """
         return max((one.moved for one in self.changes), default=0.0), "; ".join(self.sentences)
 
@@ -48,7 +48,7 @@ class Steadiness:
 
     @property
     def sudden(self) -> "Steadiness":
-        """Changes at one moment, of properties that do not change as gears warm up."""
+        """The abrupt changes of properties that warming gears do not change, such as a payload or an encoder's zero."""
         return self.those(lambda one: one.kind in SUDDEN and one.course == "step")
 
     def beside(self, other: "Steadiness") -> "Steadiness":

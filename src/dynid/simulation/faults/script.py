@@ -123,7 +123,7 @@ class OtherValue(Strict):
 
 
 class Unread(Strict):
-    """A fault by which a servo, from `at_s` on, no longer answers when one of its registers is read."""
+    """A fault by which a servo, from `at_s` on, no longer answers reads of the register `register_name`."""
 
     kind: Literal["unread"]
     at_s: NonNegative = 0.0

@@ -1,7 +1,8 @@
 """Conversion between servo registers and joint motors in the simulation, for one or more servos per joint.
 
 The positive direction of a shaft is that of its servo's registers with drive mode 0. The mounting direction follows
-from robot.yaml. So a servo whose drive mode differs from robot.yaml turns in the opposite direction, like a real servo.
+from the joint's direction and the drive mode in robot.yaml. So if the servo has the other drive mode, its joint turns
+in the opposite direction, as on a real arm.
 """
 
 import numpy as np
@@ -52,7 +53,10 @@ class Shafts:
         return np.asarray(self._sign * dq[self._axes])
 
     def carried(self, counts: IntArray) -> FloatArray:
-        """Return the currents of the m servos, (m,) [A] in the sign of their shafts, from register counts (m,)."""
+        """Return the currents of the m servos, (m,) [A], from register counts (m,).
+
+        A current is positive if its torque acts in the positive direction of the shaft, whatever the drive mode.
+        """
         return np.asarray(counts * self.current_a)
 
     def motor_currents(self, shaft_a: FloatArray) -> FloatArray:
