@@ -35,7 +35,7 @@ class LiveEstimate:
         settings: settings of the identification.
         regression: recursive regression of all samples whose filtered values are final, since later data do not affect
             them.
-        taken: number of sampling times, counted from the start of the recording, that `regression` contains.
+        taken: number of sampling times, counted from the start of `signals.window`, that `regression` contains.
         latest: `regression` with the last samples added, whose filtered values are provisional.
     """
 

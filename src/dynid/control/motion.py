@@ -313,8 +313,8 @@ class MotionExecutor:
         Raises:
             SafetyError: the arm is too far from its reference, the measured posture is not finite, or the time stamps
                 stand still, go back, or jump ahead by more than `LONGEST_GAP_S`. An arm that is too far from its
-                reference is braked from the next state on, and held where it comes to rest, unless it has already left
-                its reference too often (see `HoldWatch`). In all other cases nothing is commanded any more.
+                reference is braked from the next state on, and held where it comes to rest, unless it must not be
+                held again (see `HoldWatch.lost`). In all other cases nothing is commanded any more.
         """
         dt = (stamp_ns - self._last_ns) / 1e9
         if self.phase is None:

@@ -104,7 +104,7 @@ def excited_joint(robot: Robot, name: str) -> int:
 class SwitchingPath:
     """Reference path that stays at one posture, with a switching signal as reference acceleration of one joint.
 
-    The acceleration is `signal` times the excitation torque, divided by the joint's inertia [rad/s^2]. The excitation
+    The acceleration [rad/s^2] is `signal` times the excitation torque, divided by the joint's inertia. The excitation
     torque is `breakaway.torque(level)` [N m].
 
     Attributes:
@@ -114,8 +114,8 @@ class SwitchingPath:
         step_s: time between two samples [s].
         inertia: inertia of the joint in controller.yaml, M_hat [kg m^2].
         level: factor by which the excitation torque is multiplied.
-        breakaway: object that computes the excitation torque from the torque at which the joint starts to move. It
-            measures this torque by torque ramps, before the path is executed.
+        breakaway: excitation torque of the joint: the larger one of the torque in the settings and the torque at which
+            the joint starts to move. Torque ramps measure the latter before the path is executed.
     """
 
     posture: FloatArray

@@ -320,9 +320,9 @@ class SafeBox:
         return np.array(distances).reshape(len(found), *p.shape[:2]), names
 
     def shortfall(self, q: FloatArray, tube: FloatArray) -> FloatArray:
-        """Return the largest difference required minus present clearance from a border, for N postures, (N,) [m].
+        """Return the largest missing clearance of N postures from a border of the free space, (N,) [m].
 
-        The difference is positive if the clearance is too small.
+        It is the required minus the present clearance, so it is negative if all clearances are larger than required.
 
         Args:
             q: postures, (N, n) [rad].
@@ -331,10 +331,10 @@ class SafeBox:
         return np.asarray(self._shortfalls(q, tube).max(axis=1, initial=-np.inf))
 
     def _shortfalls(self, q: FloatArray, tube: FloatArray) -> FloatArray:
-        """Return the required minus the present clearance from each of the B borders at N postures, (N, B) [m].
+        """Return the missing clearance of N postures from each of the B borders, (N, B) [m].
 
-        It is the largest difference of all spheres; it is positive if a clearance is too small. The required clearance
-        of a sphere is the margin plus its largest displacement by deviations of the joints.
+        It is the required minus the present clearance of the worst sphere, negative if all keep their clearance. The
+        required clearance of a sphere is the margin plus its largest displacement by deviations of the joints.
 
         Args:
             q: postures, (N, n) [rad].

@@ -186,7 +186,7 @@ class SelfCollision(LinkShapes):
 
         A mesh lies within its convex hull, and the distance of two hulls is computed a hundred times faster than that
         of two meshes. So the distance of the meshes is computed only for pairs whose hulls may meet. For other pairs of
-        meshes the result is the distance of the hulls, a lower bound.
+        meshes the result is a lower bound: the distance of the hulls minus `HULL_TOLERANCE_M`.
 
         Args:
             q: posture, (n,) [rad].

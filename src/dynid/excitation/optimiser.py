@@ -132,7 +132,7 @@ class Clearance(SelfCollision):
         self._resting_m = self._distances(robot.rest_posture) if self.pairs else np.zeros(0)
 
     def shortfall(self, q: FloatArray, wanted_m: float) -> float:
-        """Return the largest difference wanted minus present distance of two links [m]; 0 if no links are too close.
+        """Return the largest amount by which two links are closer than wanted [m]; 0 if all links are far enough apart.
 
         For links that are close to each other at the rest posture, the wanted distance is at most half of their
         distance at the rest posture.

@@ -178,8 +178,8 @@ def ladder_rows(result: Result) -> list[dict[str, Any]]:
 def set_rows(result: Result) -> tuple[list[str], list[dict[str, Any]]]:
     """Return the names of a campaign's held-out motions, and one row of errors on these motions per parameter set.
 
-    Errors are relative torque errors. Most parameter sets are results of the identification's stages. The sets named
-    "direct fit" are fitted to the held-out motions, so their errors are lower bounds for comparison.
+    Errors are relative torque errors. Most parameter sets are results of the identification's stages. For comparison,
+    two sets are fitted to the held-out motions themselves; the errors of "direct fit" are lower bounds.
     """
     stored = result.campaign.get("held_out", {})
     motions = list(next(iter(stored.values()), {}))

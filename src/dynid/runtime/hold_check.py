@@ -91,8 +91,8 @@ class HeldTorques:
     def of(cls, model: Model, time: FloatArray, q: FloatArray, dq: FloatArray, tau: FloatArray) -> "HeldTorques":
         """Return the holding torques from samples of a `sway_motion`.
 
-        Samples near constant speed are selected by their velocity. Before, velocities and torques are averaged over
-        `AVERAGED_S`: feedback makes both oscillate, so a selection without averaging would bias the mean torque.
+        Velocities and torques are averaged over `AVERAGED_S`, then samples near constant speed are selected by their
+        velocity. Feedback makes both oscillate, so a selection without averaging would bias the mean torque.
 
         Args:
             model: model of the arm as mounted.
@@ -131,7 +131,7 @@ class HeldTorques:
 
     @property
     def excess(self) -> FloatArray:
-        """Absolute difference of measured and predicted torque over the allowed difference, (n,).
+        """Absolute difference between measured and predicted torque, divided by the allowed difference, (n,).
 
         A joint passes the check if its value is at most 1.
         """

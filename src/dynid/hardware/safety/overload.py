@@ -185,9 +185,8 @@ class OverloadModel:
     def along(self, share: FloatArray, current_a: FloatArray, step_s: float | FloatArray) -> FloatArray:
         """Return the used fraction of each servo's overload capacity after each of N steps, (N, n).
 
-        The used fraction is a running sum that starts at `share` and never falls below zero. It is computed from the
-        unbounded running sum: if this sum was negative before, its lowest value so far is subtracted (Lindley's
-        recursion).
+        The used fraction is a running sum that starts at `share` and never falls below zero. It equals the unbounded
+        running sum minus the lower of zero and the lowest value of this sum so far (Lindley's recursion).
 
         Args:
             share: used fraction before the first step, (n,).

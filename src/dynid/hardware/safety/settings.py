@@ -89,9 +89,9 @@ class SafetySettings(Strict):
             permitted. The time is counted after the change to a control law without a position reference.
         guiding_alone_rad: movement of a joint at which the arm is braked and held if hand guiding is not permitted yet.
         enable_tolerance_rad: distance of a joint angle outside its limits above which enable is refused; at most 6 deg.
-            After power-on, an encoder may be wrong by a whole turn if the motor turns more than once within the joint
-            limits. The driver accepts such a robot only if this error moves the joint angle so far outside its limits
-            that enable is refused.
+            After power-on, an encoder may be wrong by a whole turn if the joint's limits allow the motor to leave the
+            single revolution that the encoder measures. The driver accepts such a robot only if this error moves the
+            joint angle so far outside its limits that enable is refused.
         derate_from_deg_c: servo temperature above which the current limit falls linearly.
         derate_to_deg_c: servo temperature at which the current limit has fallen to `derated_fraction`.
         derated_fraction: fraction of the current limit that remains for a servo that is hot or whose slow values are

@@ -176,7 +176,7 @@ class DelaySearch:
         return _left(unknowns(self.model, later, regression, ("delay",)), regression)
 
     def _left_in(self, samples: Samples) -> RemainingDelay:
-        """Return the delays that remain in samples, for a model that has all friction in its base parameters.
+        """Return the delays that remain in samples, for a fit that has no friction in addition to the base parameters.
 
         Args:
             samples: samples whose torques were shifted in time.

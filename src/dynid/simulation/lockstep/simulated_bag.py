@@ -64,7 +64,8 @@ def write_bag(
         robot: the robot.
         controller: controller that moved the arm; its gains are written to the bag.
         folder: the bag's folder; it must not exist yet.
-        profile: name of the trajectory's profile (variant) in excitation.yaml, or "file" for a trajectory from a file.
+        profile: name of the trajectory's profile (variant) in excitation.yaml, or the source of a motion without one,
+            such as "file" or "joint".
         law: name of the control law that moved the arm.
         storage: "mcap" or "sqlite3".
         start_ns: time of the first state [ns since the epoch].

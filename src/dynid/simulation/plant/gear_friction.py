@@ -44,8 +44,8 @@ def plant_friction(
         robot: the robot.
         standard: standard parameters of the simulated arm, with its viscous and Coulomb friction.
         nuisances: nuisances of the robot; they include additional Coulomb friction.
-        switched_off: names of nuisances (such as noise or backlash) to leave out. With "coulomb", the friction is
-            viscous and Coulomb friction, whatever `chosen` is.
+        switched_off: names of nuisances (such as noise or backlash) to leave out. With "coulomb", only the
+            viscous and Coulomb friction of `standard` remain, whatever `chosen` is.
         chosen: "viscous" for viscous and Coulomb friction, or a model for which the robot's folder has values; None is
             the choice of robot.yaml.
 
