@@ -6,7 +6,9 @@ joints, this group of topics is one log. Goal positions come from a topic in the
 word such as "command", "goal" or "target".
 """
 
+import errno
 import re
+import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -91,7 +93,7 @@ def places(path: Path) -> list[Place]:
         DataError: the folder or file contains no recording, or the path cannot be read.
     """
     try:
-        exists = path.exists()
+        exists = _mode(path) != 0
     except OSError as error:
         raise _unreadable(path, error) from error
     if not exists:
@@ -111,20 +113,39 @@ def _look(path: Path, seen: set[tuple[int, int]], deep: int = 0) -> Iterator[Pla
         deep: number of folder levels from the start of the search to this path.
     """
     try:
+        mode = _mode(path)
+        if stat.S_ISDIR(mode):
+            _mode(path / "metadata.yaml")  # an error where a folder may be listed, but not searched
         if deep > DEEPEST:
             yield Place("folder", path, DataError(f"it is more than {DEEPEST} folders deep"))
         elif is_data_set(path):
             yield Place("LeRobot", path)
         elif is_bag(path):
             yield Place("bag", path)
-        elif path.is_file() and is_csv(path):
+        elif stat.S_ISREG(mode) and is_csv(path):
             yield Place("CSV", path)
-        elif path.is_dir() and (key := (path.stat().st_dev, path.stat().st_ino)) not in seen:
+        elif stat.S_ISDIR(mode) and (key := (path.stat().st_dev, path.stat().st_ino)) not in seen:
             seen.add(key)
             for one in sorted(path.iterdir()):
                 yield from _look(one, seen, deep + 1)
     except OSError as error:  # no permission, or a path longer than the system takes
         yield Place("folder", path, _unreadable(path, error))
+
+
+def _mode(path: Path) -> int:
+    """Return type and permissions of a file or folder, as `os.stat` has them; 0 if there is none.
+
+    From Python 3.14 on, `Path.exists` and its like are also false for a path that may not be searched.
+
+    Raises:
+        OSError: the path may not be searched, or is too long.
+    """
+    try:
+        return path.stat().st_mode
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            raise
+        return 0
 
 
 def _unreadable(path: Path, error: OSError) -> DataError:
