@@ -50,11 +50,12 @@ class SharedModel(Strict):
     """Message of topic `control_model` (latched): the executor's model and the arm's payload.
 
     Attributes:
-        structure_hash: hash of the structure that the parameters belong to.
-        phi: base parameters; None while the executor has no model.
+        structure_hash: hash of the arm's geometry, parameter names and other model structure. `phi` and `friction` are
+            valid only for an arm with the same hash.
+        phi: base parameters of the arm without payload; None while the executor has no model.
         friction: parameters of the friction terms that are not base parameters, a row for each of
             `dynid.model.friction.TERMS`; None while the executor has no model.
-        payload: ten standard parameters of the payload, in the last modified DH frame.
+        payload: ten standard parameters of the payload, in the last modified DH frame; zeros without payload.
     """
 
     structure_hash: str

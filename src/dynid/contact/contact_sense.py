@@ -69,11 +69,12 @@ class ContactSense:
         Args:
             stamp_ns: timestamp of the state [ns]; a state that is not newer than the last one is ignored.
             q: measured positions, (n,) [rad].
-            tau: motor torques between the last state and this one, (n,) [N m].
+            tau: mean motor torques between the last state and this one, (n,) [N m].
 
         Raises:
-            SafetyError: a prismatic or spring-loaded joint is far outside the range of the generated dynamics, or a
-                position is not finite.
+            SafetyError: a position is not finite, or a prismatic or spring-loaded joint is beyond +-3.5 m or rad
+                (`dynid.codegen.emit.RANGE`), where the generated dynamics are not valid. Joints whose torques are
+                periodic are shifted into this range.
         """
         self.observer.update(stamp_ns, q, None, tau)
         if not self.observer.restarted and stamp_ns <= self._last_ns:
@@ -144,8 +145,8 @@ class ContactSense:
 
         Until the onset tests detect contact, the force is a least-squares estimate from the observer's external
         torques. Afterwards the motion filter estimates it. This filter models friction of unknown direction as quickly
-        changing noise, but the stiction of a joint at rest persists. The filter's covariance is therefore increased by
-        the covariance that stiction adds to a least-squares estimate.
+        changing noise, which averages out. The stiction of a joint at rest persists, so the filter's covariance alone
+        would be too small. The covariance that stiction adds to a least-squares estimate is therefore added to it.
         """
         if self.onset.contact:
             own, hidden = self.motion.lasting_deviations()

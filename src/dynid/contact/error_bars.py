@@ -13,11 +13,12 @@ from the permitted rate of false alarms.
 Near standstill two further errors occur. Only bounds of them are known, which are added to the threshold:
 
 - Friction in an unknown direction. If the velocity does not determine the direction of motion, friction has any value
-  between minus and plus its budget, the largest friction torque against the motion. The bound is the sum of this
-  budget, the friction that the observer has assumed, and the static friction beyond the friction law (`passing_nm` of
-  the slowest speeds in model.yaml).
-- Backlash. An encoder behind gears with backlash stands still while the joint crosses the gap. At the end of the gap it
-  starts with a speed of sqrt(2 play a), where `play` is the width of the gap and a the acceleration.
+  between minus and plus its largest value. This largest value is the friction budget (the largest friction torque
+  against the motion by the friction law) plus static friction that the law does not represent (`passing_nm` of the
+  slowest speeds in model.yaml). The bound is this value plus the magnitude of the friction that the observer assumed.
+- Backlash. An encoder behind gears with backlash stands still while the joint crosses the gap. At the end of the gap
+  its speed jumps from 0 to sqrt(2 play a), where `play` is the width of the gap and a the acceleration. The bound is
+  the effect of this jump on the residual, K M sqrt(2 play a).
 
 All torque errors pass through the observer's low-pass filter, so each of them affects the residual for about 1 / K.
 """

@@ -8,9 +8,10 @@ that exists in contact only. With M(q), friction F, load C v + g and motor torqu
 An encoder reading only shows which quantisation step contains the position, so the normal distribution of the position
 is truncated to this step. An equivalent measurement without quantisation, which gives the same mean and variance,
 replaces the reading (`truncated_moments`). This locates a joint much more precisely than one step, above all just after
-its encoder reading changed. If the joint is at the same place within its step as at the last reading, another
-truncation adds no information and would make the filter overconfident. The weight of a reading is therefore
-proportional to the change of this place, up to full weight at `FULL_STEPS` of a step.
+its encoder reading changed. If the estimated position relative to the middle of the step is the same as after the last
+reading, another truncation adds no information and would make the filter overconfident. The weight of a reading is
+therefore proportional to the change of this relative position, but at least `LEAST_WEIGHT`; it is 1 for a change of
+`FULL_STEPS` of a step or more.
 
 The friction F is computed for the mean direction of motion m = E sign(v). An uncertain direction adds noise with the
 variance (1 - m^2) times the squared friction budget, the largest friction torque against the motion. Backlash is noise,

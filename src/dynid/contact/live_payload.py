@@ -3,10 +3,11 @@
 The payload estimator `Scale` assumes a constant payload for all data since its start. `LivePayload` restarts it if a
 force at the tool begins or ends that the estimated payload does not explain. Then the payload was picked up or put
 down, or the arm is in contact. `OnsetTests` on the innovations of the estimator's motion filter detect such forces.
-They test onset times in the last `WINDOW_S`, more than for the detection of contacts, because a payload change of 50 g
-is detected later than a push. The test statistic grows as long as the force is unexplained, so the threshold factor
-`THRESHOLD_FACTOR` delays the detection only slightly. A restart resets the filter's estimate of the model's torque
-errors, which may contain part of the payload, but keeps its estimate of the arm's motion.
+They test onset times in the last `WINDOW_S`. This window is longer than for the detection of contacts, because a
+payload change of 50 g is detected later than a push. To avoid false alarms, such as those by lost states, the threshold
+of the tests is multiplied by `THRESHOLD_FACTOR`. The test statistic grows as long as the force is unexplained, so this
+factor delays the detection only slightly. A restart resets the filter's estimate of the model's torque errors, which
+may contain part of the payload, but keeps its estimate of the arm's motion.
 
 The controller receives a new payload only if the estimate has fitted the data for `STEADY_S` and differs significantly
 from the payload in use. An arm at rest gives little information about its payload, since friction may carry any part of

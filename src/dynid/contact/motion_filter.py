@@ -70,14 +70,14 @@ def motion_terms(q: Any, dq: Any, phi: Any, inertia: Any, load: Any) -> int:
 class MeasuredTorques:
     """Uncertainty of measured torques, which are noisy in contrast to commanded torques.
 
-    A `MotionFilter` that gets commanded torques treats most of the torque errors in model.yaml as white noise. If it
-    gets measured torques instead, only their measurement noise, `noise_nm`, counts as white noise. Most of the errors
-    in model.yaml then count as noise with the longer correlation time `memory_s`, because the low-pass filter of the
-    identification limits their bandwidth.
+    A `MotionFilter` divides the torque errors in model.yaml into a lasting part, a part that changes with speed, and
+    the rest. With commanded torques, the rest counts as nearly white noise. With measured torques, their measurement
+    noise `noise_nm` counts as white noise. The rest then counts as noise with the longer correlation time `memory_s`,
+    because the low-pass filter of the identification has limited its bandwidth.
 
     Attributes:
         noise_nm: standard deviation of one torque sample, (n,) [N m].
-        memory_s: correlation time of the errors of model.yaml [s]. It is a quarter of the period of the low-pass
+        memory_s: correlation time of the rest of the torque errors [s]. It is a quarter of the period of the low-pass
             filter's cut-off frequency. Noise with this correlation time has the same spectral density as noise after
             the low-pass filter.
     """
@@ -98,8 +98,9 @@ class MotionFilter:
         arm: geometry and gravity of the arm as mounted.
         model: control model of the arm, with base parameters and friction.
         errors: errors of the model's torques from model.yaml, for each class (range) of joint speed. Their part
-            `lasting_nm` is the standard deviation of b. The part `passing_nm` changes with speed: it increases the
-            uncertainty of b when a joint changes its speed class, and also counts as noise. All other errors are noise.
+            `lasting_nm` is the standard deviation of b. The part `passing_nm` changes with speed. When a joint enters
+            another speed class, it increases the uncertainty of b; in every cycle it also counts as noise with the
+            correlation time `SPEED_ERROR_S`. The rest of the errors counts as noise that changes faster.
         torque_delay_s: delay from the torque given to `update` until it acts at the motors [s].
         measured: uncertainty of measured torques; None for exactly known torques, such as commands.
         reading_rad: standard deviation of encoder readings in addition to their quantisation [rad].
@@ -228,8 +229,9 @@ class MotionFilter:
             tau: motor torques since the last state, (n,) [N m].
 
         Raises:
-            SafetyError: a prismatic or spring-loaded joint is far outside the range of the generated dynamics, or a
-                position is not finite.
+            SafetyError: a position that the previous update estimated is not finite, or that of a prismatic or
+                spring-loaded joint is beyond +-3.5 m or rad (`dynid.codegen.emit.RANGE`), where the generated dynamics
+                are not valid. Joints whose torques are periodic are shifted into this range.
         """
         n = len(q)
         x, P, v = self.x, self.P, self.x[n : 2 * n]

@@ -6,9 +6,10 @@ With the momentum p = M(q) dq, rotors included, friction F and the external torq
     r = K (p - integral of (tau - F + C' dq - g + r) dt),    so    dr/dt = K (tau_ext - r):
 
 the residual r is tau_ext after a first-order low-pass filter, and no acceleration is needed (De Luca and Mattone 2005;
-Haddadin, De Luca and Albu-Schaeffer 2017). F is the identified friction law at the gear load -(C dq + g) + r, because a
-contact also loads the gears. If the velocity is an estimate with a lag, motor torques and positions are delayed by the
-same time. The lag then delays r but causes no systematic error.
+Haddadin, De Luca and Albu-Schaeffer 2017). F is the friction that the identified model predicts. It may depend on the
+load, which is the torque of gravity, Coriolis forces and contact on the joint, -(C dq + g) + r. If the velocity is an
+estimate with a lag, motor torques and positions are delayed by the same time. The lag then delays r but causes no
+systematic error.
 """
 
 from dataclasses import replace
@@ -154,8 +155,9 @@ class MomentumObserver:
             The residual, (n,) [N m]; a new array.
 
         Raises:
-            SafetyError: a prismatic or spring-loaded joint is far outside the range of the generated dynamics, or a
-                position is not finite.
+            SafetyError: a position is not finite, or a prismatic or spring-loaded joint is beyond +-3.5 m or rad
+                (`dynid.codegen.emit.RANGE`), where the generated dynamics are not valid. Joints whose torques are
+                periodic are shifted into this range.
             ConfigurationError: dq is None and `velocity_s` is zero, so the velocity cannot be estimated.
         """
         dt = 0.0 if self._last_ns is None else (stamp_ns - self._last_ns) * 1e-9

@@ -1,10 +1,11 @@
 """Onset detection of forces at the tool: tests of many possible onset times on a motion filter's innovations.
 
 Every few milliseconds a new hypothesis starts: a constant force acts at the tool from now on. A generalised likelihood
-ratio test (Willsky and Jones 1976) compares the least-squares estimate of this force, c = I^-1 d, with zero; I and d
-are those of `dynid.contact.innovations`. Without a force, the test statistic d' I^-1 d is chi-squared with three
-degrees of freedom. The threshold limits the rate of false alarms of all hypotheses together, by a Bonferroni correction
-for their number.
+ratio test (Willsky and Jones 1976) compares the least-squares estimate of this force, c = I^-1 d, with zero. Here I is
+the sum of s' s / V and d the sum of s' nu / V over all innovations nu since the onset, where V is the variance of an
+innovation and s its change per unit of force. Without a force, the test statistic d' I^-1 d is chi-squared with three
+degrees of freedom; a prior for the force, which is added to I, only makes it smaller. The threshold limits the rate of
+false alarms of all hypotheses together, by a Bonferroni correction for their number.
 """
 
 import numpy as np

@@ -57,7 +57,8 @@ def sense_of(
         measured: uncertainty of measured torques; None for commanded torques.
 
     Raises:
-        DataError: the model is not usable, see `arm_of`, or model.yaml does not state the errors of its torques.
+        DataError: the model belongs to another robot or structure, was not accepted by the identification, has a link
+            that is not physically consistent, or does not state the errors of its torques.
     """
     return ContactSense(robot, *arm_of(robot, content, mount), content.torque_deviations, measured)
 
@@ -71,7 +72,8 @@ def live_payload_of(robot: Robot, content: ModelFile, mount: str | None = None) 
         mount: name of the arm's mount; None is the robot's default.
 
     Raises:
-        DataError: the model is not usable, see `arm_of`, or model.yaml does not state the errors of its torques.
+        DataError: the model belongs to another robot or structure, was not accepted by the identification, has a link
+            that is not physically consistent, or does not state the errors of its torques.
     """
     arm, model = arm_of(robot, content, mount)
     return LivePayload(robot, arm, Scale(robot, arm, model, content.torque_deviations))

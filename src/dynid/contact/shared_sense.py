@@ -36,8 +36,9 @@ class SharedSense:
             tau: motor torques between the last state and this one, (n,) [N m].
 
         Raises:
-            SafetyError: a prismatic or spring-loaded joint is far outside the range of the generated dynamics, or a
-                position is not finite.
+            SafetyError: a position is not finite, or a prismatic or spring-loaded joint is beyond +-3.5 m or rad
+                (`dynid.codegen.emit.RANGE`), where the generated dynamics are not valid. Joints whose torques are
+                periodic are shifted into this range.
         """
         felt = self.sense.update(stamp_ns, q, tau)
         if self._next is not None:

@@ -98,7 +98,8 @@ class ContactStop:
     def watch(self, stamp_ns: int) -> str:
         """Stop a running motion if contact is detected, or if the absence of contact cannot be verified.
 
-        In both cases, a `SwayingController` also pauses the small oscillation that it adds to the reference.
+        In both cases, the executor's controller also pauses the small oscillation that it adds to the reference of a
+        held arm, if it is a `SwayingController`.
 
         Args:
             stamp_ns: timestamp of the arm's present state [ns].
