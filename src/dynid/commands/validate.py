@@ -33,7 +33,10 @@ def validate(
     position: opt.PositionOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Predict the torques of recorded motions and compare them with the measured ones; exit code 1 if a check fails."""
+    """Predict the torques of recorded motions and compare them with the measured ones; exit code 1 if a check fails.
+
+    The checks concern the quality of the recorded data and the errors of the predicted torques.
+    """
     from dynid.identification.data.recordings import simulated_sentence
     from dynid.identification.held_out import validate as run
     from dynid.reporting.tables import print_verdict

@@ -19,15 +19,16 @@ class ArmController:
     """Joint controller that runs one control law at a time, and switches between laws without a jump in torque.
 
     In the first cycle after `switch_to` both laws are evaluated at the same state, the former law with its last
-    reference. The difference of both torques is added to the new law's torque and fades linearly over `BLEND_S`. The
-    velocity filter continues across the switch.
+    reference. In general, the difference of both torques is added to the new law's torque and fades linearly over
+    `BLEND_S`. The velocity filter continues across the switch.
 
     A law that follows no reference, for hand guiding, gets the velocity averaged over `GUIDED_AVERAGE_S`. Until a joint
     reverses, this velocity decays no faster than with the time constant `GUIDED_DECAY_S`.
 
-    A law without a reference has no position feedback. When it takes over, the arm may still be sinking against the
-    position feedback of the former law, because torque has just been switched on. If only the torque difference at that
-    moment faded, the arm would fall. So the former law stays active with its feedback while its whole torque fades out.
+    A law without a reference has no position feedback. If it replaces a law with a reference, the former law therefore
+    stays active with its feedback, and its whole torque fades out while that of the new law fades in. Otherwise an arm
+    could fall just after torque was switched on, while it still sinks until the feedback of the former law carries it:
+    the torque difference at that moment would cancel part of the new law's torque.
 
     Args:
         law: the law that runs first.
@@ -112,7 +113,8 @@ class ArmController:
     def _missing(self, torque: FloatArray, q: FloatArray, dq: FloatArray) -> FloatArray:
         """Return the torque of the former law minus that of the running law, (n,) [N m]; the caller fades it out.
 
-        It is constant during the fade, unless the feedback of the former law stays active.
+        It is constant during the fade, unless a law without a reference has replaced a law with a reference: the
+        feedback of the former law then stays active.
 
         Args:
             torque: torque of the running law, (n,) [N m].

@@ -1,9 +1,9 @@
 """Breakaway torque of a joint, measured by torque ramps without feedback before the joint's excitation begins.
 
 In each direction the torque rises from zero, on top of the gravity torque, until the joint has moved by `MOVED_RAD` or
-the torque reaches its limit. The excitation is then scaled to the larger breakaway torque if it exceeds the torque
-in the settings, so that gears with high stiction move, too. A joint that one of the ramps has not moved is not
-excited.
+the torque reaches its limit. If the larger breakaway torque of both directions exceeds the excitation torque in the
+settings, it replaces this torque, so that gears with high stiction move, too. A joint that did not move in one of the
+directions is not excited.
 """
 
 import numpy as np

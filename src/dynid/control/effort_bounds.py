@@ -24,8 +24,8 @@ class EffortBound:
 
     Args:
         robot: robot with the names and torque limits of the joints.
-        settings: settings of the law that follows the motion; `effort_share` and `effort_deflection_rad` define the
-            bound, see `most`.
+        settings: settings of the law that follows the motion. The bound is `effort_share` times the torque limit, or
+            the torque that deflects the joint by `effort_deflection_rad` if this is smaller.
     """
 
     def __init__(self, robot: Robot, settings: ControllerSettings) -> None:
@@ -35,7 +35,11 @@ class EffortBound:
 
     @property
     def most(self) -> FloatArray:
-        """Largest permitted excess of an effort over the predicted effort, (n,) [N m], see `refuse`."""
+        """Largest permitted excess of an effort over the predicted effort, (n,) [N m].
+
+        It is the smaller one of `effort_share` times the torque limit and `effort_deflection_rad` times the stiffness
+        of the FF+PD law.
+        """
         settings = self._settings
         return np.minimum(
             settings.effort_share * self._robot.torque_limits, settings.effort_deflection_rad * self._stiffness

@@ -42,8 +42,8 @@ def equation_terms(q: Any, dq: Any, phi: Any, inertia: Any, rigid: Any, bias: An
         phi: values of the base parameters, (p,) [SI].
         inertia: inertia matrix M(q), (n, n) [kg m^2].
         rigid: torque C dq + g of the links, springs included, (n,) [N m].
-        bias: torque of the base parameters at zero acceleration, (n,) [N m], without dry friction and torque offsets,
-            which the function from `compile_terms` adds.
+        bias: torque of the base parameters at zero acceleration, (n,) [N m]. Dry friction and torque offsets are not
+            included; the function from `compile_terms` adds them.
 
     Returns:
         Number of joints of the serial chain beyond +-RANGE, where the dynamics are not valid. If it is not 0, nothing

@@ -55,9 +55,10 @@ class GuidedReplay:
 
     @property
     def slowed(self) -> tuple[float, float, float] | None:
-        """Lowest ratio of replay speed to recorded speed, and start and end of the part slower than recorded [s].
+        """Lowest ratio of replay speed to recorded speed, and start and end of the interval with all slower parts [s].
 
-        Both times are those of the recorded motion. The value is None if no part is slower than recorded.
+        The interval lasts from the start of the first part that is slower than recorded to the end of the last one, in
+        times of the recorded motion. The value is None if no part is slower than recorded.
         """
         rate = np.diff(self.shown_s) / np.diff(self.motion.knots)
         slow = np.flatnonzero(rate < 1.0 - 1e-6)
@@ -74,10 +75,11 @@ class GuidedReplay:
         return f"{text}: slowed to {least:.0%} of the shown speed at least once between {begin:.1f} s and {end:.1f} s"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return durations, lowest relative speed and slowed part of the replay as a dictionary for JSON.
+        """Return durations, lowest relative speed and slowed interval of the replay as a dictionary for JSON.
 
-        The durations are those of the recorded motion and of the replay [s]. The property `slowed` gives the lowest
-        relative speed and the slowed part. If no part is slowed, the speed is 1 and the part is from 0 to 0 s.
+        The durations are those of the recorded motion and of the replay [s]. The lowest relative speed and the interval
+        that contains all slowed parts are those of the property `slowed`. If no part is slowed, the speed is 1 and the
+        interval is from 0 to 0 s.
         """
         least, begin, end = self.slowed or (1.0, 0.0, 0.0)
         return {
@@ -108,7 +110,8 @@ def replay_of_bag(robot: Robot, bag: Path, name: str, speed: float = 1.0) -> Gui
 
     Raises:
         InputNotFoundError: there is no such bag.
-        DataError: the bag cannot be read, the arm was not guided by hand, or no replay keeps the limits.
+        DataError: the bag cannot be read, the arm was not guided by hand, or the recorded path jumps, so that the
+            replay exceeds the limits however much it is slowed.
     """
     recording = load_driver_recording(bag, robot, needed=(REFERENCE,))
     limits = robot_limits(robot, load_excitation(robot).acceleration_limits)
@@ -199,7 +202,7 @@ def replay_motion(
         speed: replay speed relative to the recorded speed, above 0.
 
     Raises:
-        DataError: the limits are exceeded at every speed.
+        DataError: the path jumps, so that the limits are exceeded even after `MOST_ROUNDS` rounds of slowing.
     """
     count = max(3, round(time[-1] / POINT_S) + 1)
     shown_s = np.linspace(0.0, float(time[-1]), count)

@@ -1,9 +1,11 @@
-"""Monitor of hand guiding: it damps fast motion, and holds an arm that falls or is moved by its own motors.
+"""Monitor of hand guiding: it damps fast motion, and holds an arm that moves too fast or that no hand moves.
 
 A control law for hand guiding has no position feedback. So a payload that the hand releases, or an error of the model,
 moves the arm. Motion faster than a first speed limit is damped. Above a second limit the arm is braked and held where
 it comes to rest, in the same way as the driver holds an arm that it stops. The arm is also held if a load moves it (see
-`LoadWatch`), or if it moves before hand guiding may begin. It stays held until `hold` or `switch_to` of
+`LoadWatch`), or if a joint moves by more than `guiding_alone_rad` before hand guiding may begin. Hand guiding may begin
+once the new law has taken over and the arm has stood still for `guiding_alone_s`, or at once if the arm was already
+guided by hand under another law; both settings are in safety.yaml. The arm stays held until `hold` or `switch_to` of
 `MotionExecutor` is called.
 """
 
@@ -206,6 +208,9 @@ class Guiding:
     def _early_motion(self, dt: float, q: FloatArray, dq: FloatArray) -> str:
         """Return an error message if the arm moves before hand guiding may begin; "" if it does not.
 
+        Hand guiding may begin once the new law has taken over and the arm has stood still for `guiding_alone_s`, or at
+        once if the arm was already guided by hand. Until then, a joint must not move by more than `guiding_alone_rad`.
+
         Args:
             dt: time since the last cycle [s].
             q: joint angles, (n,) [rad].
@@ -232,7 +237,8 @@ class Guiding:
     def _loaded(self, dt: float, dq: FloatArray) -> str:
         """Return an error message if a load at the tool moves the arm, or "".
 
-        The result is also "" while hand guiding may not begin yet, or if there is no observer of external torques.
+        The result is also "" if there is no observer of external torques, or while hand guiding may not begin yet: an
+        arm that was not already guided by hand must first stand still for `guiding_alone_s` under the new law.
 
         Args:
             dt: time since the last cycle [s].
@@ -296,10 +302,10 @@ class Guiding:
         return tau + self._share * (limited * self._robot.joint_constants - tau)
 
     def _is_fast(self, q: FloatArray, dq: FloatArray) -> bool:
-        """Return whether a held arm moves so fast that its load must be estimated anew.
+        """Return whether a held arm moves so fast that the currents that carry its load must be estimated anew.
 
         A joint is then faster than `RELEASED_RAD_S`, or a link end faster than `RELEASED_M_S`. Either the arm is still
-        being braked, or a hand that moved it has let go.
+        being braked, or a hand that pulled at the held arm has let go, and the currents still balance its pull.
 
         Args:
             q: joint angles, (n,) [rad].

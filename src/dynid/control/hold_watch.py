@@ -24,8 +24,8 @@ class HoldWatch:
 
         Args:
             stamp_ns: time stamp of the state in which the arm left its reference [ns].
-            by_model: whether the control law that holds the arm relies on an identified model. A wrong model drives the
-                arm away whenever it is held, so the arm must not be held again after a second deviation.
+            by_model: whether the control law that held the arm relies on an identified model. If it does, any second
+                deviation forbids another hold, because a wrong model drives the arm away whenever it is held.
 
         Returns:
             Reason why the arm must not be held again. It is "" for a first deviation: the first one since `clear`, or

@@ -31,7 +31,7 @@ def _stands(dq: FloatArray, tau: FloatArray) -> bool:
 
 
 class HoldingTorque:
-    """Estimate of the torque that holds a standing arm, averaged over its measured states.
+    """Estimate of the torque that holds an arm at rest, averaged over its measured states.
 
     Args:
         robot: robot with the names and torque limits of the joints.
@@ -65,10 +65,10 @@ class HoldingTorque:
         self._q = q
 
     def refuse_contradiction(self, law: TorqueLaw, friction: FloatArray | None = None) -> None:
-        """Raise SafetyError if the torque that holds the standing arm contradicts the torque that a law expects.
+        """Raise SafetyError if the torque that holds the arm at rest contradicts the torque that a law expects.
 
-        Nothing is checked if torque is off or the arm moves. A joint without holding torque may be supported by an
-        obstacle, so it is not checked.
+        Nothing is checked if the arm moves, or if all measured torques are zero or unknown, as with torque switched
+        off. A joint is not checked if friction could carry its measured torque, because an obstacle may support it.
 
         Args:
             law: the law that would hold the arm.
@@ -77,8 +77,9 @@ class HoldingTorque:
                 times this limit.
 
         Raises:
-            SafetyError: a joint is held against the expected direction, or, after it has stood for `STEADY_S`, by a
-                torque that friction and model error do not explain.
+            SafetyError: the measured torque of a joint has the opposite direction to the expected one, and friction
+                could carry neither; or, once the arm has been at rest for `STEADY_S`, friction and model error do not
+                explain the difference between them.
         """
         if not self._steady_s:
             return

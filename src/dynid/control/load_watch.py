@@ -6,10 +6,11 @@ torque is compared with that of a force along gravity at the tool. While such a 
 moves in the force's direction, the length of the tool's path is summed up. After a path of `guiding_load_m`, or 1.5
 times this length if the force is small, the arm is held if at least one of three conditions is satisfied:
 
-- The force varied little along the path. On a path longer than 1.5 times `guiding_load_m`, larger variations are
-  permitted, above all if the force is large and explains nearly all of the torque.
+- The force varied little along the path. The permitted variation is larger on a path longer than 1.5 times
+  `guiding_load_m`, and still larger if, in addition, the force is large and explains nearly all of the torque.
 - The force varied moderately, and the tool gained speed.
-- The tool is faster than the speed at which damping starts: clearly, or by any amount after twice `guiding_load_m`.
+- The tool is more than 10 % faster than the speed at which fast motion is damped. After a path of twice
+  `guiding_load_m`, any speed above this speed is sufficient.
 
 A hand that pulls like a load is mistaken for a load.
 """
@@ -84,10 +85,11 @@ def pull_of(
 
     Args:
         state: quantities of a possible load, (7,) in SI, with the indices `PATH` to `SPEED_2_PATH`; updated in place.
-            They are the length of the tool's path along which the load has acted, the time since it was last detected,
-            and five integrals over the path: of the force, of the squared force, and of the fraction of the external
-            torques' norm that the force does not explain; further, without the first `EXCLUDED_M` of the path, of the
-            tool's squared speed v^2, and of v^2 times the length of the path after those `EXCLUDED_M`.
+            `PATH` is the length of the tool's path along which the load has acted, and `LOST_S` the time since the load
+            was last detected. `FORCE`, `FORCE_2` and `LEFT` are integrals over the path: of the force, of the squared
+            force, and of the fraction of the external torques' norm that the force does not explain. `SPEED_2` and
+            `SPEED_2_PATH` are integrals over the path after its first `EXCLUDED_M`: of the tool's squared speed v^2,
+            and of v^2 times the length of the path since then.
         smooth: smoothed external torques, (n,) [N m]; updated in place.
         dt: time since the last cycle [s].
         external: external torques, (n,) [N m].
@@ -165,10 +167,10 @@ class LoadWatch:
         times this path if the force is small. The force then counts as a load in each of three cases:
 
         - Its standard deviation along the path is small. The limit is higher after `LONG_FACTOR` times
-          `guiding_load_m`, above all if the force is large and explains nearly all of the torque.
+          `guiding_load_m`, and still higher if, in addition, the force is large and explains nearly all of the torque.
         - Its standard deviation is moderate and the tool gained speed.
-        - The tool is faster than `SPEED_FACTOR` times the speed at which damping starts, or after a path of twice
-          `guiding_load_m` faster than this speed.
+        - The tool is faster than `SPEED_FACTOR` times the speed at which damping starts. After a path of twice
+          `guiding_load_m`, any speed above the speed at which damping starts is sufficient.
 
         Args:
             speed: speed of the tool divided by the speed at which damping starts [-].

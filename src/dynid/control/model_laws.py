@@ -125,10 +125,10 @@ class ComputedTorque:
 
 
 def static_friction(law: GravityCompensation | ComputedTorque, q: FloatArray) -> FloatArray:
-    """Return the largest torque (n,) [N m] that static friction may carry in each joint of a standing arm.
+    """Return the largest torque (n,) [N m] that static friction may carry in each joint of an arm at rest.
 
-    It is the sum of two parts: the friction of the model's friction law under the gravity load, and the Coulomb and
-    Stribeck friction among the base parameters.
+    It is the sum of two parts. The first is the Coulomb and Stribeck friction among the base parameters. The second is
+    the friction of all terms outside the base parameters, some of which depend on the load, under the gravity load.
 
     Args:
         law: control law with the model.

@@ -51,13 +51,15 @@ class ArmMessages:
             self._applied.append((decoded[0], decoded[1]["effort"]))
 
     def reading(self, raw: bytes) -> Reading | None:
-        """Decode a measured state of the arm, and add the torques that were in force until its time stamp.
+        """Decode a measured state of the arm, and add the torques that acted on the arm before this state.
+
+        These are the newest torques stored by `applied` that answer an earlier state.
 
         Args:
             raw: serialised JointState of the driver.
 
         Returns:
-            The state; None if a position is missing or not finite.
+            The state, with None as torques if they are unknown; None if a position is missing or not finite.
 
         Raises:
             DataError: the bytes are not a JointState.

@@ -100,9 +100,10 @@ def predict(arm: FloatArray, inertia: FloatArray, dt: float, w: float) -> None:
 def reverse_friction(arm: FloatArray, dt: float, pressed: float) -> None:
     """Advance the friction direction z of each joint, from -1 to 1, by one cycle.
 
-    z follows the joint's path and reverses over about `REVERSAL_RAD`. At speeds up to `FAST_RAD_S`, z follows an anchor
-    instead: a position that moves only as far as needed to stay within `DEAD_BAND_RAD` of the joint's position. So
-    noise does not change z. In a slow joint z also decays with time, unless something presses on the arm.
+    While the joint moves, z approaches the sign of its motion, over a path of about `REVERSAL_RAD`. At speeds up to
+    `FAST_RAD_S`, the motion of an anchor counts instead of that of the joint. The anchor is a position that moves only
+    as far as needed to stay within `DEAD_BAND_RAD` of the joint's position, so that encoder noise does not change z. In
+    a joint slower than `SLOW_RAD_S`, z also decays to 0 with time, unless something presses on the arm.
 
     Args:
         arm: matrix with the vectors of the arm as rows `Q` to `IN_FORCE`, (rows, n), SI. The rows `Z` (the directions

@@ -14,8 +14,8 @@ moves to the posture of the leader:
 
 With k = 1 and a perfect model, the control of the torque sum lets both arms move like free arms that are bolted
 together. So force control adds no dynamics that an environment could excite. b damps motion that the hand does not
-constrain, such as the elbow of a seven-joint arm. r is below 1, because with r = 1 the law would integrate a difference
-of both arms' torques that stiction makes unobservable, and would drift.
+constrain, such as the elbow of a seven-joint arm. r is below 1. With r = 1 the law would integrate the difference of
+both arms' disturbances. Stiction makes part of this difference unobservable, so the integral would drift.
 
 A fraction of the friction, `share` in the equations, is compensated. In free motion this fraction is so small that a
 released arm comes to rest even if its gears are warmer, with less friction, than the model assumes. While the follower
@@ -72,7 +72,9 @@ STOP_ZONE_RAD = 0.12  # width of the spring in front of the joint limits
 
 @dataclass(frozen=True)
 class BilateralSettings:
-    """Settings of the bilateral control law of two arms, leader and follower; symbols are those of the law's equations.
+    """Settings of the bilateral control law of two arms, leader and follower.
+
+    The symbols are those of the equations in the docstring of the module `dynid.control.bilateral.law`.
 
     Attributes:
         mode: "four_channel", "force_reflecting" or "unilateral".
@@ -171,7 +173,7 @@ class BilateralLaw:
         In the following cycles the follower moves slowly to the posture of the leader.
 
         Returns:
-            Position difference that the follower has to travel, (n,) [rad].
+            Position difference that the follower has to travel, (n,) [rad]; positive if its position must increase.
         """
         self.leader.reset(q_leader)
         self.follower.reset(q_follower)

@@ -10,10 +10,10 @@ M d is the external torque. This is the disturbance observer of Ohnishi, Shibata
 Mechatronics 1, 1996) with the identified model instead of a nominal inertia. The disturbance then consists of external
 torques only, so the observer is also the reaction torque observer of the same authors.
 
-Static friction is not a function of velocity. Its direction z, from -1 to 1, follows the path as in Dahl's model, with
-a dead band for encoder steps: dz = (sign(dx) - z) |dx| / `REVERSAL_RAD`. A gear that came to rest under load keeps its
-direction. If nothing presses on a slow arm, its static friction is unknown; z then decays with the time constant
-`FADE_S`.
+Static friction is not a function of velocity. Its direction z, from -1 to 1, depends on the joint's displacement dx as
+in Dahl's model: dz = (sign(dx) - z) |dx| / `REVERSAL_RAD`. A dead band removes encoder steps from dx. While something
+presses on the arm, z is constant at rest, because a gear under load keeps the direction of its friction. If nothing
+presses on a slow arm, this direction is unknown, and z decays to 0 with the time constant `FADE_S`.
 
 In code these equations are `predict`, `reverse_friction` and `estimate_external` of the module `equations`.
 """

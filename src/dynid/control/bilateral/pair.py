@@ -62,8 +62,9 @@ class Reading:
 class Watch:
     """Monitor that detects whether the driver of an arm repeats old positions although the arm is moving.
 
-    An arm must be moving if it was too fast to stop immediately, or if its reported velocities amount to a movement. It
-    is expected to move, too, if the other arm moves far.
+    An arm must be moving if it was too fast to stop immediately when its positions last changed, or if the integral of
+    its reported velocities exceeds `REPORTED_RAD`. It is expected to move, too, if the other arm moves by more than
+    `STUCK_RAD`.
     """
 
     def __init__(self) -> None:
@@ -76,7 +77,8 @@ class Watch:
     def frozen(self, reading: Reading, dq: FloatArray, energy_rad: float = 0.0) -> str:
         """Return why the arm must be moving although its encoder counts do not change; "" if it need not be moving.
 
-        The result is also "" if the encoder counts change. A reason is a clause without its subject.
+        The result is also "" if the encoder counts have changed within the last `FROZEN_S`. A reason is the predicate
+        of a sentence; the caller puts the subject, the positions of the arm, before it.
 
         Args:
             reading: state of this cycle.
