@@ -29,7 +29,8 @@ def parse_yaml(text: str, named: object, kind: type[DynidError] = ConfigurationE
         kind: class of the error that is raised.
 
     Raises:
-        kind: the text is not valid YAML, or is larger, more deeply nested or has more aliases than any file of dynid.
+        kind: the text is not valid YAML, repeats a key in a mapping, or is larger, more deeply nested or has more
+            aliases than any file of dynid.
     """
     try:
         refuse_large(len(text), MOST_YAML_BYTES, named, "YAML", kind)

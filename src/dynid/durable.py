@@ -29,7 +29,8 @@ def sync_file(path: Path) -> None:
 def sync_folder(path: Path) -> None:
     """Write the names of a folder's files to the disk, and wait until they are there; raises OSError.
 
-    File systems that do not support this, such as those of Windows shares, write names at once.
+    On file systems that do not support this, such as those of Windows shares, nothing is done, because they write names
+    at once.
     """
     try:
         sync_file(path)

@@ -73,8 +73,8 @@ class MotionExecutor:
         phases: the phases of the present motion, with the time stamps at which they began [ns].
         stopped_itself: reason why the last motion, or a part of it without feedback, was braked early although it was
             not cancelled; "" if there is none. Motions that `update` aborts with an error are not included.
-        left_tolerance: whether a tracking error above its tolerance was the reason; the arm was then braked along the
-            path of the motion.
+        left_tolerance: whether the last motion was braked early, along its path, because a joint's tracking error
+            exceeded `tolerance`.
         guiding: monitor of hand guiding, for control laws without a reference.
         tolerance: largest permitted tracking error of each joint along a trajectory, (n,) [rad]. Beyond it the arm is
             braked along its path. Independently, an error of `MAX_TRACKING_ERROR_RAD` stops it where it is.
@@ -125,7 +125,7 @@ class MotionExecutor:
 
     @property
     def tracking(self) -> Tracking:
-        """Tracking error of the present trajectory so far, without its approach and return."""
+        """Statistics of the tracking errors in the present trajectory so far, without approach and return."""
         return self._meter.result()
 
     def elapsed(self, stamp_ns: int) -> float:
@@ -139,10 +139,11 @@ class MotionExecutor:
         return (stamp_ns - self._began_ns) / 1e9
 
     def progress(self, stamp_ns: int) -> float:
-        """Return the completed fraction of the trajectory, 0 to 1: elapsed path time / planned duration.
+        """Return the completed fraction of the trajectory, 0 to 1.
 
-        The value is 1 during the return and after a completed motion, and 0 in all other phases except the trajectory.
-        The elapsed time is that of all parts of the trajectory together.
+        During the trajectory it is elapsed path time / planned duration, at most 1, and 1 if the planned duration is
+        zero. If the trajectory has several parts, both times are sums over its parts. During the return and after a
+        completed motion the fraction is 1, in all other phases 0.
 
         Args:
             stamp_ns: time stamp of the present state [ns].
@@ -154,7 +155,8 @@ class MotionExecutor:
     def start_posture(self, q: FloatArray) -> FloatArray:
         """Return the posture at which the next motion begins, (n,) [rad].
 
-        It is the reference if the arm is held close to it, else the measured posture q (n,) [rad].
+        It is the reference posture if torque is commanded and every joint is within `LARGEST_SAG_RAD` of the reference,
+        else the measured posture q (n,) [rad].
         """
         q_ref = self._reference[0]
         held = self.active and np.abs(q - q_ref).max() <= LARGEST_SAG_RAD
@@ -200,7 +202,7 @@ class MotionExecutor:
         self._enter(stamp_ns)
 
     def _refuse_double_torques(self, plan: MotionPlan) -> None:
-        """Raise SafetyError if a plan has feed-forward torques although the control law computes them from a model."""
+        """Raise SafetyError if a plan has feed-forward torques, and the control law computes its own from a model."""
         law = self.controller.law
         if law.uses_model and any(part.added is not None for part in plan.parts):
             raise SafetyError(
@@ -304,7 +306,9 @@ class MotionExecutor:
         self.release()
 
     def update(self, stamp_ns: int, q: FloatArray) -> MotionStep | None:
-        """Run one control cycle; return the torque to command and the reference, or None if nothing is commanded.
+        """Run one control cycle; return the torque to command and the reference, or None.
+
+        None means that nothing is commanded, or that the state arrived out of order and is skipped.
 
         Args:
             stamp_ns: time stamp of the measured state [ns].
@@ -436,7 +440,8 @@ class MotionExecutor:
         """Abort the motion and raise SafetyError because the tracking error is too large or not finite.
 
         The arm is braked and held, or released if a hold is not possible. During a part of the motion without feedback,
-        a finite error has no consequence, because this part has its own limits of positions and speeds.
+        finite errors are ignored: nothing is aborted or raised, because this part has its own limits of positions and
+        speeds.
 
         Args:
             error: tracking errors, (n,) [rad].
@@ -476,7 +481,7 @@ class MotionExecutor:
         self.cancel(stamp_ns)
 
     def _watch_open_loop(self, q: FloatArray, stamp_ns: int) -> None:
-        """End a part of the motion without feedback when its time is over, or before a joint leaves its limits.
+        """End a part of the motion without feedback when its time is over, or before a joint exceeds the part's limits.
 
         Args:
             q: measured posture, (n,) [rad].
@@ -490,7 +495,9 @@ class MotionExecutor:
             self._leave_open_loop(q, stamp_ns, "")
 
     def _leave_open_loop(self, q: FloatArray, stamp_ns: int, reason: str) -> None:
-        """End a part of the motion without feedback: brake, return to its reference posture, then start the next part.
+        """End a part of the motion without feedback: brake, return to the reference posture, then start the next part.
+
+        The reference posture is the constant one of the part that ends.
 
         Args:
             q: measured posture, (n,) [rad].

@@ -48,9 +48,9 @@ class Cells:
         """Return the torques at the samples of all time spans, (N, 4, n) [N m], smooth within each span.
 
         The list has one array if no joint reverses within a span. Otherwise it has two arrays: for joints that reverse,
-        the first has the friction of forward motion, the second that of backward motion; other joints have the
-        same velocities in both. At a sample in which a moving joint has zero velocity, such as at its start, friction
-        is that of motion.
+        the first has the friction of forward motion, the second that of backward motion; other joints have the same
+        velocities in both. If a joint moves within a span, a sample at which its velocity is zero, such as at the start
+        of the motion, also gets the friction of a joint that moves in this direction.
 
         Args:
             torques: function `(q, dq, ddq) -> tau`, (N, n) each in SI.

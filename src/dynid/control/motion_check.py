@@ -151,8 +151,9 @@ class MotionCheck:
         """Raise SafetyError if one of a sequence of motions exceeds a limit.
 
         Positions, speeds and accelerations are checked exactly. Torques are interpolated by cubics over a few
-        milliseconds each, and the cubics are checked. The distance of two links is computed at sampled postures. It
-        must be larger than the most by which it can shrink near the sample.
+        milliseconds each, and the cubics are checked. The distance of two links is computed at sampled postures, and
+        must exceed the largest amount by which it can decrease within the time span around its sample. If it does not,
+        this span is sampled more closely.
 
         Args:
             parts: motions in their order.
@@ -202,8 +203,9 @@ class MotionCheck:
     def lifting_load(self, way: Motion) -> float | None:
         """Return the largest used fraction of a servo's overload capacity along a slow motion, over all servos [-].
 
-        The currents follow from gravity. The current of a joint that lifts is multiplied by `LIFTING` to include gear
-        friction. The result is None if the currents or the servos' capacities are unknown.
+        The fraction is zero at the start of the motion. The motor currents are computed from gravity. The current of a
+        joint that lifts is multiplied by `LIFTING` to include gear friction. The result is None if the currents or the
+        servos' capacities are unknown.
         """
         if self._overload is None or self.torques is None:
             return None

@@ -140,7 +140,10 @@ class _Drafter:
         return np.asarray(limits**2 / self.friction.starting_torque(limits, 1.0))
 
     def _inertia(self) -> FloatArray:
-        """Return the diagonal of the inertia matrix, including rotors, at K random postures, (K, n) [kg m^2; kg]."""
+        """Return the diagonal of the inertia matrix, including rotors, at K random postures, (K, n).
+
+        Its unit is kg m^2, or kg for a prismatic joint.
+        """
         rest, columns = np.zeros_like(self._poses), []
         held = self.torques(self._poses, rest, rest)
         for joint, unit in enumerate(np.eye(self.robot.size)):
@@ -150,7 +153,9 @@ class _Drafter:
     def stiction(self) -> FloatArray:
         """Return the largest stiction of each joint over random postures, (n,) [N m].
 
-        Postures from which the joint's drive cannot start a motion are left out.
+        Stiction is the difference between the torque that starts a motion and the torque that holds the posture.
+        Postures at which the torque to start exceeds `usable` times the torque limit are left out; if none remains, the
+        result is 0.
         """
         held, needed = self._starting()
         starts = np.abs(needed) <= self.usable * self.robot.torque_limits
@@ -218,9 +223,10 @@ class _Drafter:
         )
 
     def _weak(self) -> str:
-        """Return a phrase that names the joints whose drives are too weak to start from many postures; '' if none.
+        """Return a phrase that names the joints whose drives are too weak to start at many postures; '' if none.
 
-        At such a posture, the torque limit is too small for gravity and friction.
+        A drive is too weak at a posture if `usable` times its torque limit is less than the torque that starts a motion
+        against gravity and friction.
         """
         needed, most = np.abs(self._starting()[1]).max(axis=0), self.usable * self.robot.torque_limits
         share = (needed > most).mean(axis=0)
@@ -328,12 +334,13 @@ def _viscous_friction(robot: Robot) -> list[float]:
 
 
 def _hold(robot: Robot, drafter: _Drafter, viscous: list[float]) -> dict[str, Any]:
-    """Return the content of safety.yaml: rough values of inertia and friction of the joints, and the hold's damping.
+    """Return the content of safety.yaml: rough inertia and friction of each joint, and the damping for holding.
 
-    When the driver brakes and holds a moving arm, it estimates the load with the rough values, see
-    `dynid.hardware.safety.hold.DriveEstimate`. With its damping, a braked joint slows down with the time constant
-    inertia / damping. The damping is as large as possible with a time constant of at least `BRAKING_CYCLES` control
-    cycles at the mean inertia, and of at least `LEAST_BRAKING_CYCLES` control cycles at the smallest inertia.
+    When the driver brakes and holds a moving arm, it estimates the load with inertia and friction, see
+    `dynid.hardware.safety.hold.DriveEstimate`. The driver applies the damping, so that a braked joint slows down
+    with the time constant inertia / damping. The damping is as large as possible with a time constant of at least
+    `BRAKING_CYCLES` control cycles at the mean inertia, and of at least `LEAST_BRAKING_CYCLES` control cycles at the
+    smallest inertia.
     """
     inertia, cycle_s = drafter.inertia.mean(axis=0), robot.file.bus.cycle_s
     least = drafter.inertia.min(axis=0)

@@ -1,6 +1,7 @@
 """Compiled functions for the control cycle, each for all joints at once, with the same results as numpy to the bit.
 
-A numpy call on eight numbers takes some microseconds, whatever it computes, and a control cycle would need dozens.
+A numpy call on the few numbers of an arm takes some microseconds, whatever it computes, and without these functions
+a control cycle would need dozens of such calls.
 """
 
 import numba

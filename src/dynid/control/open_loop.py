@@ -88,7 +88,7 @@ def excited_joint(robot: Robot, name: str) -> int:
 
     Args:
         robot: the robot.
-        name: `PREFIX` followed by the joint's number from 1.
+        name: "joint_excitation_" (`PREFIX`), followed by the joint's number from 1.
 
     Raises:
         UnknownNameError: the robot has no such joint.
@@ -105,7 +105,7 @@ class SwitchingPath:
     """Reference path that stays at one posture, with a switching signal as reference acceleration of one joint.
 
     The acceleration [rad/s^2] is `signal` times the excitation torque, divided by the joint's inertia. The excitation
-    torque is `breakaway.torque(level)` [N m].
+    torque, with the factor `level` included, is `breakaway.torque(level)` [N m].
 
     Attributes:
         posture: the posture, (n,) [rad].
@@ -113,7 +113,7 @@ class SwitchingPath:
         signal: switching signal, -1 or +1 at each sample, (N,).
         step_s: time between two samples [s].
         inertia: inertia of the joint in controller.yaml, M_hat [kg m^2].
-        level: factor by which the excitation torque is multiplied.
+        level: argument of `breakaway.torque`: factor on the excitation torque.
         breakaway: excitation torque of the joint: the larger one of the torque in the settings and the torque at which
             the joint starts to move. Torque ramps measure the latter before the path is executed.
     """
@@ -159,10 +159,9 @@ class ExcitationSettings:
     Attributes:
         speed_rad_s: speed in the basic torque [rad/s].
         acceleration_rad_s2: acceleration in the basic torque [rad/s^2].
-        levels: factors on the excitation torque. Each signal of `signals` is executed once with each factor. At low
-            levels friction may stop the joint.
-            At high levels the torque is clipped to its limit, or the excitation ends early at a limit of position or
-            speed.
+        levels: factors on the excitation torque. Each switching signal (see the function `signals`) is executed once
+            with each factor. At low levels friction may stop the joint. At high levels the torque is clipped to its
+            limit, or the excitation ends early at a limit of position or speed.
         window_rad: permitted travel of the joint to either side of the posture, within its limits.
         fastest_rad_s: joint speed at which the excitation is ended early.
         brake_rad_s2: deceleration of the joint when the excitation ends.

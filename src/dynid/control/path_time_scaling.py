@@ -44,7 +44,7 @@ class PathTimeScaling:
     def slowed(self, factor: float) -> None:
         """Multiply the rate of path time by a factor in [0, 1] at once, because the arm itself was slowed.
 
-        In the following cycles the rate rises again.
+        In the following cycles the rate rises to 1 again; while the motion is being braked, it falls to 0 instead.
         """
         self.value *= factor
 

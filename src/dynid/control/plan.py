@@ -141,8 +141,8 @@ class Part:
         phase: the activity that the executor reports during this part.
         path: the reference motion.
         law: control law of a part without feedback, used instead of the chosen law; None keeps the chosen law.
-        window: limits in which a part with its own law must stay.
-        added: feed-forward torques that are added to the torques of the law.
+        window: limits in which a part with its own law must stay; None for other parts.
+        added: feed-forward torques that are added to the torques of the law; None adds nothing.
     """
 
     phase: Activity
@@ -174,10 +174,10 @@ def transfer(
 ) -> Trajectory:
     """Return a slow motion between two postures; it is faster if a slow motion would load the servos too much.
 
-    Gravity and friction load the servos throughout the motion, so a faster motion may use less of their overload
-    capacity. The speeds `APPROACH_RAD_S` are tried from the lowest, until the used fraction is at most `LIGHT_LOAD` or
-    no longer decreases. Without a torque prediction, the lowest speed is used. The motion keeps `tool_limit_m_s` of
-    safety.yaml.
+    Gravity and friction load the servos throughout the motion, so a faster motion, which is shorter, may use less of
+    their overload capacity. The speeds `APPROACH_RAD_S` are tried from the lowest, until the used fraction of the
+    capacity is at most `LIGHT_LOAD` or no longer decreases. Without a torque prediction, the lowest speed is used. The
+    motion keeps `tool_limit_m_s` of safety.yaml.
 
     Args:
         check: check that predicts the load of the servos and the speed of the tool.

@@ -1,18 +1,19 @@
 """User-defined free space around an arm, and the proof that a motion stays inside it with all links.
 
 Links are covered by spheres around the collision shapes of the URDF. At the middle of a time span of half length h the
-joints are at q. Within the span no joint is farther from q than
+joints are at q, with the time derivatives q^(k). Within the span no joint is farther from q than
 
     d_i = tube_i + sum_k |q_i^(k)| h^k / k!,
 
-which is exact for polynomials; tube_i is the largest deviation of the arm from its reference. By Taylor's theorem, no
-sphere's centre p then moves more than
+where tube_i is the largest deviation of joint i from its reference. The sum has no remainder, because the motion is a
+polynomial within the span. By Taylor's theorem, no sphere's centre p then moves more than
 
     sum_i |dp/dq_i| d_i + 1/2 sum_ij r_max(i,j) d_i d_j,
 
 because |d2p / dq_i dq_j| is at most r_max(i,j), the longest lever of the sphere about the later one of the joints i and
-j. If that is less than the sphere's clearance minus the margin, for every sphere and every border, the span is proven.
-Otherwise it is halved. Samples alone would prove nothing.
+j. If that is at most the sphere's clearance minus the scene's `margin_m`, for every sphere and every border, it is
+proven that the arm stays inside within the span. Otherwise the span is halved. Samples alone would prove nothing about
+the motion between them.
 
 A motion that begins outside is proven in the same way with an allowance for each border, see `SafeBox.prove_entry`.
 """
@@ -75,7 +76,10 @@ class SceneBox(Border):
 
 
 class HalfSpace(Border):
-    """A half-space that is free where normal . x >= offset_m; the normal need not have unit length."""
+    """Half-space that is free at points x with normal . x >= offset_m, in coordinates of the base link [m].
+
+    The normal points to the free side, and need not have unit length.
+    """
 
     normal: Point
     offset_m: float
@@ -320,9 +324,10 @@ class SafeBox:
         return np.array(distances).reshape(len(found), *p.shape[:2]), names
 
     def shortfall(self, q: FloatArray, tube: FloatArray) -> FloatArray:
-        """Return the largest missing clearance of N postures from a border of the free space, (N,) [m].
+        """Return the missing clearance of the arm from the borders of the free space at N postures, (N,) [m].
 
-        It is the required minus the present clearance, so it is negative if all clearances are larger than required.
+        It is the maximum, over all borders and all spheres around the links, of required minus present clearance. The
+        value is positive if a clearance is too small, and -inf without borders.
 
         Args:
             q: postures, (N, n) [rad].
@@ -333,8 +338,9 @@ class SafeBox:
     def _shortfalls(self, q: FloatArray, tube: FloatArray) -> FloatArray:
         """Return the missing clearance of N postures from each of the B borders, (N, B) [m].
 
-        It is the required minus the present clearance of the worst sphere, negative if all keep their clearance. The
-        required clearance of a sphere is the margin plus its largest displacement by deviations of the joints.
+        Each value is the maximum over all spheres around the links, and positive if a clearance is too small. The
+        required clearance of a sphere is the scene's `margin_m` plus the largest displacement of the sphere by
+        deviations of the joints.
 
         Args:
             q: postures, (N, n) [rad].
@@ -440,7 +446,7 @@ class SafeBox:
             tube: largest deviation of each joint from the motion, (n,) [rad].
 
         Raises:
-            SafetyError: the middle of a span is outside already.
+            SafetyError: the clearance is too small even at the middle of a span, so that halving the span is useless.
         """
         c = self._mdh.size
         piece, begin, end = spans

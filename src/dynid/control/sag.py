@@ -29,12 +29,14 @@ class Sag:
     def of(cls, settings: ControllerSettings, law: TorqueLaw, sway_rad: float = 0.0) -> "Sag":
         """Return the expected deviation of an arm from its reference under a control law.
 
-        A law that does not compensate gravity has the stiffness M_hat K_P.
+        A law that uses a model compensates gravity, so there is no sag. Another law has a sag that follows from its
+        stiffness: the product of joint inertia M_hat and proportional gain K_P.
 
         Args:
-            settings: settings with M_hat and K_P.
+            settings: settings with M_hat and K_P of each joint.
             law: the control law.
-            sway_rad: amplitude of the oscillation of a held arm [rad].
+            sway_rad: amplitude of the oscillation of a held arm [rad]; 0 is used instead for a law that uses a model
+                and follows no reference.
         """
         if law.uses_model:
             return cls(None, sway_rad if law.follows_reference else 0.0)

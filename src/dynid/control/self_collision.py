@@ -56,7 +56,8 @@ class _Spans:
 
         Args:
             pieces: the motion as piecewise polynomials.
-            step: travel of all joints together between two postures that are checked for contact [rad].
+            step: travel of all joints together between two postures that are checked for contact [rad]; there are
+                several spans for each checked posture.
         """
         fastest = np.abs(pieces.bernstein(1)).max(axis=1).sum(axis=1) * pieces.durations
         counts = np.maximum(1, np.ceil(4.0 * fastest / step)).astype(np.int64)

@@ -18,9 +18,10 @@ class StampWatch:
     def fault(self, last_ns: int, stamp_ns: int) -> str:
         """Return a sentence about the fault of a time stamp, or "" if it has no fault.
 
-        A state may arrive twice or out of order. A stamp that is not newer than `last_ns` is therefore a fault only if
-        it is older by more than `MOST_DELAY_NS`, or if more than `MOST_STALE` such stamps follow each other. If it is
-        not a fault, the caller must skip the state with this stamp.
+        A stamp that is newer than `last_ns` is a fault if it is newer by more than `LONGEST_GAP_S`. A state may arrive
+        twice or out of order, so a stamp that is not newer than `last_ns` is a fault only if it is older by more than
+        `MOST_DELAY_NS`, or if more than `MOST_STALE` such stamps follow each other. If it is not a fault, the caller
+        must skip the state with this stamp.
 
         Args:
             last_ns: newest stamp before this one [ns].

@@ -1,8 +1,8 @@
 """Small oscillation of a held arm, which keeps its gears from sticking and so makes external forces observable.
 
-On a standing arm, static friction balances external forces: no encoder value changes, so encoders alone do not show the
-forces. While joints slide, their friction is known and can be subtracted; the rest is the external torque. So each
-joint follows a small sine about the held posture. The sines differ in phase, so that never all joints reverse at once.
+On an arm at rest, static friction balances external forces: no encoder value changes, so encoders alone do not show the
+forces. While joints move, their friction is known and can be subtracted; the rest is the external torque. So each joint
+follows a small sine about the held posture. The sines differ in phase, so that never all joints reverse at once.
 """
 
 import math

@@ -56,7 +56,7 @@ def make_bench(robot: Robot, mount: str | None, seed: int) -> Bench:
 
 
 def identified(bench: Bench, work: Path, without: Sequence[str] = ()) -> ModelFile:
-    """Simulate one motion of the arm, record it into a bag, and return the model identified from the bag.
+    """Simulate the arm's identification motion, record it into a bag, and return the model identified from the bag.
 
     Args:
         bench: robot, model and settings of the arm.

@@ -1,7 +1,7 @@
 """Checks of the demo, as tables of rules: each rule has a name, a measured value and a limit.
 
 The table RECORDED applies to a recorded bag, PUBLISHED to the model that the identification node published, GAIN to the
-tracking error with this model, and AT_REST to the last state of the simulated arm, when its process ends.
+tracking error with this model, and AT_REST to the last state of the simulated arm, which its process logs as it ends.
 """
 
 from collections.abc import Mapping, Sequence

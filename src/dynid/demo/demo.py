@@ -305,14 +305,14 @@ def _arm_summary(chain: Chain) -> dict[str, Any]:
 
 
 def _real_time_factor(summary: dict[str, Any], options: ChainOptions) -> str:
-    """Return a sentence about the real-time factor of the simulated arm.
+    """Return a sentence that states the real-time factor of the simulated arm, or that the arm did not wait.
 
-    The factor is the fraction of time in which the arm's clock ran. In the remaining time the arm waited for a busy
-    host.
+    The factor is the fraction of time in which the arm's clock ran. In the remaining time the clock was paused, and the
+    arm waited for a busy host.
 
     Args:
         summary: result of `_arm_summary`.
-        options: options of the nodes and the arm. If its clock does not pause (`paused_clock`), the arm never waits.
+        options: options of the nodes and the arm. If `paused_clock` is False, the arm never waits.
     """
     if not options.paused_clock:
         return "the simulated arm did not wait for this machine (--wall-clock)"

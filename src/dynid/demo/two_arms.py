@@ -47,9 +47,10 @@ svg {{ width: 100%; height: auto; }} .passed {{ color: #1b6e2b; }} .failed {{ co
 
 
 def leading(time_s: float) -> FloatArray:
-    """Return the displacement (3,) [m] of the hand that guides the leader's tool, at a time of the run [s].
+    """Return the displacement (3,) [m] of the hand that guides the leader's tool, at a time since the start [s].
 
-    The hand moves around, returns, moves forward so that the follower presses the wall, and moves away from it.
+    It is relative to the hand's initial position, along the axes of the base; x points forward to the wall. The hand
+    moves around, returns, moves forward so that the follower presses the wall, and moves away from it.
     """
     free = wandering(time_s) * (1.0 - smooth((time_s - FREE_S + 1.5) / 1.5))
     forward = smooth((time_s - FREE_S) / PRESS_S) - smooth((time_s - FREE_S - PRESS_S - HOLD_S) / BACK_S)

@@ -8,10 +8,11 @@ eigenvalues. With H = df/dA, a change dW of the regressor changes f by df = 2 su
     condition:  f = (log tr A^m + log tr A^-m) / (2 m), close to log kappa(W) for a large exponent m;
     d_optimal:  f = -log det A / (2 p).
 
-dW comes from central differences in the states of every sample, so the computing time of a gradient does not grow with
-the number of coefficients. Limits are enforced by penalties whose weight grows from round to round, so a result may
-still violate limits slightly. The caller checks it, and if necessary repeats the optimisation with tighter limits (see
-`dynid.excitation.optimiser`).
+The derivatives of W with respect to the states (q, dq, ddq) of every sample are central differences. They need 6 n
+evaluations of the regressor for n joints, whatever the number of coefficients, because the states are linear in the
+coefficients, with known factors. Limits are enforced by penalties whose weight grows from round to round, so a result
+may still violate limits slightly. The caller checks the result, and if necessary repeats the optimisation with tighter
+limits (see `dynid.excitation.optimiser`).
 """
 
 from collections.abc import Callable

@@ -1,9 +1,9 @@
 """Single-joint excitation, from the last joint inward: a sine at the highest frequency within all limits.
 
-Only one joint moves while the others hold a posture, so the motion is easy to foresee. The moving joint follows
-a sin(w t) within a smooth envelope, so that it starts and ends at rest. w is the highest frequency at which the motion
-satisfies every limit: accelerations excite inertia, and they grow with w squared. In one posture, gravity and coupling
-depend on some of the parameters only, so several postures are visited.
+Only one joint moves while the others hold a posture, so the motion is easy to foresee. The displacement of the moving
+joint is A sin(w t), with amplitude A, times a smooth window, so that it starts and ends at rest. Accelerations excite
+inertia and grow with w squared, so w is the highest angular frequency at which the motion satisfies every limit. In one
+posture, gravity and coupling depend on some of the parameters only, so several postures are visited.
 """
 
 from collections.abc import Iterator
@@ -81,9 +81,9 @@ class OneJointExcitation:
         self._robot, self._lower, self._upper, self._velocity, self._check = robot, lower, upper, velocity, check
 
     def motion(self, name: str, wish: OneJointWish) -> tuple[PolynomialTrajectory, tuple[Sine, ...]]:
-        """Return a motion in which each joint in turn moves as a sine at every posture, and the list of these sines.
+        """Return a motion that visits several postures and moves each joint as a sine there, and all these sines.
 
-        At each posture the last joint moves first.
+        At each posture the joints move one after the other, from the last to the first.
 
         Args:
             name: name of the motion.

@@ -67,8 +67,8 @@ class OptimisedExcitation:
     Attributes:
         motion: the motion.
         kappa: condition number of the regressor on this motion.
-        objective: value by which motions are compared, smaller is better: kappa for the objective "condition",
-            `log_determinant` for "d_optimal".
+        objective: value by which motions are compared, smaller is better: `kappa` for the objective "condition";
+            -log det(W'W / N) / (2 p) for "d_optimal", with the regressor W of N samples for p parameters.
     """
 
     motion: PolynomialTrajectory
@@ -132,7 +132,7 @@ class Clearance(SelfCollision):
         self._resting_m = self._distances(robot.rest_posture) if self.pairs else np.zeros(0)
 
     def shortfall(self, q: FloatArray, wanted_m: float) -> float:
-        """Return the largest amount by which two links are closer than wanted [m]; 0 if all links are far enough apart.
+        """Return the largest amount by which two links are closer to each other than wanted [m]; 0 if none are.
 
         For links that are close to each other at the rest posture, the wanted distance is at most half of their
         distance at the rest posture.
@@ -266,8 +266,9 @@ class ExcitationOptimiser:
         """Check that a motion keeps the limits of the robot and of a profile, and that no links collide.
 
         Raises:
-            SafetyError: a limit is exceeded, or links collide. The message names the motion. For limits of the robot
-                and collisions it also names joint or links, time, value and limit; for others, the profile.
+            SafetyError: a limit is exceeded, or links collide. The message names the motion. For a limit of the robot
+                or a collision it also names joint or links, time, value and limit; for a limit of the profile, only
+                the profile.
         """
         self._check.check([motion])
         bounds = self.bounds(profile)

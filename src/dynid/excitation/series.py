@@ -25,9 +25,10 @@ class Series:
     Attributes:
         kind: "fourier" or "spline".
         duration: duration from rest to rest [s].
-        rest: matrix that combines m plain functions, such as sines, to k functions with zero velocity and acceleration
-            at both ends, (m, k).
-        size: number m of plain functions: 1 + 2 x harmonics for a Fourier series, or the control points of a spline.
+        rest: matrix that combines m basis functions, such as sines, into k functions with zero velocity and
+            acceleration at both ends, (m, k).
+        size: number m of basis functions: 1 + 2 x number of harmonics for a Fourier series, or the number of control
+            points of a spline.
     """
 
     kind: SeriesKind

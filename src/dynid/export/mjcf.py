@@ -121,9 +121,10 @@ def _strip(spec: mujoco.MjSpec, robot: Robot) -> None:
 def _empty_carried(spec: mujoco.MjSpec, robot: Robot) -> None:
     """Remove the mass of the links that are not in the model's chain, such as fingers.
 
-    Each axis of robot.yaml moves one link of the chain, except decoupled axes, such as that of a gripper. The
-    parameters of a chain link include all links that it carries, so the mass of these is set to zero. A link with its
-    own joint, such as a finger, gets a negligible mass, because MuJoCo does not allow moving bodies without mass.
+    The chain has one link for each axis of robot.yaml, except decoupled axes, such as that of a gripper. The
+    parameters of a chain link include all links that it carries, so the mass of the carried links is set to zero. A
+    carried link with its own joint, such as a finger, gets a negligible mass, because MuJoCo does not allow moving
+    bodies without mass.
     """
     chain = {_joint(spec, robot, name).parent.name for name in robot.joint_names[: robot.chain_size]}
     for body in spec.bodies:

@@ -13,7 +13,7 @@ speed, motor torque and load, as in BAM (github.com/Rhoban/bam):
 
 or, once, `mujoco.set_mjcb_control(lambda _, data: gears.update(data))`. A step uses the friction computed
 from the state before the step, so steps should be short, such as 1 ms. A friction offset is a constant torque. It is
-written as a spring of the joint that is so soft that its torque is constant.
+written as a soft spring of the joint with a distant rest position, whose torque hardly depends on the joint's position.
 """
 
 from collections.abc import Sequence

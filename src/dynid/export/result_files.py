@@ -49,8 +49,8 @@ def write_exports(
         standard: physically consistent standard parameters, with their own friction terms.
         mount: mount that determines gravity in the MJCF.
         friction: friction law that is added to the friction terms of `standard`; None if there is none.
-        error_sentences: sentences about the torque errors of MJCF and URDF, by file name. Each is written into the
-            header of its file.
+        error_sentences: for the names of the MJCF and the URDF, a sentence about the error of the torques that the
+            file predicts. It is written into the header of the file. Files without an entry get no such sentence.
 
     Raises:
         OutputExistsError: a file exists.
@@ -78,8 +78,8 @@ def simulator_texts(
         standard: physically consistent standard parameters, with their own friction terms.
         mount: mount that determines gravity in the MJCF.
         friction: friction law that is added to the friction terms of `standard`; None if there is none.
-        error_sentences: sentences about the torque errors of the files, by file name. Each is written into the header
-            of its file.
+        error_sentences: by file name, a sentence about the error of the torques that the file predicts. It is written
+            into the header of the file. Files without an entry get no such sentence.
     """
     law = whole_friction(robot, standard, friction)
     simple = simplified(robot, mdh, standard, law, mount)

@@ -55,9 +55,9 @@ def whole_friction(
 
 
 def loads(robot: Robot, mdh: MdhChain, standard: StandardParameters, mount: str) -> FloatArray:
-    """Return the torques that gravity and springs exert on the joints at random poses, (POSES, n) [N m].
+    """Return the torques that gravity and springs exert on the joints at random postures, (POSES, n) [N m].
 
-    The poses are within the position limits.
+    The postures are within the position limits.
 
     Args:
         robot: the robot.

@@ -1,7 +1,8 @@
 """Export of an identified model as URDF: the robot's own file with inertials, damping and friction replaced.
 
-A URDF cannot hold springs or rotor inertias, although the latter dominate the wrist of small geared arms. A comment in
-the file states this. `rotor_inertias` returns them as a separate file, and the MuJoCo export holds them as armature.
+A URDF cannot hold springs or rotor inertias, although rotors cause most of the inertia at the wrist joints of small
+geared arms. A comment in the file states this. `rotor_inertias` returns the rotor inertias as the text of a separate
+file, and the MuJoCo export holds them as armature.
 """
 
 import xml.etree.ElementTree as ElementTree  # safe: DOCTYPEs are refused before parsing

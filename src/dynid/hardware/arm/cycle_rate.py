@@ -1,8 +1,8 @@
 """Highest control cycle rate that the serial line to the servos allows, measured before the first cycle.
 
-Many cycles are timed. The time of a cycle is the smallest mean over several consecutive cycles. The smallest mean is
-used because other programs only lengthen cycles. A later trial shows whether the machine keeps the rate, see
-`dynid.hardware.loop.rate_trial`.
+Many cycles are timed, and means over several consecutive cycles are computed. The smallest of these means is used as
+the time of a cycle, because other programs on the machine can only lengthen cycles. Whether the machine keeps the
+chosen rate is tested later, see `dynid.hardware.loop.rate_trial`.
 """
 
 from collections.abc import Sequence
@@ -106,7 +106,8 @@ def find_rate(arm: DynamixelArm, fixed_hz: int = 0) -> CycleRate:
 
     Raises:
         ConfigurationError: the fixed rate is not in `RATES_HZ`.
-        BusError: the port is lost, no read is complete, or even the lowest rate is too fast for the line.
+        BusError: the port is lost, no read is complete, or no rate is fixed and even the lowest one is too fast for
+            the line.
     """
     fixed_s = period_s(fixed_hz) if fixed_hz else None
     clock = arm.bus.clock
