@@ -41,9 +41,9 @@ class ArmSample(NamedTuple):
     """State of the arm from one read; arrays are (n,) in joint order.
 
     Attributes:
-        stamp_ns: arrival of the replies [ns since the epoch]. It is the monotonic time plus a constant, the difference
-            of wall clock and monotonic clock when the port was opened. So setting the wall clock does not distort the
-            motion.
+        stamp_ns: time at which the replies arrived [ns since the epoch]. It is measured on the monotonic clock, to
+            which a constant is added: wall clock minus monotonic clock when the port was opened. So the intervals
+            between samples stay correct if the wall clock is set.
         q: joint angles [rad]. In this and the next three arrays, a joint that was not read keeps its last valid value.
         dq: joint velocities [rad/s].
         current_a: present joint currents [A], which are joint torques divided by `Robot.joint_constants`. If each motor
@@ -200,7 +200,7 @@ class DynamixelArm:
             raise BusError(text)
 
     def disable(self) -> None:
-        """Set goal current 0, and switch off the torque and the bus watchdogs of all servos.
+        """Set goal current 0, switch off the torque of all servos, and then their bus watchdogs.
 
         Every servo must confirm that its torque is off. There is one exception: while servos do not answer, they may
         have been made to hold their joints in position mode (`servo_side_hold`). If such a servo still does not answer,
@@ -209,8 +209,9 @@ class DynamixelArm:
 
         Raises:
             BusError: a servo did not confirm that its torque is off, which includes a servo that was left braking; the
-                message names it. The bus watchdog stops such a servo when the bus falls silent, unless it was left
-                braking.
+                message names it. In this case the bus watchdogs are not switched off: they stop the servos when the bus
+                falls silent. A servo that was left braking is not stopped, because the hold in position mode had
+                switched off its watchdog.
         """
         ids, size = self._all_ids, len(self._all_ids)
         unconfirmed: list[str] = []
@@ -352,7 +353,10 @@ class DynamixelArm:
         return found
 
     def begin_slow_polls(self) -> None:
-        """Start the polling of slow values (temperature, errors, settings); the ages of all values count from now."""
+        """Start or resume the polling of slow values (temperature, errors, settings).
+
+        The age of every value counts from this call, even if the value was read earlier or not yet.
+        """
         self._slow.begin()
 
     def slow_poll(self) -> bool:
@@ -376,7 +380,8 @@ class DynamixelArm:
         """Read torque enable, hardware error and bus watchdog of some servos now, in addition to the regular polling.
 
         Args:
-            axes: mask of the servos, (m,).
+            axes: mask of the servos to read, (m,), in the order of `Robot.wired_servos`; or (n,), for the first servo
+                of each joint.
 
         Raises:
             BusError: the port is lost.
@@ -414,7 +419,8 @@ class DynamixelArm:
     def _unconfirmed(self, torque_enable: int) -> list[str]:
         """Return labels (ID, joint) of the servos whose torque enable register differs from `torque_enable`.
 
-        Servos that do not answer are included. The registers are read several times until all are equal to the value.
+        Servos that do not answer are included. The registers are read until all of them are equal to `torque_enable`,
+        at most `CONFIRM_ATTEMPTS` times; the last read counts.
         """
         unconfirmed: list[str] = []
         for _ in range(CONFIRM_ATTEMPTS):

@@ -146,10 +146,11 @@ class ServoSideHold:
 
 
 def _stall_currents(robot: Robot) -> FloatArray:
-    """Return the stall current of each joint's first servo at full voltage, (n,) [A].
+    """Return the current of each joint's first servo at standstill with full PWM (the stall current), (n,) [A].
 
-    If the robot has a motors.yaml, the stall current is the supply voltage divided by the winding resistance. Otherwise
-    it is the largest published stall current of the model, or infinity if none is published.
+    If the robot has a motors.yaml, the stall current is the supply voltage in this file divided by the winding
+    resistance. Otherwise it is the largest of the stall currents that are published for the servo's model at several
+    supply voltages, or infinity if none is published.
     """
     motors = load_motors(robot)
     if motors is not None:

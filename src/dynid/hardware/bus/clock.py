@@ -55,7 +55,10 @@ class Clock:
         return
 
     def end_pacing(self) -> None:
-        """Announce the end of the control cycles to a clock that waits for them; the system clock ignores it."""
+        """Announce that no further control cycles follow, so that a clock that may pause no longer does.
+
+        The system clock ignores it.
+        """
         return
 
 

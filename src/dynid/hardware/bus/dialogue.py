@@ -74,7 +74,10 @@ class Question:
 
     @property
     def is_ping(self) -> bool:
-        """Whether the question is a ping; any answer to a ping may also serve for another ping to the same servo."""
+        """Whether the question is a ping.
+
+        A servo answers all pings alike, so its late answer to one ping is as good as its answer to the next.
+        """
         return self.frame[INSTRUCTION_AT] == protocol.Instruction.PING
 
     def answered_by(self, packet: protocol.Packet) -> bool:
@@ -94,8 +97,8 @@ class Dialogue:
         bus: the servo bus, which provides the open port, a clock and the parser of the answers.
 
     Attributes:
-        late: number of late answers, which took more than `USUAL_S` beyond their time on the wire, or came after the
-            usual duration of a broadcast ping.
+        late: number of late answers. They took more than 20 ms (`USUAL_S`) beyond their time on the wire, or came after
+            the usual duration of a broadcast ping.
         slowest_s: longest time between a question and its late answer [s]; 0 if no answer was late.
     """
 

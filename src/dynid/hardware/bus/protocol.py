@@ -49,8 +49,8 @@ class Instruction(IntEnum):
 class Packet(NamedTuple):
     """One packet with a correct CRC; `payload` follows the instruction, with the stuffing removed.
 
-    In a status packet the payload begins with the error byte, except in a fast sync read's reply, where error
-    bytes are inside (see `split_fast_reply`).
+    In a status packet the payload begins with the error byte. The common reply of all servos to a fast sync read is an
+    exception: its payload contains one error byte for each servo (see `split_fast_reply`).
     """
 
     packet_id: int

@@ -1,8 +1,8 @@
 """Servo bus of the driver: requests to single servos, and reads and writes of several servos at once.
 
-All frames are built and parsed here, on the descriptor that the DYNAMIXEL SDK opened. The SDK's group reads return
-stale values after a late reply, return zeros after a failed read, and hide the servos' error bytes. Only some versions
-of the SDK's `txPacket` stuff a frame. The 1 kHz cycle is in `state_cycle`.
+The DYNAMIXEL SDK only opens the port; all frames are built and parsed here. The reason is that the SDK's group reads
+return stale values after a late reply, return zeros after a failed read, and hide the servos' error bytes. In addition,
+only some versions of the SDK apply the byte stuffing that the protocol requires. The 1 kHz cycle is in `state_cycle`.
 """
 
 import termios
@@ -56,7 +56,8 @@ class ServoBus:
         servo_ids: IDs in joint order, n of them.
         reply_margin_s: wait time of a read of several servos for replies beyond their time on the wire [s].
         clock: clock of deadlines and timestamps.
-        opener: opens the port; `open_port` except for a simulated line without a device.
+        opener: function that opens the port, from its path and baud rate; `open_port` for a serial device, another
+            function for servos that are emulated in this process.
 
     Attributes:
         port: path of the serial device.

@@ -20,7 +20,7 @@ class ServoUnits:
         robot: servo models, directions and centre counts.
 
     Attributes:
-        current_a: size of a count of current, (n,) [A].
+        current_a: electrical current per count of the servos' current registers, positive, (n,) [A].
     """
 
     def __init__(self, robot: Robot) -> None:
@@ -59,7 +59,7 @@ class ServoUnits:
         return np.rint(velocity / self._velocity).astype(np.int64)
 
     def positions(self, counts: IntArray) -> FloatArray:
-        """Convert position register values (..., n) to motor angles (..., n) [rad]; 0 is the centre count."""
+        """Convert position register values (..., n) to motor angles (..., n) [rad], which are 0 at the centre count."""
         return np.asarray((counts - self._centres) * self._position)
 
     def position_counts(self, position: FloatArray) -> IntArray:

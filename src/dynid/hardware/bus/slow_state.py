@@ -91,7 +91,7 @@ class SlowState:
 
     @classmethod
     def of(cls, size: int) -> "SlowState":
-        """Return the slow values of `size` servos before they are read for the first time."""
+        """Return the state of `size` servos before any read: values NaN or `UNKNOWN`, mismatches and times 0."""
         unknown, nan = np.full(size, UNKNOWN, dtype=np.int64), np.full(size, np.nan)
         settings = np.full((size, len(ARMED)), UNKNOWN, dtype=np.int64)
         read_ns = np.zeros((size, len(ROUND)), dtype=np.int64)
@@ -207,7 +207,9 @@ class SlowPoll:
 
         Args:
             axis: index of the servo in `Robot.wired_servos`.
-            block: index of the block: `TORQUE`, `WATCHDOG`, `CLIMATE`, `MODE`, `LIMITS` or `PLACE` (position).
+            block: index of the block: `TORQUE` (torque enable to hardware error), `WATCHDOG` (bus watchdog to goal
+                PWM), `CLIMATE` (input voltage, temperature), `MODE` (drive mode to secondary ID), `LIMITS` (PWM and
+                current limit) or `PLACE` (position).
 
         Returns:
             Whether the block was read.

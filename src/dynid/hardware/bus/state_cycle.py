@@ -54,7 +54,8 @@ class StateCycle:
         bus: an open bus.
         quarantine_s: wait time [s] before the next read, after a read that was not answered in time, so that a late
             reply cannot collide with the next answer. The wait time doubles, up to `LONGEST_QUARANTINE_S`, with every
-            further read without any answer. A reply after this time is recognised by its size, see `TAGGED_SIZES`.
+            further read without any answer. For some time afterwards, each read requests a different number of bytes
+            (`TAGGED_SIZES`), so a reply that comes even later is recognised by its size.
         paired: further servos of joints with several servos. A further servo gets the goal current of its joint's first
             servo, with the sign that its mounting requires.
 
@@ -289,9 +290,10 @@ class StateCycle:
     def _read_without_silent(self, port: WaitingPortHandler, before: tuple[int, ...]) -> None:
         """Read the servos again without the first silent servo, after a sync read in which servos were silent.
 
-        If no servo answered the sync read, several of the first servos may be missing. The first such call then leaves
-        out one servo, the next call two servos, and so on. At the end `_leave_out` counts the servos that are assumed
-        to be missing, unless no servo answered at all, or a late reply has arrived since `before`.
+        If no servo answered the sync read, several of the first servos may be missing. In this case the call leaves out
+        the first servo; if still no servo answers, the next such call leaves out the first two servos, and so on. At
+        the end `_leave_out` counts the servos that are assumed to be missing, unless no servo answered at all, or a
+        late reply has arrived since `before`.
 
         Args:
             port: the open port.

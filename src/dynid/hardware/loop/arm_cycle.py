@@ -223,8 +223,9 @@ class ArmCycle:
         """Switch torque on, if all servos answer and the joint angles are plausible.
 
         Raises:
-            SafetyError: a servo does not answer, a joint angle is implausible, slow values are too old, servos of one
-                joint disagree, or the guard's state does not allow it.
+            SafetyError: a servo does not answer, a joint angle is far outside its limits, slow values (temperature,
+                errors, settings) are too old, servos of one joint differ too much in position, or the guard's state
+                does not allow it.
             BusError: a servo did not switch its torque on.
         """
         if not self.complete:

@@ -52,8 +52,8 @@ class LoopStatistics:
         run_p99_us: 99th percentile of the durations of all cycles since the start.
         run_p999_us: 99.9th percentile of the durations of all cycles since the start.
         commands_out_of_order: number of commands older than a command that had arrived before.
-        interventions: number of cycles in which the guard gave each reason, by the reason's name in lower case, see
-            `Reason`.
+        interventions: number of cycles in which the guard changed the commanded currents, for each reason of such
+            changes, by the reason's name in lower case, see `Reason`; the reason DISABLED does not count.
     """
 
     seconds: float

@@ -34,7 +34,11 @@ class CyclePace:
         return self._trial.text
 
     def restart(self) -> None:
-        """Start a new time window for the trial of the cycle rate: at the start of a loop, and while torque is on."""
+        """Discard the present time window of the trial of the cycle rate; `evaluate` then starts a new one.
+
+        Must be called at the start of a control loop, and repeatedly while torque is on, so that the trial uses only
+        cycles of one loop without torque.
+        """
         self._window_start = None
 
     def evaluate(self, loop: ControlLoop, share: float = 0.0) -> None:
@@ -44,7 +48,8 @@ class CyclePace:
 
         Args:
             loop: running control loop.
-            share: fraction of the usable processors' time that this process took lately; 0 if it was not measured.
+            share: fraction of the usable processors' time that this process took lately; 0 if it was not measured. If
+                it is large, the rate counts as not kept, unless it is the lowest: other nodes need processor time, too.
         """
         now = loop.counts()
         if self._window_start is None or now.cycles < self._window_start.cycles:

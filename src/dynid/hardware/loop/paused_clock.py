@@ -1,11 +1,12 @@
 """Clock for simulated arms that pauses while the host delays a control cycle.
 
 A busy host may stop processes for tens of milliseconds, at times for seconds. A real arm continues to move meanwhile; a
-simulated arm need not. The driver's `PausedClock` divides time into cycles. Within a cycle, the arm's time (`held_ns`)
-follows the system's monotonic clock, and pauses before a cycle's length has passed. The next cycle begins when the
-replies of the servos, and the command for which the driver waits, have arrived. The simulated arm reads the same time
-from a file that both processes map into memory (the clock page). So the arm does not move while the driver or the
-sender of commands is late.
+simulated arm need not. The driver's `PausedClock` divides time into cycles. At the start of a cycle, the arm's time
+(named `held_ns` in this module) follows the system's monotonic clock. At 90 % of the cycle time, it pauses until the
+next cycle begins; `ClockPage.arm_ticks` describes adapters for which it pauses earlier. The next cycle begins when it
+is due, and when the replies of the servos, and the command for which the driver waits, have arrived. The simulated arm
+reads the same time from a file that both processes map into memory (the clock page). So the arm does not move while the
+driver or the sender of commands is late.
 
 A process that has ended does not stop the arm's time: the driver waits for a reply or a command only until a timeout.
 Time in which the host has stalled the driver does not count. When a driver ends, the system unlocks its clock page, and
@@ -135,7 +136,7 @@ class ClockPage:
         _ARM.pack_into(self._memory, _TICK_AT, tick_ns)
 
     def leave_time_until(self, held_ns: int) -> None:
-        """Postpone the next pause of the arm's time to the moment `held_ns` of this time [ns], if it would be earlier.
+        """Postpone the next pause of the arm's time to `held_ns` in the arm's time [ns], if it would begin before that.
 
         The simulated arm calls this with the moment at which its adapter delivers the next reply, for which the driver
         waits.
@@ -226,7 +227,10 @@ class ClockPage:
 
 
 class _AdaptiveTimeout:
-    """Timeout of waits in control cycles, which is shorter in the next `KEPT_UP_CYCLES` cycles after a timeout.
+    """Timeout of the waits in control cycles for replies or commands of another process, which may have ended.
+
+    After a wait has timed out, a shorter timeout applies until `KEPT_UP_CYCLES` consecutive cycles have passed without
+    a timeout. So a process that has ended delays one cycle by the long timeout, and later cycles by the short one.
 
     Each interval between two calls of `exhausted` counts with at most `LONGEST_CHECK_INTERVAL_S`, because a longer
     interval is a stall of the host, which must not use up the timeout.
@@ -303,7 +307,7 @@ class PausedClock(Clock):
         Args:
             deadline_ns: start of the cycle in the arm's time [ns].
             awaits: function that returns whether an input of the cycle is still missing; the arm's time pauses until
-                the input arrives.
+                the input arrives, or a timeout is over.
         """
         before_ns = self.monotonic_ns()
         due_ns = self._page.wall_ns(deadline_ns)

@@ -168,8 +168,9 @@ class RateTrial:
 class RunWatch:
     """Record of cycles that a loop missed while torque is on, which may explain why a run was aborted.
 
-    The cycles of the last one to two periods of `MARK_NS` are excluded. If a servo stops answering, cycles become
-    longer for a short time before the run is aborted. This must not count as a slow machine.
+    The cycles of the last 0.2 to 0.4 s are excluded: the counters are read every 0.2 s (`MARK_NS`), and the newest
+    reading is not used. The reason is that cycles become longer for a short time before a run is aborted because a
+    servo has stopped answering. This must not count as a slow machine.
 
     Args:
         period_ns: cycle time [ns].
@@ -185,7 +186,11 @@ class RunWatch:
         self._first, self._marks = counts, (counts, counts)
 
     def note(self, now_ns: int, meter: CycleMeter) -> None:
-        """Record the loop's counters at the time `now_ns` of its clock [ns]; call it in each cycle while enabled."""
+        """Record the loop's counters at the time `now_ns` of its clock [ns], once per `MARK_NS`.
+
+        Must be called in each cycle in which the guard's state is ENABLED. A call before `MARK_NS` has passed does
+        nothing.
+        """
         if self._marks is not None and now_ns - self._marks[1].now_ns >= MARK_NS:
             self._marks = self._marks[1], meter.counts(now_ns)
 

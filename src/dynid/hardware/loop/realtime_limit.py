@@ -16,7 +16,8 @@ def room_warning(share: float, processors: int, limit: RealtimeLimit | None) -> 
 
     Args:
         share: fraction of one processor's time that the driver uses under a real-time policy.
-        processors: number of usable processors; if it is 1, the executor of motions runs on the same processor.
+        processors: number of usable processors. If it is 1, the driver must leave more of the limit, because the
+            executor of motions runs on the same processor.
         limit: the kernel's limit of real-time processor time (RT throttling); None if there is none.
 
     Returns:

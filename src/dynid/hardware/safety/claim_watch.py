@@ -2,8 +2,8 @@
 
 The commander is the program that sends torque commands. It performs the same check, and brakes or stops the arm. But an
 error of the commander may also disable its own check. Examples are torque commands that continue after the motion has
-ended, a model of another arm, or a hold that restarts repeatedly. So the driver checks independently. Without such a
-claim nothing is checked here.
+ended, a model of another arm, or a hold that restarts repeatedly, each time where the joint is by then. So the driver
+checks independently. Without such a claim nothing is checked here.
 """
 
 import numpy as np

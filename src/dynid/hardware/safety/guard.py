@@ -54,8 +54,9 @@ class GuardResult(NamedTuple):
 class SafetyGuard:
     """Safety guard that decides, cycle by cycle, which currents may flow.
 
-    Without a good command, and in a stop, the arm is braked and then held where it came to rest. A stop then lowers the
-    arm until it stays in place without current; its duration is bounded.
+    Without a command, with one that the guard refuses (for example because it is too old), and in a stop, the arm is
+    braked and then held where it came to rest. A stop then lowers the arm until it stays in place without current; the
+    duration of a stop is bounded.
 
     Args:
         robot: joint, velocity, current and torque limits, torque constants, cycle time.
@@ -201,9 +202,12 @@ class SafetyGuard:
         self._lower_caps()
 
     def set_slow_ages(self, age_s: FloatArray) -> None:
-        """Lower the limits of the motor currents of servos whose slow values (temperature, errors, settings) are old.
+        """Adapt the current limits to the ages of the servos' slow values (temperature, errors, settings).
 
-        The age of each joint's values is given, (n,) [s].
+        Joints with old values get lower limits.
+
+        Args:
+            age_s: age of the oldest slow value among the servos of each joint, (n,) [s].
         """
         settings = self.settings
         late = (age_s - settings.slow_data_old_s) / (settings.slow_data_lost_s - settings.slow_data_old_s)
@@ -335,7 +339,10 @@ class SafetyGuard:
         return GuardResult(current, tuple(reasons))
 
     def _known_velocity(self, dq: FloatArray, valid: NDArray[np.bool_] | None, step_s: float) -> FloatArray:
-        """Return joint velocities (n,) [rad/s]; for an unread joint, its last velocity reduced by assumed braking.
+        """Return joint velocities (n,) [rad/s]; those of unread joints are estimated.
+
+        The estimate is the last velocity that was read. While the guard brakes and holds the arm, or lowers it, the
+        estimate decays exponentially, with time constant `blind_brake_s`, or `blind_alone_s` if no joint is read.
 
         Args:
             dq: velocities, (n,) [rad/s]; those of unread joints are their last readings.
@@ -362,11 +369,12 @@ class SafetyGuard:
         step_s: float,
         reasons: list[Reason],
     ) -> tuple[FloatArray, float]:
-        """Return the drive current (n,) [A] for a command, and the weight of the hold in this current, 0 to 1.
+        """Return the drive current (n,) [A] for a command, and the weight of the holding current in it, 0 to 1.
 
-        After torque on, and after a pause of the commands, the command takes over from the hold gradually: the drive
-        current is a weighted sum of both. The current of the hold is computed anew in each cycle, from the positions of
-        the joints. Its last value would not suffice: after torque on it is zero, and the arm would sag.
+        When torque comes on, and after a pause of the commands, the command takes over gradually: the drive current is
+        a weighted sum of the commanded current and of the current that holds the arm in place. The holding current is
+        computed anew in each cycle, from the positions of the joints. Its last value would not suffice: when torque
+        comes on, this value is zero, and the arm would sag.
 
         Args:
             tau: commanded torques, (n,) [N m].
@@ -374,7 +382,7 @@ class SafetyGuard:
             dq: joint velocities, (n,) [rad/s].
             valid: mask of the joints that were read in this cycle, (n,); None for all.
             step_s: time since the previous cycle [s].
-            reasons: list to which `CURRENT_RAMP` is appended while the hold is active.
+            reasons: list to which `CURRENT_RAMP` is appended while the weight of the holding current is above 0.
         """
         self._holding = False
         self._share = min(1.0, self._share + self._ramp_step)
@@ -435,7 +443,8 @@ class SafetyGuard:
     def _within(self, rates: FloatArray) -> float:
         """Return the factor, at most 1, that scales joint velocities (n,) [rad/s] to the speeds allowed for lowering.
 
-        The speeds of the links depend on the posture; it is the one given by the last call of `Posture.place`.
+        These are speeds of the links' ends, which depend on the posture. `Posture.place` must have been called with
+        the present joint angles.
         """
         settings = self.settings
         return self._posture.pace(rates, settings.lower_tool_m_s, settings.table_tool_m_s, settings.table_near_m)
@@ -469,7 +478,7 @@ class SafetyGuard:
         return current
 
     def _refusal(self, tau: FloatArray | None, age_s: float, feedback_age_s: float) -> Reason | None:
-        """Return the reason why a command tau (n,) [N m] is not followed; None for a good command.
+        """Return the reason why a command tau (n,) [N m] is not followed; None if it is followed.
 
         Args:
             tau: commanded torques; None before the first command.

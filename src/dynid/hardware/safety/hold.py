@@ -100,7 +100,7 @@ class Hold:
         damping: damping current per velocity [A s/rad].
         stiffness: current of the virtual spring per displacement [A/rad].
         load: estimated current that carries the load; `begin` and `drive` update it.
-        held: last holding current of `drive` or `lower`, without damping.
+        held: currents that the last call of `drive` or `lower` computed, without damping; 0 after `reset`.
     """
 
     def __init__(self, robot: Robot, settings: SafetySettings) -> None:
@@ -251,7 +251,11 @@ class Hold:
         return self.held - self.damping * (dq - (1.0 - SLOW_DAMPING) * np.where(read, allowed, 0.0))
 
     def begin_lowering(self, *, free: bool = False) -> None:
-        """Start lowering the arm from its present holding current, or from zero current if `free` is True."""
+        """Start lowering the arm from its present holding current.
+
+        `free` is True if the arm began to move after it was left without current; lowering then starts from zero
+        current.
+        """
         self._followed[:] = False
         if free:
             self.held[:] = 0.0
@@ -277,7 +281,7 @@ class Hold:
         return np.asarray(np.sign(self.load) * np.maximum(np.abs(self.load) - missing, 0.0))
 
     def _capture_standing(self, q: FloatArray, stretch: FloatArray, held: NDArray[np.bool_]) -> None:
-        """Replace the held positions of joints that stand still elsewhere by their present positions.
+        """Replace the held position of each joint that stands still at another position by its present position.
 
         The current of such a joint does not change: the current of its spring is added to the estimated load current.
 
@@ -298,7 +302,8 @@ class Hold:
     def _capture(self, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None) -> None:
         """Set the held positions of joints that have become slow to their present positions.
 
-        After `capture_s` this applies to all joints without a held position.
+        Joints that already have a held position keep it. Once `capture_s` has passed since the hold began, the others
+        get one even if they are not slow.
 
         Args:
             q: joint angles, (n,) [rad].

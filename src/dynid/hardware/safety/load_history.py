@@ -90,7 +90,10 @@ class LoadHistory:
             self._read(path)
 
     def _read(self, path: Path) -> None:
-        """Read the used overload capacity from a file; if that fails, assume that all servos are near overload."""
+        """Read the used overload capacity from an existing file; servos that it does not contain have used none.
+
+        If the file cannot be read, or its content is invalid, all servos are assumed to be near overload (`LIMITED`).
+        """
         try:
             found = load_validated(path, KeptLoad)
         except ConfigurationError as error:
