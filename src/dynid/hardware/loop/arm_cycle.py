@@ -206,9 +206,9 @@ class ArmCycle:
     def awaits_command(self) -> bool:
         """Return whether the next cycle should wait for a late command.
 
-        A command is late if the last one lags the newest sample by more than `ANSWERED_CYCLES` cycles. With a lag of
-        `LONGEST_ANSWER_CYCLES` cycles or more, the cycle does not wait: the sender evidently does not send a command
-        for every state.
+        The next command is late if the last one was given more than 1.5 cycles (`ANSWERED_CYCLES`) before the newest
+        complete sample that `on_waiting` received. From 3.5 cycles on (`LONGEST_ANSWER_CYCLES`), the cycle does not
+        wait: the sender evidently does not send a command for every state.
         """
         self._take_commands()
         command = self._command

@@ -180,8 +180,12 @@ class ControlLoop:
     def enable(self, timeout_s: float = 5.0) -> None:
         """Switch torque on and follow commands from then on; return when torque is on.
 
+        Args:
+            timeout_s: timeout on the arm's clock [s].
+
         Raises:
-            SafetyError: the guard's state does not allow it, or the arm was not read completely.
+            SafetyError: the state of the guard or of the arm does not allow it (see `ArmCycle.enable`), the loop does
+                not run, or the timeout is over.
             BusError: a servo did not switch its torque on.
         """
         self._ask(GuardEvent.ENABLE, timeout_s)
@@ -192,14 +196,21 @@ class ControlLoop:
         Args:
             timeout_s: timeout on the arm's clock [s].
             meanwhile: called repeatedly until torque is off.
+
+        Raises:
+            SafetyError: the loop does not run, or the timeout is over before torque is off.
+            BusError: the port is lost, or a servo did not confirm that its torque is off.
         """
         self._ask(GuardEvent.DISABLE, timeout_s, meanwhile)
 
     def clear_fault(self, timeout_s: float = 5.0) -> None:
         """Clear the latched fault, so that torque may be switched on again.
 
+        Args:
+            timeout_s: timeout on the arm's clock [s].
+
         Raises:
-            SafetyError: the arm is still being stopped.
+            SafetyError: the arm is enabled or still being stopped, the loop does not run, or the timeout is over.
         """
         self._ask(GuardEvent.CLEAR, timeout_s)
 

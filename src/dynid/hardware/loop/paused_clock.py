@@ -128,10 +128,10 @@ class ClockPage:
     def arm_ticks(self, tick_ns: int) -> None:
         """Announce that the simulated arm's adapter delivers replies at ticks every `tick_ns` [ns]; called by the arm.
 
-        The driver then pauses the arm's time after a small fraction of a tick in each control cycle, however long the
-        driver's own work takes. While the driver waits for a reply, the arm allows its time to continue until the
-        delivery of the reply, see `leave_time_until`. So the driver misses a tick only if its requests do not fit
-        between two ticks, not because the host delays it.
+        In each control cycle, the arm's time then pauses after a small fraction of a tick, however long the driver's
+        own work takes. While the driver waits for a reply, the arm allows its time to continue until the delivery of
+        the reply, see `leave_time_until`. So the driver does not miss a tick because the host delays it, but only if
+        the bytes of its requests and replies take longer on the line than the time between two ticks.
         """
         _ARM.pack_into(self._memory, _TICK_AT, tick_ns)
 
