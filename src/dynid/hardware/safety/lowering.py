@@ -41,8 +41,8 @@ class StopSequence:
     The arm is held until it stands still, then lowered until no current holds it. A joint whose links are above its
     axis may now be in unstable balance. So a small current pushes this joint to one side, then to the other; if it
     moves, it is lowered further. At last the arm is left without any current and damping. If it moves then, it is
-    lowered again. Torque may go off once the arm has stayed in place for `lower_dwell_s`, or when the longest duration
-    of a stop is over.
+    lowered again. Torque may go off once the arm has stayed in place for the setting `lower_dwell_s`, or when the
+    longest duration of a stop is over.
 
     Args:
         settings: times and thresholds.
@@ -53,9 +53,9 @@ class StopSequence:
         rested: whether the stop ended because the arm stayed in place without current; False during a stop,
             and if it ended for another reason, such as the longest duration of a stop.
         phase: present phase of the stop.
-        strength: factor, 0 to 1, on the goal PWM of servos that no longer answer. Such servos still receive
-            commands, and hold their joints by their own position control. The factor is 1 while the arm is held, and
-            falls to 0 while it is lowered.
+        strength: factor, 0 to 1, on the goal PWM of servos that hold their joints in position mode. The driver sets
+            servos to this mode when they no longer answer but may still receive commands. The factor is 1 while the
+            arm is held; after that, it falls to 0 within the setting `lower_s`.
         sides: direction in which each joint is pushed out of balance now, (n,): -1, 1, or 0 if it is not pushed.
     """
 
@@ -77,9 +77,10 @@ class StopSequence:
         self._enter(Phase.HOLD)
 
     def allow_servo_side_hold(self) -> None:
-        """Allow the present stop to last up to `longest_stop_s` even while no joint is read, instead of `stop_time_s`.
+        """Let the present stop last up to the setting `longest_stop_s`, even if no joint is read any more.
 
-        This is for servos that hold and slowly lower their joints themselves.
+        Without this call, a stop without readings ends after the setting `stop_time_s`. Servos in position mode need
+        more time, because they hold and slowly lower their joints themselves.
         """
         self._unseen_s = self._settings.longest_stop_s
 

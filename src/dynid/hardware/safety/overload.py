@@ -185,8 +185,9 @@ class OverloadModel:
     def along(self, share: FloatArray, current_a: FloatArray, step_s: float | FloatArray) -> FloatArray:
         """Return the used fraction of each servo's overload capacity after each of N steps, (N, n).
 
-        The used fraction is a running sum that starts at `share` and never falls below zero. It equals the unbounded
-        running sum minus the lower of zero and the lowest value of this sum so far (Lindley's recursion).
+        The used fraction starts at `share` and changes by an amount in each step, but never falls below zero. It equals
+        the plain running sum of these amounts minus the lower of zero and the lowest value of this sum so far (Lindley's
+        recursion).
 
         Args:
             share: used fraction before the first step, (n,).
@@ -200,8 +201,9 @@ class OverloadModel:
     def cap(self, share: FloatArray, full_a: FloatArray) -> FloatArray:
         """Return motor current limits (n,) [A] with which no servo trips.
 
-        If a servo has used more than the fraction `LIMITED` of its overload capacity, its limit falls linearly from the
-        full limit to slightly below the nominal current.
+        The limit depends on the used fraction of the servo's overload capacity. Up to the fraction `LIMITED`, it is the
+        full limit. Above, it falls linearly; from the fraction `FULLY_DERATED`, it is slightly below the nominal
+        current. It is never above the full limit.
 
         Args:
             share: used fraction of each servo's overload capacity, (n,).

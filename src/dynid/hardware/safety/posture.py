@@ -1,8 +1,8 @@
 """Kinematics of an arm under gravity, from its URDF and the direction of gravity, without masses.
 
-The safety guard uses this kinematics to lower an arm. It gives the speeds of the tool and of the links' ends, and the
-joints that carry links above their axis. Such a joint can stand without current in unstable balance. All arrays are
-(n,) in the order of the axes; a decoupled axis, such as a gripper's, counts as carrying nothing.
+The safety guard uses this kinematics to lower an arm. It computes the speeds of the tool and of the links' ends, and
+finds joints whose links are above the joint's axis. Such a joint can be in unstable balance without current. Arrays
+with n entries are in joint order; a decoupled joint, such as a gripper's, counts as moving no link.
 """
 
 import numba
@@ -78,9 +78,10 @@ def balance_of(
 ) -> None:
     """Write, for each joint, the mean height above its axis of the links that it moves, and the slope of this height.
 
-    All links count equally, each at its middle. If the mean height is positive, gravity turns the links further away
-    from upright once they lean. The slope is the first derivative of the mean height with respect to the joint angle.
-    The second derivative is the negative mean height itself.
+    All links count equally, each at its middle. If the mean height is positive, the links are in unstable balance when
+    the slope is zero: gravity turns them further once they lean. If it is negative, gravity turns them back. The slope
+    is the first derivative of the mean height with respect to the joint angle; the second derivative is minus the mean
+    height.
 
     Args:
         axes: unit vectors of the joint axes in the base frame, (n, 3).
@@ -89,7 +90,7 @@ def balance_of(
         slides: 1 for a prismatic joint, else 0, (n,).
         up: unit vector against gravity, (3,).
         height: output, mean height of the links above the joint's axis, (n,) [m]; 0 for a prismatic joint.
-        slope: output, change of the mean height per joint motion, (n,) [m/rad].
+        slope: output, change of the mean height per joint motion, (n,) [m/rad, or 1 if prismatic].
     """
     n, above = axes.shape[0], vector(up)
     for j in range(n):
@@ -168,7 +169,8 @@ def pace_of(
         fastest: allowed speed of the links' ends [m/s].
         slow: allowed speed of an end that moves down at the height of the table [m/s].
         table: height of the table above the base frame's origin [m]; NaN if it is unknown.
-        near: height above the table [m] from which the allowed speed of a descending end falls to `slow`, linearly.
+        near: height above the table [m] below which the allowed speed of an end that moves down is reduced: linearly
+            with the height, from `fastest` at `near` to `slow` at the table.
     """
     factor = 1.0
     for k in range(ends.shape[0]):
@@ -260,7 +262,7 @@ class Posture:
         return np.array(self._ends[-1])
 
     def place(self, q: FloatArray) -> None:
-        """Update the kinematics to joint positions q, (n,) [rad]."""
+        """Update the kinematics to joint positions q, (n,) [rad or m]."""
         n = self._count
         fixed = (self._turns, self._steps, self._local, self._slides, self._tool)
         place_chain(q[:n], *fixed, self._axes, self._origins, self._ends)
@@ -274,8 +276,8 @@ class Posture:
             rates: joint velocities, (n,) [rad/s].
             fastest_m_s: allowed speed of the links' ends [m/s].
             slow_m_s: allowed speed of an end that moves down at the height of the table [m/s].
-            near_m: height above the table [m] from which the allowed speed of a descending end falls to `slow_m_s`,
-                linearly.
+            near_m: height above the table [m] below which the allowed speed of an end that moves down is reduced:
+                linearly with the height, from `fastest_m_s` at `near_m` to `slow_m_s` at the table.
         """
         links = (self._axes, self._origins, self._ends, self._slides)
         limits = (fastest_m_s, slow_m_s, self._table, near_m)
@@ -293,8 +295,9 @@ class Posture:
     def reach(self) -> FloatArray:
         """Return, for each joint, an upper bound of the links' speed per velocity of this joint, (n,) [m/rad].
 
-        The bound holds for the far ends of all links, in all postures. It is 0 for decoupled joints, which move no link
-        of the chain.
+        The bound holds for the far ends of all links, in all postures. It is 1 for a prismatic joint. It is at least
+        `UNREACHABLE_M`, which means unbounded, for a revolute joint that comes before a prismatic one. It is 0 for
+        decoupled joints, which move no link of the chain.
         """
         lengths = np.append(np.linalg.norm(self._steps[1:], axis=1), np.linalg.norm(self._tool))
         slides = np.append(self._slides[1:], 0.0) > 0.0

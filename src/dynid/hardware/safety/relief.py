@@ -47,7 +47,7 @@ class Relief:
         return None if overload is None else cls(overload, np.full(robot.size, pace))
 
     def reset(self) -> None:
-        """Restart the relief of all joints at the next step; to be called if joints are not held, or are held anew."""
+        """Restart the relief of all joints at the next step; call this while joints are not held, or at a new hold."""
         self._restarting = True
 
     def step(self, dt: float, q: FloatArray, current_a: FloatArray) -> FloatArray:

@@ -17,7 +17,7 @@ MIN_INCOMPLETE_READS = 3  # fewest incomplete reads for a fault: one may come fr
 
 
 class ServoWatch:
-    """Detector of servos that are silent, report errors, or have stopped driving.
+    """Detector of servos that are silent, report errors, or draw far less than their goal current.
 
     Args:
         robot: names and servo IDs.
@@ -51,20 +51,27 @@ class ServoWatch:
             self._incomplete_since_ns = began_ns
 
     def missing_s(self, now_ns: int) -> float:
-        """Return the time up to `now_ns` for which reads have been incomplete [s]; 0 if the last read was complete."""
+        """Return the time up to `now_ns` for which reads have been incomplete [s]; 0 if the last read was complete.
+
+        A read is incomplete if a servo did not reply.
+        """
         return (now_ns - self._incomplete_since_ns) * 1e-9 if self._incomplete_since_ns else 0.0
 
     def may_complete(self, now_ns: int) -> bool:
-        """Return whether reads have been incomplete for only a short time, so that they may soon be complete again.
+        """Return whether reads have been incomplete so briefly, or so few times, that they may soon be complete again.
 
-        While this is true, the driver delays a request to enable torque instead of refusing it. The result is False if
-        the last read was complete.
+        A read is incomplete if a servo did not reply. While the result is True, the driver delays a request to enable
+        torque instead of refusing it. The result is False if the last read was complete.
         """
         missed_lately = self.missing_s(now_ns) <= self._timeout_s or self._incomplete_reads < MIN_INCOMPLETE_READS
         return self._incomplete_reads > 0 and missed_lately
 
     def silence(self, now_ns: int) -> str:
-        """Return a fault message about servos that were silent for too long; '' if there are none."""
+        """Return a fault message if reads have been incomplete for longer than the timeout; '' if they have not.
+
+        At least `MIN_INCOMPLETE_READS` reads must be incomplete. The message names the servos that were silent for
+        longer than the timeout; if every servo has replied since, it names those that were silent last.
+        """
         if self.missing_s(now_ns) <= self._timeout_s or self._incomplete_reads < MIN_INCOMPLETE_READS:
             return ""
         silent = self.silent(now_ns)
@@ -85,7 +92,8 @@ class ServoWatch:
         Args:
             alert: mask of the servos that report an error, (n,) for the first servos of the joints, or (m,) for all
                 servos.
-            slow: slow values of the servos; they contain the kind of error if it was read.
+            slow: slow values of the servos (temperature, errors, settings). The message states the kind of an error if
+                these values contain it.
         """
         if not alert.any():
             return ""

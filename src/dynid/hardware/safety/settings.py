@@ -21,7 +21,8 @@ class SafetySettings(Strict):
     Attributes:
         schema_version: version of the file's schema.
         command_timeout_s: if the present command, or the last complete reading of the arm, is older than this, the arm
-            is braked and held. While a servo is silent, the expected duration of the next cycle is added to both ages.
+            is braked and held. While a servo is silent, cycles are long; the expected duration of the next cycle is
+            then added to both ages, so that the arm is braked in time.
         refused_above: ratio of a command to the joint's torque limit above which the command counts as an error and is
             refused; between the limit and this ratio it is clipped to the limit.
         commands_ended_s: time after the last good command at which an enabled arm is stopped.
@@ -52,9 +53,9 @@ class SafetySettings(Strict):
         capture_velocity_rad_s: velocity below which a braked joint is held where it is.
         capture_s: time after the start of braking at which all joints are held, regardless of their velocity.
         blind_brake_s: assumed time constant with which the velocity of an unread joint falls while it is braked.
-        blind_alone_s: time constant in place of `blind_brake_s` while no joint is read. Cycles are then long, so a
-            braking current lasts long and may act on a small inertia. With `blind_brake_s`, the braking current
-            reversed the motion of joints (CRANE-X7, docs/faults.md).
+        blind_alone_s: time constant in place of `blind_brake_s` while no joint is read. Cycles are then long. With
+            `blind_brake_s`, the braking current lasted too long for joints with small inertia, and reversed their
+            motion (CRANE-X7, docs/faults.md).
         blind_travel_s: time for which a joint that is no longer read is assumed to continue at its last velocity.
         hold_s: shortest time for which a stop holds the arm before lowering it, if the operator did not request the
             stop.
@@ -87,7 +88,8 @@ class SafetySettings(Strict):
             least 0.02 m.
         guiding_alone_s: time for which the arm must stand still, without a hand that moves it, before hand guiding is
             permitted. The time is counted after the change to a control law without a position reference.
-        guiding_alone_rad: movement of a joint at which the arm is braked and held if hand guiding is not permitted yet.
+        guiding_alone_rad: movement of a joint since the change of control law (see `guiding_alone_s`) at which the arm
+            is braked and held if hand guiding is not permitted yet.
         enable_tolerance_rad: distance of a joint angle outside its limits above which enable is refused; at most 6 deg.
             After power-on, an encoder may be wrong by a whole turn if the joint's limits allow the motor to leave the
             single revolution that the encoder measures. The driver accepts such a robot only if this error moves the
@@ -170,8 +172,8 @@ def load_safety(robot: Robot) -> SafetySettings:
     Default temperatures are lowered for servos that switch themselves off below 80 deg C.
 
     Raises:
-        ConfigurationError: the file is not valid, a setting per joint has another number of values, or thresholds are
-            not in ascending order.
+        ConfigurationError: the file is not valid, a setting with one value per joint has more or fewer values than the
+            robot has joints, or thresholds are not in ascending order.
     """
     path = robot.folder / "safety.yaml"
     settings = load_validated(path, SafetySettings) if path.is_file() else SafetySettings()
@@ -200,8 +202,9 @@ def load_safety(robot: Robot) -> SafetySettings:
 
 
 def _for_cooler_servos(settings: SafetySettings, robot: Robot) -> SafetySettings:
-    """Return the settings, with lower default temperatures if a servo's temperature limit is below the usual 80 deg C.
+    """Return the settings, with lower default temperatures if a servo model's factory limit is below 80 deg C.
 
+    The defaults, chosen for a limit of 80 deg C, are lowered by the difference of the lowest limit to 80 deg C.
     Temperatures that safety.yaml gives are kept.
     """
     known = [servo.known for servo in robot.file.servos.values()]

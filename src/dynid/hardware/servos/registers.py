@@ -1,6 +1,7 @@
 """Registers of DYNAMIXEL servos with protocol 2.0: address, size, unit, and the values that may be written.
 
-`registers.csv` has one row per register, with the default and range of an XM430-W350 and the series that have it.
+`registers.csv` has one row per register. The row contains the register's default and range in an XM430-W350, and the
+series of servo models that have this register (empty if all have it).
 """
 
 import csv

@@ -200,7 +200,7 @@ def _snapshots(bus: ServoBus, robot: Robot) -> list[servo_snapshot.Snapshot]:
 
 
 def _let_answer(bus: ServoBus, robot: Robot) -> None:
-    """Set all servos to answer every instruction, by a write that needs no reply."""
+    """Set all servos to answer every instruction, by a sync write, which works although they answer only pings."""
     ids = robot.all_servo_ids
     bus.sync_write(table.STATUS_RETURN_LEVEL, [table.STATUS_RETURN_ALL] * len(ids), ids)
 

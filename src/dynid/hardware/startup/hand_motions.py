@@ -113,7 +113,7 @@ def load_hand_motions(path: Path, robot: Robot) -> HandMotions:
 
     Args:
         path: YAML file that `HandMotions.save` wrote, or a bag of the robot's driver.
-        robot: robot that the recording shows. Its data convert the joint angles of a bag back to counts.
+        robot: robot that was recorded. A bag contains joint angles; the robot's data convert them back to counts.
 
     Raises:
         InputNotFoundError: the path does not exist.

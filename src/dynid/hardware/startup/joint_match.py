@@ -117,7 +117,7 @@ class Matcher:
         Args:
             axis: index of the joint that the user was asked to move.
             counts: positions of all servos during the motion, (N, m) [counts].
-            before: evidence found for other joints.
+            before: evidence found for other joints; their servos are refused for this joint.
 
         Raises:
             DataError: the evidence is ambiguous; the message says why and what to do.
@@ -203,7 +203,10 @@ class Matcher:
         )
 
     def _refuse_loose(self, found: Evidence, follower: Follower, up: float, down: float) -> None:
-        """Raise DataError if a further servo of a joint did not turn like the joint's first servo.
+        """Raise DataError if a further servo of a joint does not match the motion of the joint's first servo.
+
+        It must have turned by about the same angle, in the direction that its data state. A shadow, which executes the
+        commands of the first servo, must also have the opposite reverse mode.
 
         Args:
             found: motion of the first servo.

@@ -34,8 +34,8 @@ class JointMatch:
     Attributes:
         name: name of the joint.
         turned_deg: signed motion of the servo's register while the joint was moved in its positive direction [deg].
-        zero_error_deg: error of the joint's zero in robot.yaml as a joint angle [deg]; an error of whole servo turns
-            is not detected.
+        zero_error_deg: error of the joint's zero in robot.yaml, as an angle of the joint [deg]; positive if the zero's
+            register value is too high. An error of whole servo turns is not detected.
         row: proposed entry of the joint under `joints` of robot.yaml.
         changes: changed fields, as "field: old -> new".
     """
@@ -111,7 +111,7 @@ def _match(
     names: Mapping[int, str],
     centre: int,
 ) -> JointMatch:
-    """Return servo, direction and zero of one joint; the zero of robot.yaml is kept unless it is clearly wrong.
+    """Return servo, direction and zero of one joint; the zero of robot.yaml is kept if it is wrong by up to `KEPT_DEG`.
 
     Args:
         joint: the joint in robot.yaml.

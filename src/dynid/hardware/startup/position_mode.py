@@ -1,8 +1,8 @@
-"""Position mode with goal current 0, which the driver sets at all servos when it ends.
+"""Position mode with goal current 0, in which the driver leaves all servos when it ends.
 
-After power-on, and after a change of mode, a servo sets its goal current to its current limit. In current mode it would
-therefore run away when any program switches its torque on, and it obeys no position limits. In position mode a servo
-stays where it is.
+After power-on, and after a change of mode, a servo itself sets its goal current to its current limit. A servo that was
+left in current mode would therefore run away, beyond all position limits, as soon as any program switches its torque
+on. In position mode a servo stays where it is.
 """
 
 from collections.abc import Iterable

@@ -160,7 +160,8 @@ def _is_unknown_shadow(robot: Robot, wired: WiredServo, obeyed: int) -> bool:
 def _apart(robot: Robot, snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
     """Yield a finding for each servo whose position disagrees with the first servo of its joint.
 
-    The servos were read one after the other, so their positions cannot be compared while the joint moves.
+    If the joint moves, the finding only asks the user to hold the arm still: the servos were read one after the other,
+    so their positions cannot be compared during a motion.
     """
     first = snapshots[: robot.size]
     for wired, snapshot in zip(robot.followers, snapshots[robot.size :], strict=True):
