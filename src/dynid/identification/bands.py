@@ -9,9 +9,9 @@ s comes from stiction, which no model predicts from motion alone.
 Most of the residual is short-lived noise. Another part persists while a joint slides in one direction. This part biases
 averages of torques over time, such as those for weighing a payload. The variance of a predicted torque's persistent
 error is the sum of x' C x and the residual's autocovariance at lags of some tenths of a second (`lasting_variance`).
-Friction that the friction law does not model changes with speed, more slowly than noise. If a contact detector treats
-this friction as white noise, it reports forces that do not exist. `passing_shares` returns the fraction of the
-residual's mean square that is due to this friction.
+The residual also contains friction that the friction law does not model. It changes with the joint's speed, and so more
+slowly than noise. If a contact detector treats this friction as white noise, it reports forces that do not exist.
+`passing_shares` returns the fraction of the residual's mean square that is due to this friction.
 """
 
 from dataclasses import dataclass, replace
@@ -109,8 +109,8 @@ class TorqueBands:
     def _passing(self) -> FloatArray:
         """Return the standard deviation of the friction law's error, by speed class and axis, (classes, n) [N m].
 
-        The result is `passing_nm` of model.yaml. It is estimated from the part of the residual that lasts longer than
-        noise, because friction errors change only with the speed of the joint.
+        The result is `passing_nm` of model.yaml. Errors of the friction law change with the joint's speed, and so more
+        slowly than noise. The result is therefore estimated from the part of the residual that lasts longer than noise.
 
         In the first (slowest) class joints may stick, so their residual is not the error of sliding friction. For this
         class, the result is the larger of two values: the value of the second class, and the torque by which friction

@@ -31,9 +31,9 @@ def beyond_budget(
 ) -> FloatArray:
     """Return the torque by which friction of slow joints exceeds the largest friction torque of the law, (n,) [N m].
 
-    The excess of a slow sample is its friction minus the largest friction torque of the law. A fraction `EXCESS_SHARE`
-    of the slow samples has an excess above a certain quantile. The result is this quantile minus `NOISE` standard
-    deviations of noise.
+    The excess of a slow sample is its friction minus the largest friction torque of the law. The result is the excess
+    that only the fraction `EXCESS_SHARE` of the slow samples surpasses, minus `NOISE` standard deviations of noise.
+    Noise alone surpasses this number of standard deviations in the same fraction of samples.
 
     Args:
         model: the arm.

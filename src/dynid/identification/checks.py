@@ -9,7 +9,7 @@ table are applied to "facts", the measurements of one step of the identification
     FITTED                     an identification; for a campaign, that of the run chosen to represent all runs
     PREDICTED                  predicted torques of a fitted motion
     SETUP                      set-up unknowns that were estimated together with the parameters
-    TO_THE_END                 changes of the arm during whole recordings, including their held-out ends
+    TO_THE_END                 changes of the arm during whole recordings, including ends that were not fitted
     HELD_OUT                   predicted torques of a held-out motion
 
 Set-up unknowns are encoder zeros, tilt of the base, torque constants and a torque delay. A campaign identifies every
@@ -192,12 +192,12 @@ class OneRegression(NamedTuple):
 
 
 def time_at_speed(one: OneRegression) -> Measured:
-    """Return the shortest time [s] that any axis spends at speed, and the name of this axis.
+    """Return the total time [s] in motion of the axis that moves least, and the name of its joint.
 
-    An axis moves at speed if it is faster than the settings' slow and transition velocities. The friction of a joint
+    An axis is in motion if its speed is at least the settings' slow and transition velocities. The friction of a joint
     that hardly leaves standstill cannot be identified. The condition number of the base parameters' regressor does not
-    show this, because Coulomb friction outside the base parameters has no column there. The result is None if Coulomb
-    friction is not estimated.
+    show this: this regressor has no column for Coulomb friction that is estimated in addition to the base parameters.
+    The result is None if Coulomb friction is not estimated.
     """
     if one.regression.moving is None or not one.regression.has_coulomb_friction:
         return None
@@ -242,10 +242,10 @@ def torque_source_difference(found: Fitted) -> Measured:
     parameters identified from the motor current that the settings choose: present (measured) or goal (commanded).
     phi_other are those identified from the other current. The result is None if the other current was not recorded.
 
-    The regression uses measured or commanded currents, while the closed-loop refinement predicts commands. The
-    parameters differ if a servo's current loop does not follow its goal, or if one of the currents has another unit,
-    sign or delay. A servo may have a known droop: its present current falls below the goal in proportion to speed. The
-    resulting difference in viscous friction is then subtracted.
+    The two sets should agree, because the closed-loop refinement predicts commands even if the regression uses measured
+    currents. They differ if a servo's current loop does not follow its goal, or if one of the currents has another
+    unit, sign or delay. A servo may have a known droop: its present current falls below the goal in proportion to
+    speed. The part of the difference in viscous friction that this droop can explain is subtracted first.
     """
     regression = found.estimate.regression
     if regression.other is None:
@@ -266,7 +266,7 @@ def torque_source_difference(found: Fitted) -> Measured:
 def of_moving(errors: TorqueErrors) -> tuple[float, str]:
     """Return the relative torque error of joints in motion, and a text with the error that includes joints at rest.
 
-    The check uses the error in motion, because no model predicts the torque of a joint that sticks.
+    Checks limit the first value, because no model predicts the torque of a joint that sticks.
     """
     return errors.moving, f"of joints in motion; {errors.relative:.3g} with those at rest"
 
@@ -274,14 +274,16 @@ def of_moving(errors: TorqueErrors) -> tuple[float, str]:
 def worst_joint(
     errors: TorqueErrors, joints: Sequence[str], limits: FloatArray | None, *, with_rest: bool = False
 ) -> Measured:
-    """Return the largest relative torque error of a joint, and the name of this joint; None if no joint moves.
+    """Return the largest relative torque error of a joint, and the name of this joint.
+
+    The result is None if no joint moves, or if the names of the joints are not known.
 
     The error is divided by the joint's root mean square torque, but at least by the fraction `NEGLIGIBLE` of its torque
     limit. The lower bound is needed because the torque of an unloaded joint is mostly noise.
 
     Args:
         errors: torque errors of all joints.
-        joints: names of the joints, (n,).
+        joints: names of the joints, (n,); () if they are not known.
         limits: torque limits, (n,) [N m]; None if they are not known.
         with_rest: whether the error includes samples at rest.
     """
@@ -297,10 +299,11 @@ def worst_joint(
 
 
 def worst_dynamics(motion: Motion) -> Measured:
-    """Return the largest significant relative error of a joint's dynamic torque, with a sentence about it.
+    """Return the largest error of a joint's dynamic torque in excess of noise, with a sentence about this joint.
 
-    The dynamic torque is the torque without gravity and friction. The result is None if the motion has no errors of
-    dynamic torques.
+    The dynamic torque is the torque without gravity and friction; errors are relative to it. The excess over the error
+    that noise may cause is reduced further if the noise is large, see `DynamicError.judged`. The result is None if the
+    motion has no such errors, because they were not computed or because the motion does not show them.
     """
     if not motion.dynamics:
         return None

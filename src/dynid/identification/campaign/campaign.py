@@ -128,8 +128,9 @@ class Campaign:
         """Return the number of runs by sampling interval [s] and by sequence of steps (arXiv:2605.15949, Table III).
 
         "O-C" counts runs that refined the least-squares parameters directly. "O-S-C" counts runs that first projected
-        these parameters to a model with positive-definite inertia. "unrouted" counts runs that failed before the
-        refinement. "refused" counts runs without a feasible result, and "total" all runs.
+        these parameters to a model with positive-definite inertia. "unrouted" counts runs that failed before or during
+        the refinement. These three numbers add up to "total", the number of all runs. "refused" counts all runs without
+        a feasible result, whichever steps they took.
         """
         table: dict[float, dict[str, int]] = {}
         for run in self.runs:
@@ -177,11 +178,12 @@ def _size(bag: Path) -> int:
 def campaign_gears(robot: Robot, bags: Sequence[Path], settings: IdentificationSettings) -> KnownGears | None:
     """Return the arm's friction for all runs of a campaign, fitted to one usable bag.
 
-    All runs use the friction terms of this fit, and linearise torques at its parameter values. Friction is fitted only
-    once, because the comparison of possible friction terms takes as long as dozens of runs. The duration grows with the
-    size of the bag. So the fit uses the smallest of those bags that have at least a third of the largest bag's size; if
-    bags are added, this is usually still the same bag. If this bag cannot be used, larger bags are tried, then smaller
-    ones. The result is None if friction is not estimated or no bag can be used.
+    All runs use the friction terms of this fit. Torques are nonlinear in some friction parameters; all runs linearise
+    them at the parameter values of this fit. Friction is fitted only once, because the comparison of possible friction
+    terms takes as long as dozens of runs. The duration grows with the size of the bag. So the fit uses the smallest of
+    those bags that have at least a third of the largest bag's size; if bags are added, this is usually still the same
+    bag. If this bag cannot be used, larger bags are tried, then smaller ones. The result is None if friction is not
+    estimated or no bag can be used.
     """
     if settings.coulomb_friction.treatment != "estimated":
         return None

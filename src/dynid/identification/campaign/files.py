@@ -59,7 +59,11 @@ def _stages(run: RunRecord, names: tuple[str, ...]) -> tuple[Stage, ...]:
 
 
 def _provenance(campaign: Campaign) -> dict[str, Any]:
-    """Return entries of model.yaml about the campaign: the chosen run, uncertainty, projection and failed bags."""
+    """Return the entries of model.yaml that describe how a campaign computed the model.
+
+    They are the chosen run, the origin of the parameters' standard deviations, the distance by which the projection to
+    a physically consistent model changed the parameters, and the bags that could not be used.
+    """
     run = campaign.representative
     return {
         "representative": {"run": run.label, "reason": campaign.cloud.representative.reason},

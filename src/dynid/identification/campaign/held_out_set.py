@@ -24,8 +24,9 @@ class HeldOutSet:
 
     Attributes:
         portions: samples of every bag, with the bag's mount (orientation of the base).
-        regressions: regression of every bag, with the friction terms of the settings. If the arm's friction was fitted
-            before, the regressions are linearised at this friction.
+        regressions: regression of every bag, with friction if the settings estimate it. The friction terms, and the
+            values at which torques are linearised, come from a fit to other data (`known` of `load`) or, without one,
+            from a fit to the bag itself.
         plain: regression of every bag for the base parameters alone, without additional friction parameters.
         torque_constants: torque constants of every bag [N m/A].
         names: names of the base parameters, (p,).
@@ -54,7 +55,8 @@ class HeldOutSet:
             robot: the robot that was recorded.
             bags: held-out bags, CSV files, or `Recording` objects.
             settings: settings of the identification.
-            known: friction of the arm, at which torques are linearised; None means that friction is fitted to each bag.
+            known: fit of the arm's friction to other data, whose friction terms and linearisation point are used; None
+                means that friction is fitted to each bag.
             mapping: description of the columns of CSV files.
 
         Raises:

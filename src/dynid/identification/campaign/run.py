@@ -1,12 +1,12 @@
 """Run of a campaign: identification from one bag at one sampling interval (Algorithm 1 of arXiv:2605.15949).
 
 A run begins with ordinary least squares (OLS). An audit searches for the smallest eigenvalue of the inertia matrix M(q)
-over the audit domain, a box of poses. If M(q) is not positive definite, the OLS parameters are projected to the nearest
-parameters for which it is. Several margins of the eigenvalues are tried, and the smallest margin with which the
-refinement succeeds is used. The closed-loop refinement then keeps M(q) positive definite over the audit domain in every
-step. An audit on new poses follows. If it finds a pose at which M(q) is not positive definite, the refined parameters
-are projected again (rescue, eq. 12 of that paper). Every run ends with feasible parameters, or is refused with a
-reason.
+over the audit domain, a box of poses. If M(q) is not positive definite, or if the refinement of the OLS parameters
+fails, these are projected to the nearest parameters for which no eigenvalue of M(q) is below a margin. Several margins
+are tried in ascending order, until the refinement succeeds. The closed-loop refinement keeps M(q) positive definite
+over the audit domain in every step. An audit on new poses follows. If it finds a pose at which M(q) is not positive
+definite, the refined parameters are projected again (rescue, eq. 12 of that paper). Every run ends with feasible
+parameters, or is refused with a reason.
 """
 
 import time
@@ -82,10 +82,10 @@ class RunRecord(Strict):
         kappa: condition number of the regressor; None if the run was refused before it was computed.
         weakest: names of the parameters that the motion determines with the lowest accuracy.
         ols: unconstrained least-squares parameters (OLS); None if the run was refused before they were computed.
-        route: "O-C" if the OLS parameters were refined directly, "O-S-C" if they were projected first; None if the run
-            was refused before the refinement.
+        route: "O-C" if the OLS parameters were refined directly, "O-S-C" if they were projected first; None if no
+            refinement succeeded.
         eps_kg_m2: smallest eigenvalue of the inertia matrix M that the projection before the refinement permitted [kg
-            m^2]; None without a projection.
+            m^2]; None without a projection, or if no refinement succeeded.
         sdp: projected parameters, from which the refinement started; None without a projection.
         clie: parameters from the closed-loop refinement (CLIE); None if the run was refused before they were computed.
         clie_reason: reason for the end of the refinement, such as "converged"; "" without a refinement.
@@ -275,8 +275,11 @@ class _Progress:
         """Return the closed-loop refinement of the least-squares parameters.
 
         If the inertia matrix M is positive definite for these parameters, the refinement starts at them. If not, or if
-        this refinement fails, it starts at projected parameters. Projections with increasing margins are tried until a
-        refinement succeeds.
+        this refinement fails, it starts at projected parameters. The projection keeps all eigenvalues of M at or above
+        a margin; the margins of the settings are tried in ascending order until a refinement succeeds.
+
+        Raises:
+            InfeasibleError: no refinement succeeds.
         """
         self.doing = "preparing the closed loop"
         settings, runner = self.runner.settings, self.runner

@@ -46,9 +46,10 @@ def runs_table(runs: Sequence[RunRecord]) -> str:
 
     The columns include the condition number of the regressor (kappa), and whether the inertia matrix M(q) is positive
     definite for the least-squares parameters (ols_pd). The column route is "O-C" if these parameters were refined
-    directly, "O-S-C" if they were projected first; eps_pd is the margin of the projection. Further columns contain the
-    smallest eigenvalue of M, torque errors and duration of each stage: least squares ("ols"), projection ("sdp"),
-    closed-loop refinement ("clie") and end of the run ("final"). The last columns describe the end of the run.
+    directly, "O-S-C" if they were projected first; eps_pd is the smallest eigenvalue of M that the projection permitted
+    [kg m^2]. Further columns contain the smallest eigenvalue of M, torque errors and duration of each stage: least
+    squares ("ols"), projection ("sdp"), closed-loop refinement ("clie") and end of the run ("final"). The last columns
+    describe the refinement in the closed loop, and the duration, refusal and failed data checks of the run.
     """
     header = ["bag", "trajectory", "sampling_ms", "samples", "kappa", "ols_pd", "route", "eps_pd", "outcome"]
     header += [f"{stage}_{what}" for stage in STAGES for what in ("lambda_min", "rmse_nm", "relative", "seconds")]
@@ -99,7 +100,8 @@ def _routing(campaign: Campaign) -> str:
 
     The table contains the number of runs by sampling interval, and by whether the least-squares parameters ("ols") were
     projected to a positive-definite inertia matrix ("sdp") before the closed-loop refinement ("clie"). The column
-    "unrouted" counts runs that failed before the refinement.
+    "unrouted" counts the other runs, which failed before or during the refinement. "refused" counts all runs without a
+    feasible result, whichever of these columns they belong to.
     """
     header = ("sampling_ms", "ols_pd_to_clie", "ols_to_sdp_to_clie", "unrouted", "refused", "total")
     counts = {round(interval * 1e3, 6): list(row.values()) for interval, row in campaign.routing().items()}
@@ -117,7 +119,7 @@ def _spread(campaign: Campaign) -> str:
 
 
 def _scores(campaign: Campaign) -> str:
-    """Return a CSV table of the parameter sets in three principal components (arXiv:2605.15949, Fig. 7)."""
+    """Return a CSV table of the parameter sets' first three principal components (arXiv:2605.15949, Fig. 7)."""
     cloud = campaign.cloud
     count = min(3, cloud.basis.shape[1])
     header = ["bag", "sampling_ms", "stage", *(f"pc{k + 1}" for k in range(count)), "distance_to_median"]
