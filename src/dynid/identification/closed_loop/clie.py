@@ -4,9 +4,10 @@
 
 tau_m is the recorded command torque at the time t_k, and tau_s the command torque of the simulated control loop. The
 weight w_k is 1, or less near standstill if Coulomb friction is estimated. The optimiser is Levenberg-Marquardt with the
-Jacobian from the variational equations. Every step satisfies the bounds and the positive-definiteness cuts (linear
-conditions that keep the inertia matrix M positive definite), so the result of every step can be simulated. The Jacobian
-is integrated with long time steps far from the solution (coarse), and with shorter ones near it (fine).
+Jacobian from the variational equations. Every step satisfies the bounds of the parameters and the positive-definiteness
+cuts (linear conditions that keep the inertia matrix M positive definite), because a simulation with an indefinite M
+fails. The Jacobian is integrated with long time steps far from the solution (coarse), and with shorter ones near it
+(fine).
 """
 
 import time
@@ -74,13 +75,15 @@ class Iteration:
 
     Attributes:
         cost: sum of squared residuals before the step [N^2 m^2].
-        promised: prediction of the cost after the step, by the linear model [N^2 m^2].
+        promised: prediction of the cost after the step, by the quadratic model of the cost [N^2 m^2].
         found: cost after the step [N^2 m^2]; inf if the simulation failed.
         accepted: whether the step was accepted.
         damping: Levenberg-Marquardt damping, as a fraction of each diagonal element of J'J, with the Jacobian J [-].
         stride: control cycles per step of the Jacobian's integration.
-        cuts: number of positive-definiteness cuts, linear conditions that keep M positive definite.
-        outcome: outcome of the simulation after the step, as in `LoopSimulation`.
+        cuts: number of positive-definiteness cuts (linear conditions that keep M positive definite) when the step was
+            tried.
+        outcome: "completed" if the loop could be simulated after the step, else the reason of the failure:
+            "indefinite" (M not positive definite on the path) or "out_of_range" (a position too large, or NaN).
     """
 
     cost: float
@@ -98,17 +101,20 @@ class ClieResult:
     """Outcome of a closed-loop refinement; arrays are read-only.
 
     Attributes:
-        base: refined base parameters with covariance, which includes the uncertainty of known friction.
+        base: refined base parameters with covariance, which includes the uncertainty of external torques that the data
+            contain, such as friction.
         start: parameters at the start, after a projection if they were not feasible.
         cost: sum of squared residuals at `base` [N^2 m^2].
         start_cost: sum of squared residuals at `start` [N^2 m^2].
-        reason: reason why the refinement ended: "converged", "no_progress" or "iteration_limit".
+        reason: reason why the refinement ended: "converged" (a further step would hardly change the cost or the
+            parameters), "no_progress" (steps were rejected even with the largest damping) or "iteration_limit".
         iterations: all tried steps.
         cuts: final number of positive-definiteness cuts (linear conditions that keep the inertia matrix M positive
             definite).
         simulation: simulation of the loop with `base`.
         rmse: root mean square torque error per axis, (n,) [N m].
-        audit: smallest eigenvalue of M in the auditor's box of poses, for `base`; None without an auditor.
+        audit: audit of the eigenvalues of M in the auditor's box of poses, for `base` if the refinement converged, else
+            for the parameters that were audited last; None if no parameters were audited, as without an auditor.
         seconds: computing time [s].
     """
 
@@ -143,8 +149,8 @@ def refine(
     Args:
         model: the arm.
         settings: settings of the control law of the experiment.
-        data: reference and recorded torques of the commands.
-        phi0: initial parameters, from ordinary least squares or their projection.
+        data: reference motion and recorded command torques.
+        phi0: initial parameters, from ordinary least squares, or from the projection of these to a positive-definite M.
         options: options of the refinement; None uses the defaults.
         auditor: searches a box of poses for those at which the inertia matrix M has an eigenvalue below eps. With an
             auditor, M >= eps I must hold in the whole box; with None, only on the simulated path.
@@ -152,7 +158,8 @@ def refine(
     Raises:
         InfeasibleError: if the loop cannot be simulated with phi0, or no model within the bounds has M >= eps I at all
             checked poses.
-        DataError, ConfigurationError: if the arguments do not match each other.
+        DataError: if the data do not determine all parameters, or data or phi0 do not belong to the model.
+        ConfigurationError: if the settings are for another number of joints, or the model has Coulomb friction.
     """
     chosen = options or ClieOptions()
     return refine_loop(ClosedLoop(model, settings, data, chosen.loop), phi0, chosen, auditor)
@@ -168,7 +175,7 @@ def refine_loop(
 
     Args:
         loop: the loop or loops.
-        phi0: initial parameters, from ordinary least squares or their projection.
+        phi0: initial parameters, from ordinary least squares, or from the projection of these to a positive-definite M.
         options: options of the refinement; its field `options.loop` has no effect here. None uses the defaults.
         auditor: searches a box of poses for those at which the inertia matrix M has an eigenvalue below eps. With an
             auditor, M >= eps I must hold in the whole box; with None, only on the simulated path.
@@ -176,7 +183,7 @@ def refine_loop(
     Raises:
         InfeasibleError: if a loop cannot be simulated with phi0, or no model within the bounds has M >= eps I at all
             checked poses.
-        DataError: if the data do not determine all parameters.
+        DataError: if the data do not determine all parameters, or phi0 does not belong to the loop's model.
     """
     begin = time.perf_counter()
     search = _Refinement(loop, phi0, options or ClieOptions(), auditor)
@@ -258,7 +265,8 @@ class _Refinement:
         """Return the Hessian of half the cost for the next step, (p, p) [SI].
 
         The Hessian is J'J for the Jacobian J, or J'J + S with the estimated second-order part S (`ResidualCurvature`).
-        S is used if it improved the predicted cost of the last accepted step, and the sum is positive definite.
+        S is used if it made the prediction of the cost after the last accepted step more accurate, and if J'J + S is
+        positive definite.
         """
         plain = np.asarray(self.hessian)
         if not self.curvature.trusted:
@@ -270,8 +278,8 @@ class _Refinement:
     def _trial(self) -> tuple[FloatArray, float]:
         """Return the parameters (p,) [SI] after a damped Gauss-Newton step, and the cost predicted for them.
 
-        The parameters minimise the damped linear model of the residuals, subject to all cuts (linear conditions that
-        keep the inertia matrix M positive definite).
+        The parameters minimise the damped quadratic model of the cost, subject to the parameters' bounds and all cuts
+        (linear conditions that keep the inertia matrix M positive definite).
         """
         p = len(self.phi)
         hessian = self._bent()
@@ -336,7 +344,7 @@ class _Refinement:
 
         Args:
             trial: parameters after the step, (p,) [SI].
-            promised: cost that the linear model predicts for `trial` [N^2 m^2].
+            promised: cost that the quadratic model of the cost predicts for `trial` [N^2 m^2].
             promise: predicted decrease of the cost, relative to the present cost [-].
 
         Returns:
@@ -402,8 +410,9 @@ class _Refinement:
 def _fixed_bounds(phi0: BaseParameters, options: ClieOptions) -> tuple[FloatArray, FloatArray]:
     """Return bounds on single parameters as linear conditions A phi >= b, with A (m, p) and b (m,) [SI].
 
-    Each bound is plus or minus `bound_factor` times the absolute initial value, which counts as at least
-    `SMALLEST_SIZE`. The bounds also exclude negative rotor inertias and negative friction.
+    The bounds of a parameter are plus and minus `bound_factor` times its absolute initial value; for this, smaller
+    values count as `SMALLEST_SIZE` in the parameter's SI unit. Negative rotor inertias and negative friction are also
+    excluded.
 
     Args:
         phi0: initial parameters.

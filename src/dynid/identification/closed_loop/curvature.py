@@ -1,9 +1,10 @@
 """Estimation of second derivatives of a least-squares problem from accepted steps: a structured secant method.
 
-The Hessian of half the cost is J'J + S with S = - sum_i r_i (second derivative of the simulated torque i), for the
-Jacobian J and the residuals r_i. Gauss-Newton ignores S and converges only linearly along curved valleys. S is
-estimated from the changes of J over accepted steps [Dennis, Gay and Welsch 1981] and scaled down as the residuals
-shrink. S is used only while it predicts the cost of steps better than Gauss-Newton does.
+The Hessian of half the cost is J'J + S with S = - sum_i r_i (second derivative of the simulated torque i). J is the
+Jacobian of the simulated torques, and r_i are the residuals, measured minus simulated torques. Gauss-Newton ignores S
+and converges only linearly along curved valleys. S is estimated from the changes of J over accepted steps [Dennis, Gay
+and Welsch 1981] and scaled down as the residuals shrink. S is used only while it predicts the cost of steps better than
+Gauss-Newton does.
 """
 
 import numpy as np
@@ -32,8 +33,8 @@ class ResidualCurvature:
     def update(self, phi: FloatArray, jacobian: FloatArray, residual: FloatArray, stride: int) -> None:
         """Update S, the residual's contribution to the Hessian of half the cost, from a new linearisation.
 
-        S follows from the change of the Jacobian since the last linearisation. If the stride has changed, S stays
-        unchanged, because a new stride changes the Jacobian more than the curvature does.
+        S follows from the change of the Jacobian since the previous call. At the first call, S stays unchanged; also if
+        the stride has changed, because a new stride changes the Jacobian more than the curvature does.
 
         Args:
             phi: parameters of the linearisation, (p,) [SI].

@@ -9,6 +9,8 @@ refined:
     sticking  the torque that balances all other torques, tau - W(q, dq, ddq) phi, limited to the largest friction
               torque of the law
 
+tau is the measured torque, W the regressor, and phi are the base parameters estimated together with the friction law.
+
 So the variational equations need no derivative of friction, and the Jacobian of this problem is exact. One effect is
 ignored: a change of parameters changes the motor torque, and with it load-dependent friction. This does not move the
 minimum of the cost: the residuals are zero at the true parameters, whether the effect is ignored or not.

@@ -92,8 +92,18 @@ def trapezoid(
 ) -> None:
     """Advance LANES parallel simulations in place by one step of the explicit trapezoidal rule.
 
-    The torque is constant during the step. The arguments are those of `runge_kutta`; `work` is scratch memory,
-    (6, n, LANES) [SI].
+    The torque is constant during the step.
+
+    Args:
+        forward: function pointer (address) of the compiled forward dynamics of the arm.
+        q: positions, (n, LANES) [rad].
+        dq: velocities, (n, LANES) [rad/s].
+        tau: joint torques, (n, LANES) [N m].
+        phi: base parameters, (p,) [SI].
+        h: step [s].
+        work: scratch memory, (6, n, LANES) [SI].
+        pivot: output, smallest pivot of the inertia matrix M, (1, LANES).
+        indefinite: number of evaluations with an indefinite M in each simulation, (LANES,); updated in place.
     """
     qs, vs, a1, a2 = work[0], work[1], work[2], work[3]
     accelerate(forward, q, dq, tau, phi, a1, pivot, indefinite)
@@ -107,13 +117,14 @@ def trapezoid(
 
 
 def first_failure(q: Any, indefinite: Any) -> int:
-    """Return the outcome of LANES parallel simulations: COMPLETED, or the cause of the first failure.
+    """Return the outcome of LANES parallel simulations: COMPLETED, or why the first one in order of lanes failed.
 
-    The causes are INDEFINITE (the inertia matrix M was not positive definite) and OUT_OF_RANGE. The limit of |position|
-    is RANGE for joints of the kinematic chain, and 1000 rad for other axes. NaN is also out of range.
+    A simulation fails with INDEFINITE if the inertia matrix M was not positive definite, and with OUT_OF_RANGE if a
+    position is NaN or too large. The limit of |position| is RANGE (3.5 rad) for the joints of the kinematic chain, and
+    1000 rad for the decoupled axes, such as a gripper, which follow them in `q`.
 
     Args:
-        q: positions, (n, LANES) [rad].
+        q: positions, joints of the chain first, (n, LANES) [rad].
         indefinite: number of evaluations with an indefinite M in each simulation, (LANES,).
     """
     for lane in range(LANES):
@@ -165,8 +176,9 @@ def enter_cycle(
 ) -> None:
     """Look up the command part that depends on the reference, and the joint load, for LANES parallel simulations.
 
-    The states of the simulations are also initialised: at the start of the warm-up, and once more at control cycle 0 if
-    `initial` is given.
+    Each simulation computes one segment of the motion, after a warm-up: cycles before the segment in which the effect
+    of the unknown initial state decays. The states of the simulations are initialised at the start of the warm-up, and
+    once more at control cycle 0 if `initial` is given.
 
     Args:
         s: number of cycles since the start of the warm-up.

@@ -6,9 +6,9 @@ The inertia matrix M is linear in phi, so every pose q and vector v gives a line
 which is called a cut. There are infinitely many cuts, but only cuts that the current phi violates are added. An audit
 searches for poses at which M has an eigenvalue below eps, and the eigenvectors give cuts. Then a quadratic program
 finds the nearest phi that satisfies all cuts so far. Both steps are repeated until the audit, with its adversarial
-search, finds no violation. Every cut is valid, so the result is the nearest feasible phi up to the margin `RESERVE`.
-This margin is necessary, because the solutions approach the boundary of the feasible set from outside without reaching
-it.
+search, finds no violation. Every feasible phi satisfies all cuts, so the result is the nearest feasible phi, except for
+a small margin: the computed cuts require at least eps + `RESERVE` instead of eps. Without this margin, the solutions
+would approach the boundary of the feasible set from outside without reaching it.
 """
 
 from dataclasses import dataclass

@@ -67,7 +67,7 @@ def recorded_controller(recording: DriverRecording) -> ControllerSettings:
     """Return the settings of the FF+PD law (arXiv:2605.15949, eq. 2) of the recorded experiment.
 
     Raises:
-        DataError: as for `refuse_open_loop`.
+        DataError: if the recording lacks reference, commands, applied torques or the gains of this law.
     """
     refuse_open_loop(recording)
     assert recording.experiment is not None, "else it was refused"
@@ -91,19 +91,22 @@ def closed_loop_data(
     interval_s: float | None = None,
     friction: KnownFriction | None = None,
 ) -> ClosedLoopData:
-    """Return the reference of a recording and its low-passed torque commands, sampled at the target interval.
+    """Return a recording's data for closed-loop refinement: reference, low-passed command torques and delay.
+
+    The reference is given at every control cycle, the command torques at the sampling interval.
 
     Args:
         recording: recording with the topics reference, joint_commands and applied_commands.
         robot: the robot of the recording.
-        settings: filter and target interval.
-        interval_s: target sampling interval [s]; None uses the interval of the settings.
+        settings: settings of the identification: low-pass, sampling interval, friction and delay of the torques.
+        interval_s: sampling interval [s]; None uses the interval of the settings.
         friction: known friction, which acts as a load on the simulated joints. Friction near a standstill is uncertain,
             so samples there get a lower weight. None simulates without friction.
 
     Raises:
-        DataError: as for `refuse_open_loop`; or if reference and commands cover fewer samples than the settings
-            require.
+        DataError: if the recording lacks reference, commands, applied torques or control gains, is too short or too
+            slow for a low-pass, or has applied torques that are not the commands; or if reference and commands cover
+            fewer samples than the settings require.
     """
     refuse_open_loop(recording)
     assert recording.reference is not None and recording.commands is not None, "else it was refused"
@@ -181,17 +184,18 @@ def _states(recording: DriverRecording) -> tuple[FloatArray, FloatArray]:
 def delay_cycles(recording: DriverRecording, robot: Robot, goal_delay_s: float) -> int:
     """Return the delay from a measured state to the torque computed from it, in whole control cycles.
 
-    The delay ends when the torque begins to act. It is computed from recorded timestamps of states, commands and
-    torques. The command that belongs to a written torque is identified by its value: torque and command are equal
-    except for limits and the resolution of the current.
+    The delay ends at the start of the cycle in which the torque acts. It is computed from recorded timestamps of
+    states, commands and torques. The command that belongs to a written torque is identified by its value: torque and
+    command are equal except for limits and the resolution of the current.
 
     Args:
         recording: recording with states, commands and applied torques.
         robot: the robot of the recording.
-        goal_delay_s: time from the timestamp of a written torque to the middle of the cycle for which it acts [s].
+        goal_delay_s: time from the timestamp of a written torque to the middle of the cycle in which it acts [s].
 
     Raises:
-        DataError: as for `refuse_open_loop`; or if the written torques are not the commands.
+        DataError: if the recording lacks reference, commands, applied torques or control gains, or the written torques
+            are not the commands.
     """
     commands, applied = recording.commands, recording.applied
     refuse_open_loop(recording)

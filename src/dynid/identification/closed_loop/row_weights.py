@@ -18,11 +18,12 @@ def row_weights(dq: FloatArray, settings: CoulombSettings) -> FloatArray:
 
 
 def loop_weights(dq: FloatArray, settings: CoulombSettings, step_s: float) -> FloatArray:
-    """Return the weights of a closed loop's torque residuals, (K, n): low around every standstill, else 1.
+    """Return the weights of a control loop's residuals, (K, n): `settings.slow_weight` around standstills, else 1.
 
     Sticking changes the position. This affects the commands for `settings.loop_memory_s`, the time until transients of
-    the control loop have decayed. The zero-phase filter spreads the effect to both sides. So the low weight begins
-    `settings.loop_memory_s` before every standstill and ends `settings.loop_memory_s` after it.
+    the control loop have decayed. The torques of the residuals have passed a zero-phase low-pass, which spreads the
+    effect to earlier and later times. So the low weight begins `settings.loop_memory_s` before every standstill and
+    ends `settings.loop_memory_s` after it.
 
     Args:
         dq: velocities, (K, n) [rad/s].

@@ -2,9 +2,10 @@
 
 For one base parameter the variation (dq, dv) of a simulated motion satisfies M a + C dv + K dq + Y = d tau, with the
 acceleration a of the variation. M is the inertia matrix. C, K and Y are the derivatives of the inverse dynamics with
-respect to velocities, positions and phi. d tau is the change of the command by the control law. The
-pseudo-differentiation and the delay (a first-order Pade approximation) are additional states. The implicit midpoint
-rule is stable for any step, and needs one factorisation per step for all parameters.
+respect to velocities, positions and phi. d tau is the variation of the torque that acts, the delayed command of the
+control law. In this law, the pseudo-differentiation of the positions, and the delay of the command (a first-order Pade
+approximation), add one state each per axis. The implicit midpoint rule is stable for any step, and needs one
+factorisation per step for all parameters.
 
 The functions of this module are not called directly: `dynid.codegen.kernels` copies their source into a generated
 module. Compiled programs of the arm are passed as addresses. `linearised` computes M, C and K in column order and the
@@ -128,10 +129,10 @@ def settled(K: Any, E: Any, law: Any, y: Any, x: Any) -> None:
 
 
 def pack(varied: Any, packed: Any) -> None:
-    """Copy the values of the p parameters from an array whose rows are padded to whole SIMD vectors.
+    """Copy derivatives with respect to the p parameters from an array whose rows are padded to whole SIMD vectors.
 
     Args:
-        varied: padded values, (n, COLUMNS), any unit.
+        varied: derivatives of n axes' values, one column per parameter and then padding, (n, COLUMNS), any unit.
         packed: output, (n p,).
     """
     for i in range(AXES):

@@ -94,7 +94,7 @@ class LoopSimulation:
 
     Attributes:
         outcome: "completed", or the reason of a failure: "indefinite" (inertia matrix not positive definite on the
-            path) or "out_of_range".
+            path) or "out_of_range" (a position too large, or NaN).
         failed_after_s: time from the start of the warm-up to the first failure in any segment [s]; NaN if completed.
         motion: q, dq and command at every cycle, (3, K, n) [rad, rad/s, N m]; empty unless completed.
         tau: commands at the sample times, filtered like the measured torques, (S, n) [N m]; empty unless completed.
@@ -269,7 +269,7 @@ class ClosedLoop:
 
         Raises:
             DataError: if the simulation did not complete.
-            ConfigurationError: if the stride is odd, less than 2 or too large.
+            ConfigurationError: if the stride is odd, less than 2, or not less than the number of control cycles.
         """
         sampling = self._check(simulation, stride)
         J = np.zeros((len(sampling.first), self.model.axes, len(self.model.names)))
