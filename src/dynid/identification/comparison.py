@@ -2,8 +2,8 @@
 
 ols, wls, huber           base parameters by ordinary, weighted or robust (Huber) least squares, without constraints
 essential                 like wls, but parameters that the motion excites too little are set to zero
-closest                   standard parameters that fit equally well and are closest to a-priori ones (Gautier and
-                          Venture 2013, eq. 30)
+closest                   among all standard parameters that fit the torques equally well, those closest to a-priori
+                          ones (Gautier and Venture 2013, eq. 30)
 closest-essential         like closest, but only parameters that the motion excites well may change (eq. 32)
 consistent, sequential    the best fit with physically consistent parameters, all joints at once or one after the other
 """
@@ -45,8 +45,8 @@ class Outcome:
     Attributes:
         base: base parameters.
         friction: friction law in addition to the base parameters; None if there is none.
-        definite_links: number of links with a positive-definite inertia; None if the estimator gives no standard
-            parameters.
+        definite_links: number of links with a positive mass and a positive-definite inertia about the centre of mass;
+            None if the estimator gives no standard parameters.
         consistent: whether the estimator guarantees physically consistent parameters.
     """
 
@@ -67,7 +67,7 @@ class Row:
         parameters: number of base parameters that are not zero.
         in_sample: torque errors on the fitted data.
         out_of_sample: torque errors on held-out data; None without held-out data.
-        lambda_min: smallest eigenvalue of M(q) over the sampled poses [kg m^2].
+        lambda_min: smallest eigenvalue of M(q) over random poses within the audit's position limits [kg m^2].
         outcome: result of the estimator; None if it failed.
     """
 
@@ -82,7 +82,7 @@ class Row:
 
     @property
     def feasible(self) -> bool:
-        """Whether the inertia matrix M(q) is positive definite at all sampled poses, or everywhere by construction."""
+        """Whether the inertia matrix M(q) is positive definite at all audited poses, or everywhere by construction."""
         return self.outcome is not None and (self.outcome.consistent or self.lambda_min > 0.0)
 
     def as_dict(self, joints: tuple[str, ...]) -> dict[str, Any]:
@@ -119,7 +119,7 @@ class Comparison:
 
     Args:
         robot: the robot.
-        model: the arm as it was mounted.
+        model: model of the arm, with the mount (orientation of its base) of the recordings.
         fitted: samples to which the estimators are fitted.
         held: held-out samples; None if there are none.
         settings: settings of the identification, of which only the treatment of friction is used.

@@ -45,7 +45,7 @@ def conclude(
     Args:
         robot: the robot.
         settings: settings of the identification.
-        model: the arm as it was mounted.
+        model: model of the arm, with the mount (orientation of its base) of the recordings.
         fitted: recordings that the estimate is based on.
         estimate: the unconstrained estimate.
         start: parameters to project to the closest consistent model; None uses those of the estimate.
@@ -126,7 +126,10 @@ def conclude(
 
 
 def _doubtful(fit: TorqueErrors, limits: Acceptance) -> bool:
-    """Return whether the torque error in motion, of all joints or of a single joint, exceeds half of its limit."""
+    """Return whether a relative torque error in motion exceeds half of its limit in the acceptance checks.
+
+    The error of all joints together has one limit, and the error of each single joint another one.
+    """
     joints = np.nan_to_num(fit.moving_per_axis, nan=0.0)
     return fit.moving > 0.5 * limits.relative_torque_error or bool((joints > 0.5 * limits.relative_joint_error).any())
 

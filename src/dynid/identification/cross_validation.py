@@ -86,17 +86,18 @@ def cross_validated(motions: Sequence[Motion], portions: Sequence[Portion], regr
 class _Folds:
     """Linearised least-squares problem of a regression, for fits that omit one block of time.
 
-    A row is the torque equation of one joint at one sample. Each joint has N rows for sliding states, one for each
-    sample. Rows for states at standstill may follow.
+    A row contains the torque equations of all n axes at one sample. The first N rows, one per sample, contain the
+    states in motion, or all states if no joint can stick. N more rows may follow, which contain the states near
+    standstill.
 
     Attributes:
         names: names of the free parameters, (k,). Friction parameters come first and have the name "".
-        free: mask of the columns of the regression whose parameters are not at a bound.
-        R: R factor of the QR decomposition of all weighted rows, in the free columns, (k, k).
+        free: mask of the columns of the regression whose parameters are not at a bound, (parameters,).
+        R: R factor of the QR decomposition of all weighted equations, in the free columns, (k, k).
         columns: regressor of all rows: torques per unit of each friction and base parameter, (rows, n, parameters).
-        weights: weights of all rows, (rows, n).
+        weights: weights of all equations, (rows, n).
         residual: weighted residuals, (rows, n).
-        judged: regressor that predicts the torques of all N samples, moving or not, (N, n, parameters).
+        judged: regressor that predicts the torques of all N samples, in motion or not, (N, n, parameters).
     """
 
     names: tuple[str, ...]

@@ -14,7 +14,8 @@ from dynid.robot import FloatArray
 def with_shifted_torques(samples: Samples, delays_s: FloatArray) -> Samples:
     """Return a copy of samples in which each torque is the one recorded `delays_s` after the sample.
 
-    Each recording is shifted separately, and at its end the last torque is repeated. In the copy, `other_tau` is None.
+    Each recording is shifted separately; its first or last torque is repeated where no torque was recorded. In the
+    copy, the torques from the other recorded current (`other_tau`) are None.
 
     Args:
         samples: N samples of n axes.

@@ -11,17 +11,18 @@ The steps, in order:
    bandwidth and then filtered, see `fine_states`. Without this setting, as in that paper, positions are filtered before
    W is computed from them. This is equivalent only if W is linear in the states.
 3. Derivatives. Velocity and acceleration are five-point central differences of the filtered positions on the grid. The
-   encoder's step (1.5 mrad for 12 bits) is too coarse for differences of unfiltered positions. The error of the
-   differences, (w T)^4 / 30, is below 2e-4 up to the cut-off frequency of the states. If necessary, the grid is finer
-   than the recording. Velocities that a servo reports are not used here, as their delay is unknown.
+   encoder's step (1.5 mrad for 12 bits) is too coarse for differences of unfiltered positions. The relative error of
+   the differences at the angular frequency w on a grid with step T, (w T)^4 / 30, is below 2e-4 up to the cut-off
+   frequency of the states. If necessary, the grid is finer than the recording. Velocities that a servo reports are not
+   used here, as their delay is unknown.
 4. Resampling. Only samples at the target interval are used, because samples between them contain hardly any additional
    information.
 5. Edges. The start-up of the filter affects a few periods of the cut-off frequency. If the recording continues outside
    the window of interest, no samples are lost. Otherwise, samples in these periods are dropped.
 
 Delay: the servo reports the present (measured) current and the position together, so this current is not shifted. A
-goal (commanded) current acts only after its transmission over the bus, and then for one cycle. So it is shifted by the
-setting `goal_delay_s`.
+goal (commanded) current acts only after its transmission over the bus, and then for one cycle. So it is shifted to
+later times by the setting `goal_delay_s`.
 """
 
 import math
@@ -252,7 +253,8 @@ def _ripple(fine: FloatArray, raw: FloatArray, written: Torques | None, low_pass
     """Return the high-frequency part of the torques, which the low-pass removes, (M, R, n) [N m].
 
     A coarse time grid consists of M instants, which are every `skip`-th instant of a fine grid. Values are returned for
-    the R fine instants around each coarse instant, see `around`. The torques come from the goal (commanded) current if
+    the R fine instants nearest to each coarse instant, with R the smallest odd number that is at least `skip`. At both
+    ends of the fine grid, its first or last value is repeated. The torques come from the goal (commanded) current if
     it was recorded, because a measured current is an average over time and lacks fast changes.
 
     Args:
@@ -289,7 +291,10 @@ def filter_grid(settings: FilterSettings, interval: float, period: float) -> tup
 
 
 def settling_s(settings: FilterSettings, interval: float, ratio: float | None) -> float:
-    """Return the settling time of the torques' low-pass and of the states' filter together [s].
+    """Return the settling time of all filters that the torques pass [s].
+
+    This is the settling time of the torques' low-pass. If the states have a filter of their own, its settling time is
+    added, because the torques pass this filter, too.
 
     Args:
         settings: settings of the filter.

@@ -1,10 +1,11 @@
 """Correction of timestamp errors, which arise in a busy logger and appear in the positions of all joints alike.
 
-A timestamp error e changes the recorded position of a joint with velocity v by v e. The residuals are the positions
-minus their low-pass. In each row, they give one equation per joint for the one unknown e. So a timestamp error that is
-estimated from all other joints predicts the residual of a joint; noise and motion cannot be predicted in this way. At a
-joint velocity of 1 rad/s, the error of a differentiated acceleration is e / T^2, with T the time step. So even a third
-of a millisecond matters to accelerations and to a contact observer.
+A timestamp error e, the time at which positions were read minus the timestamp, changes the recorded position of a joint
+with velocity v by v e. The residuals are the positions minus their low-pass. In each row, they give one equation per
+joint for the one unknown e. So a timestamp error that is estimated from all other joints predicts the residual of a
+joint; noise and motion cannot be predicted in this way. At a joint velocity of 1 rad/s, the error of a differentiated
+acceleration is e / T^2, with T the time step. So even a third of a millisecond matters to accelerations and to a
+contact observer.
 
 In synchronous point-to-point motion, the paths of all joints have corners at the same time, which look like timestamp
 errors. But corners last for many rows, whereas a logger's timestamp errors scatter from row to row. So no values are

@@ -55,9 +55,15 @@ class FoundLog:
 def find_logs(path: Path, robot: Robot, mapping: Mapping = None) -> list[FoundLog]:
     """Return all logs (recorded motions of one arm) in a folder or of one file, in the order of their names.
 
+    Args:
+        path: path of the folder or file.
+        robot: the robot whose joints the logs must have.
+        mapping: description of the columns of CSV files, or of the joint states in bags or data sets; or both. Each is
+            given as an object, as a dict, or as the path of a file. None means no description.
+
     Raises:
-        InputNotFoundError: the folder or file does not exist.
-        DataError: the folder or file contains no log.
+        InputNotFoundError: the folder or file, or the file of a mapping, does not exist.
+        DataError: the folder or file contains no recording, or cannot be read.
         ConfigurationError: the mapping is invalid.
     """
     mappings = mappings_of(mapping)

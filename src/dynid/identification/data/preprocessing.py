@@ -81,8 +81,9 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
             for a slow recording.
 
     Raises:
-        DataError: signals are not finite, not sorted, too short, without motion, or in the wrong unit; the message
-            names joint and value.
+        DataError: signals are not finite or in the wrong unit (the message names joint and value), not sorted, too
+            short, without motion, or too slow for the filter; they give too few samples; or the interval is not
+            positive.
     """
     interval = settings.sampling_interval_s if interval_s is None else interval_s
     if not 0.0 < interval < np.inf:
@@ -98,9 +99,10 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
 
 
 def instants_of(span: Span, settings: IdentificationSettings) -> tuple[int, int]:
-    """Return the number of instants of a recording's fine time grid, and the number of instants that are used.
+    """Return the number of instants of a recording's fine time grid, and the number that an identification uses.
 
-    A long recording is divided into blocks of time, and only some of them are used.
+    The numbers differ for a long recording, which is divided into blocks of time: the samples for the regression come
+    from a few blocks only.
 
     Args:
         span: time axis, start and end of the recorded motion.
@@ -117,7 +119,8 @@ def all_blocks(signals: Signals, settings: IdentificationSettings) -> Iterator[S
     A recording is divided into blocks if it is too long to be processed at once.
 
     Raises:
-        DataError: as for `preprocess`, or no block has samples.
+        DataError: signals are not finite or in the wrong unit, not sorted, too short, without motion, or too slow for
+            the filter; or no block has enough samples.
     """
     blocks = _Blocks.of(signals, settings, settings.sampling_interval_s)
     if blocks.windows:
@@ -162,7 +165,7 @@ class _Blocks:
             interval_s: target sampling interval [s].
 
         Raises:
-            DataError: the signals are not usable.
+            DataError: the signals are not finite or in the wrong unit, not sorted, too short or without motion.
         """
         refuse_unusable(signals)
         axis, (begin, end) = TimeAxis.of(signals.time), signals.window or (signals.time[0], signals.time[-1])
@@ -364,7 +367,9 @@ def preprocess_recording(
         interval_s: target sampling interval [s]; None means the interval of the settings.
 
     Raises:
-        DataError: as for `preprocess`.
+        DataError: the recording lacks a joint of the robot or the torques that `settings.torque_source` selects, or its
+            trajectory never started; its signals cannot be used for identification or are too slow for the filter; or
+            they give too few samples.
     """
     settings = settings.model_copy(update={"rows": "filtered"})
     return preprocess(signals_of(recording, robot, settings), settings, interval_s)

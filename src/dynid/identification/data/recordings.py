@@ -144,7 +144,8 @@ class Recording(Columns):
             interval_s: target sampling interval [s]; None means the interval of the settings.
 
         Raises:
-            DataError: as for `preprocess`, with the path of the recording.
+            DataError: the signals cannot be used for identification, or give too few samples; the message gives the
+                reason and the path of the recording.
         """
         try:
             return preprocess(self.signals(settings), settings, interval_s)
@@ -160,7 +161,7 @@ class Recording(Columns):
             interval_s: target sampling interval [s]; None means the interval of the settings.
 
         Raises:
-            DataError: as for `samples`.
+            DataError: the signals cannot be used for identification, or give too few samples.
         """
         return Portion(self.name, kind, self.sha256, self.mount, self.samples(settings, interval_s), self.simulated)
 
@@ -173,7 +174,7 @@ class Recording(Columns):
                 list is empty.
 
         Raises:
-            DataError: as for `samples`, or too few samples remain on one side.
+            DataError: the signals cannot be used for identification, or a part has too few samples.
         """
         whole = self.portion("fitted", settings)
         if not share:
@@ -245,13 +246,18 @@ def load_recording(path: Path | str, robot: Robot, mapping: Mapping = None) -> R
 def load_all(path: Path | str, robot: Robot, mapping: Mapping = None) -> list[Recording]:
     """Read all recordings of a folder, a data set or a file; return them in the order of their names.
 
-    If some recordings of a folder cannot be used, the notes of the first usable one list them with the reasons. Errors
-    are those of `load_recording`.
+    If some recordings of a folder cannot be used, the notes of the first usable one list them with the reasons.
 
     Args:
         path: path of the folder, data set or file.
         robot: the robot that was recorded.
-        mapping: description of columns or topics, as in `load_recording`.
+        mapping: description of the columns of CSV files, or of the joint states in data sets or bags of other software;
+            or both. Each is given as an object, as a dict, or as the path of a file. Bags of dynid need none.
+
+    Raises:
+        InputNotFoundError: the path, or the file of a mapping, does not exist.
+        DataError: no recording can be used.
+        ConfigurationError: the mapping is invalid; or, for a single file, it is missing or not needed.
     """
     return _load_all(Path(path), robot, mappings_of(mapping), MemoryBudget(None), map)
 
@@ -435,10 +441,21 @@ def load_recordings(
 ) -> list[Recording]:
     """Return recordings for one common identification, after checking that mount and torque constants are equal.
 
-    Arguments and further errors are those of `read_recordings`.
+    Args:
+        recordings: one or several paths, or `Recording` objects. A folder stands for all recordings in it.
+        robot: the robot that was recorded.
+        mapping: description of the columns of CSV files, or of the joint states in data sets or bags of other software;
+            None for bags of dynid.
+        progress: function that is called with a text about each path before it is read.
+        how: further arguments of `read_recordings`: `most_rows`, the largest number of rows in memory, and `spread`,
+            the map function that reads the recordings of folders.
 
     Raises:
-        DataError: the recordings differ in mount or torque constants.
+        InputNotFoundError: a path, or the file of a mapping, does not exist.
+        DataError: the recordings differ in mount or torque constants, no recording of a path can be used, or a
+            recording was read for a robot with other joints.
+        ConfigurationError: the mapping is missing, not needed or invalid; or an entry is neither a path nor a
+            `Recording`.
     """
     sources = read_recordings(recordings, robot, mapping, progress, **how)
     for other in sources[1:]:
@@ -457,21 +474,24 @@ def read_recordings(
 ) -> list[Recording]:
     """Return recordings of one robot; recordings that are given as paths are read from their files.
 
-    A path of a folder stands for all recordings in the folder, see `load_all`. Errors of `load_recording` are also
-    raised.
+    A path of a folder stands for all recordings in the folder. If some of them cannot be used, the notes of the first
+    usable one list them with the reasons.
 
     Args:
         recordings: one or several paths, or `Recording` objects.
         robot: the robot that was recorded.
-        mapping: description of columns or topics.
-        progress: function that is called with a text about each file before it is read.
+        mapping: description of the columns of CSV files, or of the joint states in data sets or bags of other software;
+            None for bags of dynid.
+        progress: function that is called with a text about each path before it is read.
         most_rows: largest number of rows in memory; further recordings are read from their files on each use. None
             means unlimited.
         spread: map function for the recordings of folders, such as a process pool's map.
 
     Raises:
-        DataError: a recording was read for a robot with other joints.
-        ConfigurationError: an entry is neither a path nor a `Recording`.
+        InputNotFoundError: a path, or the file of a mapping, does not exist.
+        DataError: no recording of a path can be used, or a recording was read for a robot with other joints.
+        ConfigurationError: the mapping is missing, not needed or invalid; or an entry is neither a path nor a
+            `Recording`.
     """
     sources: list[Recording] = []
     mappings, room = mappings_of(mapping), MemoryBudget(most_rows)
@@ -504,7 +524,7 @@ def rows_of(sources: Sequence[Recording], settings: IdentificationSettings) -> R
     """Return the choice between filtered and averaged samples, and the sampling interval, for recordings used together.
 
     Raises:
-        DataError: as for `span_of`.
+        DataError: a recording cannot be used for identification; the message gives the reason and the path.
     """
     return common_choice([span_of(one, settings) for one in sources], settings)
 

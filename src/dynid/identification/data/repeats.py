@@ -1,4 +1,7 @@
-"""Detection of validation motions that repeat the fitted motion, so that their error does not show generalisation."""
+"""Detection of validation motions that repeat the fitted motion.
+
+The torque error on a repeated motion does not show how well the model predicts other motions.
+"""
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -14,8 +17,9 @@ REPEATED_SHARE = 0.7  # smallest fraction of near states in a repeat: repeats ha
 def repeated_share(fitted: Samples, held_out: Samples) -> float:
     """Return the fraction of held-out states (q, dq) that are near a fitted state in all moving joints at once.
 
-    The fraction is large for a repeated motion, even if it starts elsewhere or its parts have another order. In a
-    different motion, states are rarely near a fitted state in all joints at once.
+    A state is near another one if q and dq of every moving joint differ by less than `NEAR_DEVIATIONS` standard
+    deviations of the fitted samples. The fraction is large for a repeated motion, even if it starts elsewhere or its
+    parts have another order. In a different motion, states are rarely near a fitted state in all joints at once.
     """
     spread = np.concatenate([fitted.q.std(axis=0), fitted.dq.std(axis=0)])
     moving = spread > 1e-6 * spread.max()

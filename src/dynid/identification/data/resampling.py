@@ -6,7 +6,8 @@ five is used instead. The spline attenuates a frequency f by about (f T / (1 - f
 rate. Its spectral images lie above the band of interest, so the low-pass removes them.
 
 `decimated` reduces the rate by weighted means of neighbouring values. The weights are symmetric, and the means are
-accurate up to the fourth order of frequency. A plain mean would attenuate a frequency w by (w T)^2 / 24.
+accurate up to the fourth order of frequency. A plain mean would attenuate an angular frequency w by (w D)^2 / 24, with
+D the time from one mean to the next.
 """
 
 import numpy as np
