@@ -22,10 +22,11 @@ class Determined(NamedTuple):
     def of(cls, base: BaseParameters, friction: FrictionLaw | None) -> "Determined | None":
         """Return the names of the determined and of all other base parameters; None if their covariance is not known.
 
-        A parameter is determined if its 95 % confidence interval is at most +-10 % of its value. One with standard
-        deviation 0 is not: a bound, a known value or an estimator that leaves it out sets it. Viscous friction never
-        counts as determined if the joint's friction law also has a term that decreases with speed. Over the speeds of a
-        motion this decrease is nearly linear. Errors of both terms may therefore cancel in the fit.
+        A parameter is determined if its 95 % confidence interval is at most +-10 % of its value. A
+        parameter with standard deviation 0 does not count as determined, because its value does not come from the data:
+        it is at a bound, was known before, or was set to zero by the estimator. Viscous friction never counts as
+        determined if the joint's friction law also has a term that decreases with speed. Over the speeds of a motion
+        this decrease is nearly linear. Errors of both terms may therefore cancel in the fit.
 
         Args:
             base: base parameters with their covariance.

@@ -65,8 +65,8 @@ class DynamicError:
         error: error of that group.
         expected: root mean square of this error if there is noise alone.
         noise: error that noise alone exceeds once in a thousand cases.
-        shown: smallest error that this recording shows in every group of the joint; smaller ones may stay hidden by
-            noise, or because gravity and friction reproduce most of the dynamic torque.
+        shown: error above which this recording reveals an error of any group of the joint. A smaller error may stay
+            hidden in noise, or because gravity and friction can reproduce most of the dynamic torque.
     """
 
     joint: int
@@ -83,9 +83,10 @@ class DynamicError:
 
     @property
     def judged(self) -> float:
-        """Value that a check compares with its limit: `sure`, times `VISIBLE` / `noise` if this ratio is below 1.
+        """Value that a check compares with its limit: the error minus `noise`, at least 0, reduced if noise is large.
 
-        The factor has the same effect as a limit that grows in proportion to the noise.
+        If `noise` exceeds `VISIBLE`, the value is multiplied by `VISIBLE` / `noise`. This has the same effect as a
+        limit that grows in proportion to the noise.
         """
         return self.sure * min(1.0, VISIBLE / max(self.noise, np.finfo(float).tiny))
 

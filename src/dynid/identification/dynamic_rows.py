@@ -1,8 +1,9 @@
 """Torque residuals and regressor columns of dynamics, gravity and friction, for sliding states only.
 
-A joint that sticks bears any torque within its static friction. A low-pass spreads this torque to neighbouring samples
-near a reversal, where the acceleration is largest. So the values of states near standstill are set to zero in all
-signals before the low-pass, as in the fit of friction (`estimators.gear_rows`).
+A joint that sticks bears any torque within its static friction, so its torque cannot be predicted. Near a reversal,
+where the acceleration is largest, a low-pass would spread the resulting torque error to neighbouring samples. Therefore
+the values of states near standstill are set to zero in all signals before the low-pass, as in the fit of friction
+(`estimators.gear_rows`).
 """
 
 from typing import NamedTuple

@@ -45,9 +45,10 @@ def part(samples: Samples, which: NDArray[np.bool_]) -> Samples:
 
 
 def counted_from(piece: Samples, origin_s: float) -> Samples:
-    """Return a copy of samples for which the drift of friction, its change over time, is counted from `origin_s` [s].
+    """Return a copy of samples whose friction drift is zero at the instant `origin_s` [s] of the recording's time axis.
 
-    By default, it is counted from the middle of the recording.
+    Friction drift is a relative change of friction in proportion to the time since an origin. Without this function,
+    the origin is the middle of the recording.
     """
     later = 0.5 * float(piece.time[0] + piece.time[-1]) - origin_s
     return replace(piece, fine=tuple(replace(one, later_s=later) for one in piece.fine))

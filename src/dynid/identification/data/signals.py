@@ -58,8 +58,8 @@ class Signals:
         farthest: largest plausible |position| of each joint, (n,) [rad or m]; None means one turn.
         other: torques from the motor current (present or goal) that `tau` does not come from; None if it was not
             recorded.
-        q_read: positions (N, n) [rad] before the interpolation that corrects timestamps; None without such a
-            correction.
+        q_read: positions (N, n) [rad] as recorded, if they were read at other times than their timestamps; `q` is then
+            interpolated from them to the timestamps. None if the timestamps need no such correction.
         likely_units: text that names likely units of the torques if they can hardly be N m; else "".
         goal: goal positions at `time`, (N, n) [rad]; None if they were not recorded.
         prior: prior estimate of the base parameters, with a diagonal covariance; None if there is none.
@@ -88,14 +88,16 @@ class TimeAxis:
     """Properties of a recording's timestamps.
 
     A cycle is the period of the recorder, in which it should write one row. Rows that arrive late, such as several rows
-    in quick succession after a gap, do not count as missing.
+    in quick succession after a gap, do not count as missing. A gap is a time step in which no row arrives
+    for at least one cycle, apart from jitter.
 
     Attributes:
         period: usual time between rows [s].
-        jitter: scatter of the timestamps [s].
+        jitter: standard deviation of a single timestamp's error [s], estimated from time steps that differ from the
+            period by less than half of it; equal to the period if there are none.
         missed: number of missing cycles.
         cycles: number of cycles, including the missing ones.
-        gaps: start and end of each gap [s].
+        gaps: timestamps of the rows before and after each gap [s].
         irregular: fraction of the time steps between rows that differ from the period by more than half of it.
     """
 
@@ -189,10 +191,11 @@ def _not_made_up(time: FloatArray, period: float, gaps: NDArray[np.int64], lost:
 def held_over_gaps(time: FloatArray, tau: FloatArray, source: TorqueSource) -> tuple[FloatArray, FloatArray]:
     """Return torques with an additional value in each gap of the timestamps: the torque that acted during the gap.
 
-    During a gap, no new goal arrives, so a servo keeps its last goal current and its torque is constant. For present
-    (measured) currents, this torque is the one measured at the end of the gap. For goal currents, it is the torque of
-    the last goal before the gap. With the additional value, interpolation gives this torque for nearly the whole gap
-    instead of a ramp.
+    During a gap, no new goal arrives, so a servo keeps its last goal current and its torque is constant. For goal
+    currents, this torque is that of the last row before the gap; it is added one period before the end of the gap. For
+    present (measured) currents, it is that of the first row after the gap, because the last row before the gap was
+    measured before the last goal acted; it is added one period after the start of the gap. With the additional value,
+    interpolation gives this torque for nearly the whole gap instead of a ramp.
 
     Args:
         time: timestamps (N,) [s].

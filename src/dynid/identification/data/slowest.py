@@ -2,8 +2,8 @@
 
 The encoder quantises a controller's feedback, so the controller's torque changes in steps. At some hundredths of a
 rad/s the joint then stops between encoder steps, several times within the averaging time of the low-pass. Filtered
-positions show a constant speed, but the servo's velocity register shows the stops. The friction of a standing joint is
-below that of a sliding joint, so the mean torque is smaller than any friction law predicts from the mean speed.
+positions show a constant speed, but the servo's velocity register shows the stops. The friction of a joint at rest
+is below that of a moving joint, so the mean torque is smaller than any friction law predicts from the mean speed.
 """
 
 import numpy as np

@@ -59,7 +59,7 @@ def filtered_both_ways(sections: FloatArray, values: FloatArray) -> FloatArray:
         values: values, (M, ...), any unit.
 
     Raises:
-        DataError: M is not larger than `PADDED_TAPS` times the filter's taps.
+        DataError: M is not larger than the length of each extension, `PADDED_TAPS` * (order of the filter + 1).
     """
     padded = PaddedRows()
     padded.rows(sections, len(values), values[0].size if len(values) else 0)[:] = values.reshape(len(values), -1)
@@ -86,7 +86,8 @@ class PaddedRows:
             columns: number of columns.
 
         Raises:
-            DataError: as for `filtered_both_ways`.
+            DataError: `count` is not larger than the number of rows that extend each end, `PADDED_TAPS` * (order of the
+                filter + 1).
         """
         taps = 2 * len(sections) + 1 - min(int((sections[:, 2] == 0.0).sum()), int((sections[:, 5] == 0.0).sum()))
         edge = PADDED_TAPS * taps

@@ -1,9 +1,9 @@
 """Test whether a spring that the model lacks explains the residual of a model that failed its validation.
 
-Each possible cause is a spring at one joint. Its regressor columns are fitted together with all parameters, as in
-`nuisance_columns`. Only causes that explain more than half of the squared error of some joint are considered. Of these,
-the one that explains most of the squared error of all joints is reported. Changes of the arm are tested in
-`steadiness`.
+Each possible cause is a spring at one joint. Its regressor columns are fitted in addition to all parameters of the
+model. Only causes that explain more than half of the squared error of some joint are considered. Of these, the one that
+explains most of the squared error of all joints is reported. Another possible cause, a change of the arm during the
+recordings, is tested in `steadiness`.
 """
 
 from collections.abc import Iterator

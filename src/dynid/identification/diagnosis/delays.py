@@ -1,17 +1,19 @@
 """Iterative estimation of delays of torques relative to positions.
 
-The linear estimate of `nuisance_columns` is much too small for a long delay: parameters and friction that are fitted to
-late torques absorb most of it. In a slow motion with a delay of 60 ms, the linear estimate may be 20 ms or even 1 ms.
-Therefore the torques are shifted: the torque at time t is replaced by the one recorded at t + shift. Then all
-parameters are fitted again, and the delay that remains is estimated. A secant search finds the shift with a remaining
-delay of zero (the root). First it searches a common shift of all torques. Starting there, it searches shifts of single
-joints whose delay differs.
+`nuisance_columns` estimates a delay in one step, as an additional linear parameter of the regression. This linear
+estimate is much too small for a long delay: parameters and friction that are fitted to late torques absorb most of it.
+In a slow motion with a delay of 60 ms, the linear estimate may be 20 ms or even 1 ms. Therefore the torques are
+shifted: the torque at time t is replaced by the one recorded at t + shift. Then all parameters are fitted again, and
+the linear estimate shows the delay that remains. A secant search finds the shift with a remaining delay of zero (the
+root). First it searches a common shift of all torques. Starting there, it searches shifts of single joints whose delay
+differs.
 
 Each fit starts from the fit with the nearest shift. Far from a root, fits also reuse the nearest fit's correction of
 the states for backlash, which halves the computing time. A root is always confirmed by complete fits.
 
-The delay of a joint is its shift at the root plus the small remaining estimate. Its standard deviation is that of the
-fit at the root, which is smaller than that of a fit to the recorded data.
+The delay of a joint is its shift at the root plus the small remaining delay. Its standard deviation is that of the fit
+at the root, divided by the share of a change of the delay that the linear estimate shows. The fit at the root has a
+smaller standard deviation than a fit to the torques as recorded.
 """
 
 from collections.abc import Sequence
@@ -106,9 +108,10 @@ class DelaySearch:
     Args:
         model: the arm.
         samples: the samples with torques as recorded.
-        regression: regression of these samples, whose friction structure all fits use.
+        regression: regression of these samples; all fits use its friction structure, the set of fitted friction terms.
         coulomb: settings of the friction treatment.
-        free: result of `unknowns` for these samples, which contains the linear estimates of their delays.
+        free: linear estimates of possible faults, from these samples, as returned by `unknowns`; those of delays are
+            used, all others are ignored.
     """
 
     def __init__(
@@ -207,29 +210,36 @@ class DelaySearch:
         return float(1.0 - np.mean((found.sigma / before) ** 2))
 
     def reduces_error(self, start_s: FloatArray, axis: int, delay_s: float) -> bool:
-        """Return whether an axis's torque error clearly decreases if only the assumed delay of this axis changes.
+        """Return whether another shift of one axis's torques clearly reduces the torque error of this axis.
+
+        The squared error of the axis must fall below `MOST_REMAINING` times its value for the shifts `start_s`.
 
         Args:
-            start_s: delays of all axes before the change, (n,) [s].
+            start_s: shifts of all axes' torques, (n,) [s], with which the other shift is compared.
             axis: index of the axis, from 0.
-            delay_s: new delay of this axis [s].
+            delay_s: other shift of this axis [s]; all other axes keep their shift from `start_s`.
         """
         alone = np.where(np.arange(len(start_s)) == axis, delay_s, start_s)
         return bool(self.remaining(alone).sigma[axis] ** 2 < MOST_REMAINING * self.remaining(start_s).sigma[axis] ** 2)
 
     def root(self, start_s: FloatArray, which: NDArray[np.bool_], *, together: bool) -> Root | None:
-        """Return the time shifts of the torques after which no delay remains; None if the search fails.
+        """Return the time shifts of the torques after which no delay remains; None if they are not found.
 
-        If the search fails for some axes, it is repeated without them, and they keep their shift from `start_s`. The
-        search first uses approximate fits (`about`). When these show no remaining delay, it continues with exact fits
-        (`remaining`).
+        The search fails for an axis whose shift exceeds `MOST_S` or whose delay does not vanish within `ROUNDS` rounds.
+        If this happens to some axes in a search of single axes, the search is repeated without them, and they keep
+        their shift from `start_s`. The result is None if a search fails for all searched axes, or if a search of a
+        common shift fails.
 
-        `Root.seen` is computed from the last step that exceeds the tolerance of the search.
+        The search first uses approximate fits (`about`). When these show no remaining delay, it continues with exact
+        fits (`remaining`).
+
+        The result also contains the ratio `seen` of a change of the estimated delay to a change of the true one. It is
+        computed from the last step that exceeds the tolerance of the search, and is 1 without such a step.
 
         Args:
             start_s: shifts at which the search starts, (n,) [s].
             which: mask of the axes whose delays are searched, (n,).
-            together: whether one common shift of all torques is searched.
+            together: whether one common shift of all torques is searched, instead of one shift for each axis.
         """
         at, step, before = start_s, np.zeros_like(start_s), np.zeros_like(start_s)
         seen, open_, exactly, rounds = np.ones_like(start_s), which, False, 0
@@ -309,13 +319,14 @@ def secant_step(value: FloatArray, before: FloatArray, step: FloatArray) -> Floa
 def iterated_delays(search: DelaySearch, limits: SuspicionLimits, doubt: FloatArray) -> tuple[Unknown, ...]:
     """Return the common delay of all torques, then the delay of each axis; large delays are found by iteration.
 
-    If the delays of at least half of the axes contradict the iterated common delay, the linear estimate of the common
-    delay is used instead.
+    If the delays of at least half of the axes contradict the iterated common delay, the common delay is the linear
+    estimate from the torques as recorded instead.
 
     Args:
         search: fits of the samples with shifted torques.
         limits: limits beyond which faults are suspected; delays far below them are not iterated.
-        doubt: factor that multiplies the limit of each axis's delay, (n,), see `doubt_of_delays`.
+        doubt: factor by which the limit of each axis's delay is multiplied, (n,) [-]; it exceeds 1 if the axis has
+            friction, because friction resembles a delay.
     """
     given, n = with_scatter_of_joints(search.given.delays)[0], len(doubt)
     root, common = None, given
@@ -336,7 +347,7 @@ def iterated_delays(search: DelaySearch, limits: SuspicionLimits, doubt: FloatAr
 
 
 def _contradicts(one: Unknown, common_s: float) -> bool:
-    """Return whether an axis's delay differs from the common delay significantly, and by more than half of it."""
+    """Return whether an axis's delay differs from the common delay significantly and by over half the common delay."""
     return abs(one.value - common_s) > max(0.5 * abs(common_s), CONTRADICTION_Z * one.deviation)
 
 
@@ -349,7 +360,8 @@ def _each(search: DelaySearch, start_s: FloatArray, limits: SuspicionLimits, dou
         search: fits of the samples with shifted torques.
         start_s: shifts of the torques of all axes at which the search starts, (n,) [s].
         limits: limits beyond which faults are suspected; delays far below them are not iterated.
-        doubt: factor that multiplies the limit of each axis's delay, (n,), see `doubt_of_delays`.
+        doubt: factor by which the limit of each axis's delay is multiplied, (n,) [-]; it exceeds 1 if the axis has
+            friction, because friction resembles a delay.
     """
     before = search.remaining(start_s)
     looks, spread = _values(before.delays[1:])

@@ -121,9 +121,10 @@ class Diagnosis:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Sentences about at most `MOST_NAMED` reported suspicions.
+        """Sentences about the first `MOST_NAMED` suspicions, or about all if there are fewer.
 
-        The strongest suspicion is always included, because it makes the check fail.
+        If the strongest suspicion is not among them, it replaces the last of them, because its strength is the value
+        that the check of the diagnosis compares with a limit.
         """
         named = list(self.suspicions[:MOST_NAMED])
         strongest = max(self.suspicions, key=lambda one: one.strength, default=None)
@@ -194,7 +195,8 @@ def _weighed(
         trials: fits of alternative interpretations.
         limits: limits beyond which faults are suspected.
         joints: names of the joints, (n,).
-        doubt: factor that multiplies the limit of each axis's delay, (n,).
+        doubt: factor by which the limit of each axis's delay is multiplied, (n,) [-]; it exceeds 1 if the axis has
+            friction, because friction resembles a delay.
     """
     suspicion = _of_unknown(one, limits, joints, doubt, _position_unit(trials.model, one.axis))
     suspicion = replace(suspicion, explained=one.explained)
@@ -235,10 +237,10 @@ def _without_repeats(found: Sequence[Suspicion]) -> list[Suspicion]:
 
 
 def confirmed(one: Unknown, trials: Trials, limits: SuspicionLimits) -> bool:
-    """Return whether the linear estimate of a possible fault is usable.
+    """Return whether the estimated size of a fault is reliable enough for a suspicion.
 
-    It is usable if the estimated value is small or not significant, or if a fit to data that are corrected for a fault
-    of about this value (`Trials.as_extrapolated`) has significantly smaller errors.
+    The estimate is linear in the size, so it may be wrong for a large fault. It is reliable if it is small or not
+    significant, or if a fit to data that are corrected for a fault of about this size has significantly smaller errors.
 
     Args:
         one: the estimated unknown.
@@ -339,7 +341,8 @@ def _of_unknown(
         one: the estimated unknown.
         limits: limits beyond which faults are suspected.
         joints: names of the joints, (n,).
-        doubt: factor that multiplies the limit of each single joint's delay, (n,).
+        doubt: factor by which the limit of each axis's delay is multiplied, (n,) [-]; it exceeds 1 if the axis has
+            friction, because friction resembles a delay.
         unit: unit of the position of the joint concerned, "rad" or "m".
     """
     surer = POSITION_SCALE_FACTOR if one.kind == "position scale" else 1.0

@@ -147,14 +147,15 @@ def _net_of_gravity(trials: Trials, nominal: _NominalGravity | None) -> Interpre
 
 
 def _certain(kind: str, axes: tuple[int, ...], relative: FloatArray) -> Interpretation:
-    """Return an interpretation that is certain without a fit.
+    """Return an interpretation that is certain from the recorded data, so that it is not fitted.
 
     Its gain (reduction of the torque errors) and its significance are infinite.
 
     Args:
         kind: kind of the interpretation.
         axes: indices of the axes that it concerns, from 0; () for all axes.
-        relative: relative errors of the fit to the data as recorded, (n,) [-].
+        relative: rms torque error of each axis, as a fraction of its rms torque, if the data are fitted as recorded,
+            (n,) [-].
     """
     worst = int(np.nanargmax(relative))
     return Interpretation(kind, axes, 0.0, np.inf, np.inf, worst, float(relative[worst]), 0.0)

@@ -48,9 +48,10 @@ class OtherLosses:
 
 
 def other_losses(trials: Trials, phi: FloatArray, law: FrictionLaw, misfit: FloatArray) -> OtherLosses | None:
-    """Fit losses of the gears that grow with the links' torque, and compare them with the law's, by motor torque.
+    """Compare gear losses that grow with the links' torque with the model's, which grow with the motor's torque.
 
-    The result is None if the model has no losses that grow with load, or if no joint moves enough to overcome sticking
+    Losses of the links' torque are fitted with and without the torque for the rotors' inertia; the result is the better
+    fit. It is None if the model has no losses that grow with load, or if no joint moves enough to overcome sticking
     friction.
 
     Args:

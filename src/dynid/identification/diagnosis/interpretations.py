@@ -51,12 +51,13 @@ class Data:
         ddq: accelerations, (N, n) [rad/s^2 or m/s^2].
         tau: torques, (N, n) [N m or N].
         gravity: gravity vector in the frame of the base, (3,) [m/s^2].
-        slides: mask of sliding states, (N, n).
+        slides: mask of the states in which a joint moves and cannot stick, (N, n).
         speed: velocities from which friction is computed, (N, n) [rad/s or m/s]. They differ from `dq` in two
             interpretations: a changed gear ratio does not scale them, and a delay shifts them together with the
-            torques. As a result, the inaccurate friction model does not decide about these two faults.
-        recorded: recorded torques, (N, n) [N m or N], to which relative errors refer if `tau` also contains a computed
-            torque; else None.
+            torques. Friction thus fits about equally well with and without these two changes, so errors of the
+            friction model hardly affect the comparison.
+        recorded: recorded torques, (N, n) [N m or N], to which relative errors refer if the interpretation adds
+            computed gravity torques to `tau`; else None.
     """
 
     q: FloatArray
@@ -105,8 +106,10 @@ class Fit:
     """Errors of a fit to one interpretation of the data.
 
     Attributes:
-        relative: rms torque error of each axis divided by its rms torque, (n,); NaN if the axis hardly slides.
-        links: rms torque of the links divided by the rms torque of the same axis, at most 1, (n,).
+        relative: rms torque error of each axis divided by the rms of its whole torque, (n,); NaN if the axis hardly
+            slides.
+        links: rms of the links' torque in the fit divided by the rms of the axis's whole torque, at most 1, (n,); 0 if
+            the axis hardly slides.
         blocks: squared relative errors of all axes in each block of time, (b,).
         phi: base parameters, (p,) [SI]; those of friction are 0.
     """
@@ -141,7 +144,7 @@ class Interpretation:
         axes: indices of the changed axes, from 0; () for all axes.
         value: by kind: factor of a gear or scale [-], offset of the position zero [rad or m], delay [s]; 0 for others.
         gain: sum over the axes of log(error as recorded / error of this interpretation). For a delay, each axis is
-            weighted by `Fit.links`.
+            weighted by the links' share of its torque, because an axis with friction alone may show a false delay.
         significance: reduction of the squared relative errors, divided by the standard error of this reduction. The
             standard error is estimated from blocks of time.
         axis: index of the axis with the largest gain, from 0.
@@ -273,7 +276,8 @@ class Trials:
     def as_extrapolated(self, kind: str, axis: int, value: float) -> Iterator[Interpretation]:
         """Yield interpretations with several values of one axis's torque scale, position offset or position scale.
 
-        The values lie around the linear estimate, which may be inaccurate for a large fault.
+        The assumed changes are `EXTRAPOLATED` times an estimate that is linear in the change, and may therefore be
+        inaccurate for a large one. Scales that would not be positive are omitted.
 
         Args:
             kind: "torque scale", "position zero" or "position scale".

@@ -1,8 +1,8 @@
 """Estimates of small faults in recorded data, each as an additional unknown of a regression.
 
-The torques of several joints depend on the same parameters. They contradict each other if one torque has another scale,
-if a position has an offset, if torques are late relative to positions, or if gravity has another direction. Each of
-these faults gives a column z of the regression, linearised at the fit:
+The torques of several joints depend on the same parameters. The torques contradict each other if the data have one of
+these faults: a wrong scale of a torque or position, an offset of a position, a delay of torques relative to positions,
+or a wrong direction of gravity. Each fault gives a column z of the regression, linearised at the fit:
 
     tau = W phi + C f + z x,    x = z' y / z' z
 

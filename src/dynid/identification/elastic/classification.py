@@ -44,9 +44,10 @@ def classify(W: FloatArray, names: tuple[str, ...]) -> Classification:
     """Return the classification of parameters by Gauss-Jordan elimination of a regressor.
 
     A parameter is unidentifiable if its column is zero. A parameter is independent if its column is linearly
-    independent of all other columns. Otherwise it is dependent. As with the base parameters of a rigid arm, dependent
-    parameters are grouped with parameters of bodies nearer the base: masses M, first moments MZ and moments of inertia
-    YY represent a group only if no other parameter can.
+    independent of all other columns. Otherwise it is dependent. Dependent parameters form
+    groups, each represented by one of its parameters. Masses M, first moments MZ and moments of inertia YY represent a
+    group only if no other parameter can. As with the base parameters of a rigid arm, they are thus grouped with
+    parameters of bodies nearer the base.
 
     Args:
         W: regressor, (m, s), with m > s.
@@ -88,7 +89,7 @@ def classify_structure(model: ElasticModel, seed: int = 0) -> Classification:
     So no motion of the arm can determine more parameters than these states.
 
     Raises:
-        DataError: as for `classify`.
+        DataError: if the random states give too few rows for the number of parameters.
     """
     rng = np.random.default_rng(seed)
     shape = (RANDOM_STATES, model.size)

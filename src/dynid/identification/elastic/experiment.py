@@ -95,13 +95,16 @@ def run(model: ElasticModel, reference: Reference, parameters: FloatArray | None
 
     The controller is PD on the motors with gravity compensation at the reference: tau = Kp (theta_d - theta) + Kd (dq_d
     - dtheta) + g(q_d). q_d is the reference, g the gravity torque, and theta_d = q_d + g(q_d) / K the motor position
-    whose spring deflection balances g. Torques and friction are constant for `STEP_S`. Exceptions are those of
-    `MujocoElasticArm`.
+    whose spring deflection balances g. Torques and friction are constant for `STEP_S`.
 
     Args:
         model: arm with elastic joints.
         reference: motion to follow.
         parameters: true parameters of the simulated arm, (14 n,); None uses the nominal parameters.
+
+    Raises:
+        DataError: if the number of parameters is wrong.
+        ConfigurationError: if MuJoCo rejects the arm.
     """
     true = model.nominal if parameters is None else parameters
     file, n = model.file, model.size

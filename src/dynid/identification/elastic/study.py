@@ -118,7 +118,9 @@ def study(
         file: replacement for the content of the robot's elastic.yaml; None reads elastic.yaml.
 
     Raises:
-        ConfigurationError: as for `load_elastic`.
+        ConfigurationError: if elastic.yaml is missing, invalid or for another number of joints, if the robot has
+            springs in robot.yaml, prismatic or coupled joints, or axes outside the kinematic chain, or if MuJoCo
+            rejects the arm.
     """
     model = ElasticModel(robot, file or load_elastic(robot))
     how, found = model.file.measurement, classify_structure(model)

@@ -7,10 +7,11 @@ set chi_ref:
     chi = chi_ref + V1 S1^-1 U1' (Y - W chi_ref)                  closest to chi_ref (eq. 30);
     chi = chi_ref + diag(chi_e) V1e S1e^-1 U1e' (Y - W chi_ref)   only essential parameters change (eq. 32),
 
-with U S V' the singular value decomposition of W, truncated at the number of base parameters. In eq. 32, the
-decomposed matrix is W diag(chi_e), with the values chi_e of the essential parameters, and the decomposition is
-truncated at their number. The result is not constrained. Physical consistency is checked afterwards, by the Cholesky
-factors of every link's inertia about its centre of mass with a tolerance (their Table III).
+with U S V' the singular value decomposition of W, truncated at the number of base parameters. Essential parameters are
+base parameters with a small relative standard deviation. In eq. 32, the decomposed matrix is W diag(chi_e), with the
+values chi_e of the essential parameters (0 for all other parameters), and the decomposition is truncated at their
+number. The result is not constrained. Physical consistency is checked afterwards: the eigenvalues of every link's
+inertia about its centre of mass must exceed a tolerance, which may be negative (their Table III).
 """
 
 from dataclasses import dataclass
@@ -183,7 +184,16 @@ def _column_scale(model: ArmModel, columns: Columns, essential: EssentialParamet
     """Return scale factors (s,) of the regressor's columns, and the number of singular values to use.
 
     The regressor has one column per standard parameter. The factors of parameters that must not change are zero. The
-    number is that of the base or essential parameters. The arguments are those of `closest_standard`.
+    number is that of the essential parameters for `columns` "essential", else that of the base parameters.
+
+    Args:
+        model: model of the arm.
+        columns: which parameters may change: "standard" for all that affect a torque, "base" for one for each base
+            parameter, "essential" for one for each essential base parameter.
+        essential: essential base parameters; None unless `columns` is "essential".
+
+    Raises:
+        DataError: if essential parameters are required, but missing or of another model.
     """
     scale = np.zeros(len(model.regrouping.standard))
     places = np.array(model.regrouping.representatives)

@@ -4,7 +4,7 @@
     sequential   one small semidefinite program per joint, the last joint first, for arms with many joints
 
 If friction is estimated in addition to the base parameters, "consistent" eliminates the friction parameters from the
-regression, and "sequential" first subtracts the friction torques from the measured torques, as `essential` does.
+regression, and "sequential" first subtracts the estimated friction torques from the measured torques.
 """
 
 from dataclasses import dataclass
@@ -34,11 +34,18 @@ class ConsistentLeastSquares:
     def estimate(
         self, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None, known: KnownGears | None = None
     ) -> Estimate:
-        """Return the least-squares estimate among physically consistent models; arguments as in `Estimator.estimate`.
+        """Return the least-squares estimate among physically consistent models.
+
+        Args:
+            model: model of the arm, which defines the parameters.
+            samples: filtered states and torques.
+            coulomb: how friction is treated; None ignores it.
+            known: friction fitted to other samples; None fits friction to `samples`.
 
         Raises:
-            DataError: as for `Estimator.estimate`.
-            InfeasibleError: if the bounds exclude every model.
+            DataError: if the samples do not determine the parameters.
+            InfeasibleError: if no consistent model satisfies the arm's physical bounds (robot.yaml).
+            ConfigurationError: if the model has no physical bounds, or invalid ones.
         """
         bounds, regression = _bounds(model), Regression.of(model, samples, coulomb, known)
         fit = regression.solve()
@@ -58,12 +65,19 @@ class SequentialPrograms:
     ) -> Estimate:
         """Return physically consistent parameters, fitted one joint at a time from the last joint inward.
 
-        The arguments are those of `Estimator.estimate`. Friction outside the base parameters is subtracted from the
-        torques first.
+        Friction outside the base parameters is subtracted from the torques first.
+
+        Args:
+            model: model of the arm, which defines the parameters.
+            samples: filtered states and torques.
+            coulomb: how friction is treated; None ignores it.
+            known: friction fitted to other samples; None fits friction to `samples`.
 
         Raises:
-            DataError: as for `Estimator.estimate`.
-            InfeasibleError: if the bounds exclude every model.
+            DataError: if the samples do not determine the parameters.
+            InfeasibleError: if no link satisfies the arm's physical bounds (robot.yaml), or the result is not
+                physically consistent.
+            ConfigurationError: if the model has no physical bounds, or no products of inertia.
         """
         plain, friction, regression = without_friction(model, samples, coulomb, known)
         found = sequential_fit(model, plain.low_passed(model.standard_regressor), plain.tau, _bounds(model))

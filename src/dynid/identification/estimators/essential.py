@@ -56,7 +56,7 @@ class EssentialParameters:
         cancelled: the dropped parameters, in the order in which they were dropped.
         relative_deviations: standard deviation over value, (p,), eq. 12 of Gautier and Venture (2013); NaN for dropped
             parameters.
-        sigma: standard deviation of each joint's torques, by which its rows are divided, (n,) [N m].
+        sigma: standard deviation of each joint's torque residual, by which the joint's rows are divided, (n,) [N m].
         limit: largest relative standard deviation of an essential parameter.
         errors: torque errors on the samples.
     """
@@ -111,12 +111,12 @@ class WeightedRows:
 
     @classmethod
     def of(cls, W: FloatArray, tau: FloatArray, sigma: FloatArray) -> "WeightedRows":
-        """Return the equations tau = W phi, each divided by its joint's standard deviation and reduced to an R factor.
+        """Return the equations tau = W phi, each divided by its joint's residual deviation, reduced to an R factor.
 
         Args:
             W: regressor, (N, n, p).
             tau: torques, (N, n) [N m].
-            sigma: standard deviation of each joint's torque, (n,) [N m].
+            sigma: standard deviation of each joint's torque residual, (n,) [N m].
         """
         stacked = np.concatenate([W, tau[..., None]], axis=-1) / sigma[:, None]
         flat = stacked.reshape(-1, W.shape[-1] + 1)
@@ -213,7 +213,7 @@ def _outcome(
         W: regressor, (N, n, p).
         kept: indices of the essential parameters, (k,).
         solution: values (k,), covariance (k, k) and relative standard deviations (k,) of the essential parameters.
-        sigma: standard deviation of each joint's torques, (n,) [N m].
+        sigma: standard deviation of each joint's torque residual, (n,) [N m].
         cancelled: dropped parameters.
         limit: largest relative standard deviation of an essential parameter.
     """
@@ -269,7 +269,17 @@ class EssentialLeastSquares:
     def estimate(
         self, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None, known: KnownGears | None = None
     ) -> Estimate:
-        """Return the estimate of essential parameters; arguments and exceptions are those of `Estimator.estimate`."""
+        """Return the estimate of essential base parameters; all other parameters are zero.
+
+        Args:
+            model: model of the arm, which defines the parameters.
+            samples: filtered states and torques.
+            coulomb: how friction is treated; None ignores it.
+            known: friction fitted to other samples; None fits friction to `samples`.
+
+        Raises:
+            DataError: if the samples do not determine the parameters, or no parameter is essential.
+        """
         plain, friction, regression = without_friction(model, samples, coulomb, known)
         found = essential_parameters(model, plain, self.limit)
         kappa, weakest = regression.conditioning()

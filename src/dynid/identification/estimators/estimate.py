@@ -35,8 +35,8 @@ class Estimate:
         settings: settings of the estimator.
         friction: friction law, estimated in addition to the base parameters; None if friction was ignored.
         metric: R factor (p, p) of the regression rows. || R (phi - base) || is the weighted torque error that is added
-            if the base parameters are phi instead of `base`. Projections minimise this distance. For the method
-            "essential", it is the R factor of ordinary least squares.
+            if the base parameters are phi instead of `base`. A projection of the estimate on physically consistent
+            models minimises this distance. For the method "essential", the R factor is that of ordinary least squares.
         regression: the regression that was solved.
         standard: physically consistent standard parameters pi with `base` = K pi; None if the estimator does not
             compute them.

@@ -1,10 +1,10 @@
 """Fit of base parameters and a friction law to torques: Gauss-Newton with bounds, for any friction structure.
 
-A friction structure is the set of terms that the friction law contains. Friction is linear in most of its parameters.
-Exceptions are the Stribeck velocity and exponent, and load-dependent friction, because the motor torque on which it
-depends contains friction. So a few Gauss-Newton steps suffice. Parameters that follow from the geometry of a gear (load
-dependence, Stribeck shape) are common to all joints with the same servo. Parameters that follow from the assembly of a
-gear (preload, grease) are separate for each joint.
+A friction structure is the set of terms that the friction law contains. Friction is linear in most of its parameters,
+so a few Gauss-Newton steps suffice. It is not linear in the Stribeck velocity and exponent, nor in the parameters of
+load-dependent friction, because this depends on the motor torque, which itself contains friction. Parameters that
+follow from the geometry of a gear (load dependence, Stribeck shape) are common to all joints with the same servo.
+Parameters that follow from the assembly of a gear (preload, grease) are separate for each joint.
 """
 
 from collections.abc import Sequence
@@ -69,7 +69,8 @@ class Structure:
     Attributes:
         name: name of the structure.
         terms: symbols of the terms, such as "fb" for Coulomb friction.
-        drift: whether friction may change over time. The drift, its relative change per minute, is then a parameter.
+        drift: whether friction may change over time. The drift, the relative change of friction per minute, is then
+            a parameter.
         shared: symbols of the terms whose values are common to all joints with the same gear.
     """
 
@@ -334,10 +335,14 @@ class GearFitter:
         return Point(theta[:p], with_parameters(law, parameters, theta[p:]))
 
     def _explicit(self, law: FrictionLaw, terms: set[int]) -> FloatArray:
-        """Return derivatives of torques by friction terms, (N, n, all terms), at a given friction law.
+        """Return derivatives of torques by all friction terms `TERMS`, (N, n, number of terms).
 
-        The measured torques are used as motor torques. `terms` are indices in `TERMS`. The derivatives are cached for
-        each term, so `law` must be the same in all calls. Terms that were never requested have derivatives of zero.
+        The measured torques are used as motor torques. The derivatives are computed only for requested terms, and
+        cached. They are zero for terms that neither this call nor an earlier one requested.
+
+        Args:
+            law: friction law at which the derivatives are computed; because of the cache, the same in all calls.
+            terms: the requested terms, as indices in `TERMS`.
         """
         if missing := sorted(terms - self._explicit_terms):
             self._explicit_columns = self._explicit_columns + self.rows.explicit(law, missing)
@@ -428,7 +433,8 @@ class GearFitter:
     ) -> tuple[GearFit | None, float, int]:
         """Return the fit after a line search along a Gauss-Newton step, the accepted fraction, and the number of tries.
 
-        The fit is None if no fraction reduces the squared error enough.
+        The fit is None if no tried fraction reduces the squared error by `ARMIJO` times the reduction that the slope
+        predicts.
 
         Args:
             here: current fit.
@@ -526,8 +532,9 @@ class GearFitter:
         Args:
             parameters: the m friction parameters.
             drift: whether drift is a parameter.
-            now: values of the friction parameters before the next Gauss-Newton step, (m,). The bounds then also limit
-                the change of a shape parameter's logarithm to `SHAPE_STEP`. None omits this limit.
+            now: values of the friction parameters before the next Gauss-Newton step, (m,). The bounds of the Stribeck
+                velocity and exponent are then those of `SHAPE_BOX`, and also limit the change of their logarithms to
+                `SHAPE_STEP`. None omits both.
         """
         lower, upper = [], []
         for k, one in enumerate(parameters):
