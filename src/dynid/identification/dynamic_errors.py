@@ -126,13 +126,13 @@ def _of_joint(
     """Return the error of the dynamic part of one joint's predicted torque.
 
     Args:
-        rows: torque residuals and regressor columns of all joints in sliding states.
+        rows: torque residuals and regressor columns of all joints, from states in which they move and cannot stick.
         joint: index of the joint, from 0.
         groups: parameter groups, one of which may explain the residual.
         interval_s: time between samples [s].
 
     Returns:
-        The error; None if the joint slides in too few samples or has no dynamic torque.
+        The error; None if the joint moves in too few samples or has no dynamic torque.
     """
     counts = (rows.share[:, joint] >= SLIDING_SHARE).astype(float)[:, None]
     spanned = _basis(np.hstack([rows.friction[:, joint], rows.gravity[:, joint]]) * counts, SAME)

@@ -26,7 +26,7 @@ LOAD_SPEEDS_RAD_S = (0.15, 0.5)
 
 
 class DynamicRows(NamedTuple):
-    """Torque residuals and regressor columns of samples, from sliding states only.
+    """Torque residuals and regressor columns of samples, from sliding states only: joints move and cannot stick.
 
     k is the number of base parameters of links and rotors.
 

@@ -266,16 +266,16 @@ class DataQuality:
     Attributes:
         missed_cycles: fraction of the control cycles that are missing; None if samples are averages of unevenly spaced
             rows.
-        jitter: scatter of the timestamps, as a fraction of the control cycle; None if samples are averages over short
-            times (`weak_form`), which permit unevenly spaced rows.
+        jitter: standard deviation of a timestamp's error, as a fraction of the control cycle; None if samples are
+            averages over short times (`weak_form`), which permit unevenly spaced rows.
         dropped: fraction of the samples that are dropped because they lie near a gap.
         motion: position range [rad] and name of the joint that moves least.
         peak_torque: largest ratio of torque to torque limit, over all joints.
         torque_range: smallest ratio of torque range to torque limit among the moving joints; None if no joint moves.
-        saturated: fraction of the time for which the motor current is at its limit, for the joint with the largest
+        saturated: fraction of the torques that are at the torque limit or close to it, for the joint with the largest
             fraction.
-        velocity: largest deviation from 1 of the ratio of recorded velocity to differentiated position; None if no
-            velocities were recorded.
+        velocity: largest deviation from 1, over all moving joints, of the ratio of recorded velocity to differentiated
+            position; NaN if no joint moves, None if no velocities were recorded.
     """
 
     missed_cycles: Detailed | None

@@ -1,7 +1,7 @@
 """Alternative interpretations of recorded data and their fits: signs, columns, gears, mounts, delays.
 
 Each interpretation assumes one fault, such as a wrong sign or gear ratio, and corrects states or torques for it.
-Parameters of links, and friction that opposes motion, are fitted to a few hundred samples of sliding joints. The gain
+Parameters of links, and friction that opposes motion, are fitted to a few hundred samples of moving joints. The gain
 of an interpretation is the sum over the axes of log(relative error as recorded / relative error of the interpretation).
 The gain is significant if the reduction of the squared errors is large relative to its scatter over blocks of time.
 """
@@ -121,10 +121,11 @@ class Fit:
 
 
 class LinearFit(NamedTuple):
-    """Fit of link and friction parameters to the sliding samples of one interpretation.
+    """Fit of link and friction parameters to the samples of one interpretation in which joints move.
 
     Attributes:
-        left: torque errors in the sliding samples, by axis [N m]; axes with too few sliding samples are missing.
+        left: torque errors by axis, in the samples in which this axis moves and cannot stick [N m]; axes with too few
+            of these samples are missing.
         links: link torques in all samples, (N, n) [N m].
         phi: base parameters, (p,) [SI]; those of friction are 0.
     """
@@ -139,10 +140,13 @@ class Interpretation:
     """An alternative interpretation of the data, compared with the data as recorded.
 
     Attributes:
-        kind: "sign", "torque columns", "joints", "gear", "mount" or "delay"; "torque scale", "position zero" or
-            "position scale"; or a meaning of all efforts, see `effort_meaning.KINDS`.
+        kind: "sign" (torques with flipped signs), "torque columns" (two columns exchanged), "joints" (columns of
+            torques and motion exchanged), "gear", "mount", "delay", "torque scale", "position zero" or "position
+            scale"; or a meaning of all efforts, see `effort_meaning.KINDS`.
         axes: indices of the changed axes, from 0; () for all axes.
-        value: by kind: factor of a gear or scale [-], offset of the position zero [rad or m], delay [s]; 0 for others.
+        value: by kind. "gear", "position scale": assumed true position / recorded position [-]. "torque scale": assumed
+            recorded torque / true torque [-]. "position zero": assumed true minus recorded position [rad or m].
+            "delay": assumed delay of the torques, positive if they are late [s]. 0 for all other kinds.
         gain: sum over the axes of log(error as recorded / error of this interpretation). For a delay, each axis is
             weighted by the links' share of its torque, because an axis with friction alone may show a false delay.
         significance: reduction of the squared relative errors, divided by the standard error of this reduction. The

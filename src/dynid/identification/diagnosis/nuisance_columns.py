@@ -48,10 +48,11 @@ class Unknown:
 
     Attributes:
         kind: one of `KINDS`.
-        axis: index of the axis, from 0; for gravity, the index of the tilt direction, 0 or 1; -1 for a delay of all
-            axes.
-        value: by kind: relative error of a torque or position scale [-], offset of the position zero [rad or m], delay
-            [s], or tangent of gravity's tilt [-].
+        axis: index of the axis, from 0; for gravity, the index of the tilt direction in `perpendicular_axes`, 0 or 1;
+            -1 for a delay of all axes.
+        value: by kind. "torque scale": recorded torque / true torque - 1 [-]. "position scale": true position /
+            recorded position - 1 [-]. "position zero": true minus recorded position [rad or m]. "delay": delay of the
+            torques, positive if they are late [s]. "gravity": tangent of gravity's tilt towards the tilt direction [-].
         deviation: standard deviation of the value; infinite if the motion does not reveal the fault.
         explained: fraction of the fit's squared error that this unknown removes.
     """

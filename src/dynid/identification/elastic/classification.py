@@ -22,7 +22,8 @@ class Classification:
     A group is a linear combination of parameters on which the torques depend.
 
     Attributes:
-        kinds: "unidentifiable", "independent" or "dependent" for each parameter name.
+        kinds: for each parameter name "unidentifiable" (no effect on the torques), "independent" (identifiable alone)
+            or "dependent" (identifiable only in a group with other parameters).
         names: names of the groups. A group has the name of the parameter that represents it, with the suffix R if the
             group contains other parameters.
         kept: indices of the regressor columns that represent the groups, (b,).

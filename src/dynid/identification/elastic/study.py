@@ -24,7 +24,8 @@ class ElasticStudy:
     """Accuracy with which the parameters of a simulated arm with elastic joints are identified.
 
     Attributes:
-        found: kinds of all parameters, and identifiable groups (linear combinations) of parameters.
+        found: classification of all parameters as unidentifiable, independent or dependent, and the identifiable
+            groups (linear combinations) of parameters.
         true: true values of the groups, (b,).
         estimate: estimate from the quantised recording.
         errors: relative error |p_hat - p| / |p| of every group p whose true value is not zero, by group name.

@@ -43,7 +43,8 @@ class ClosestStandard:
     Attributes:
         standard: the standard parameters chi.
         base: base parameters K chi, with the regrouping matrix K.
-        columns: which parameters were free to change, "standard", "base" or "essential"; see `closest_standard`.
+        columns: which standard parameters were free to change: "standard" for all that affect a torque, "base" for one
+            for each base parameter, "essential" for one for each essential base parameter.
         rank: number of singular values that the solution uses.
         distance: || chi - chi_ref || / || chi_ref ||, in mixed SI units as in Table II of Gautier and Venture (2013);
             NaN without a reference.

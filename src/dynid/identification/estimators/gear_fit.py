@@ -322,8 +322,8 @@ class GearFitter:
     def begin(self, structure: Structure) -> Point:
         """Return an initial linearisation point for the fit of a friction structure.
 
-        The point is the result of a linear fit. For this, the measured torques replace the unknown motor torques on
-        which load-dependent friction depends.
+        The point is the result of a linear fit, for which the Stribeck velocity and exponent have initial values, and
+        the measured torques replace the unknown motor torques on which load-dependent friction depends.
         """
         law = start_law(len(self.gears), self.transition_rad_s)
         parameters = tuple(one for one in structure.parameters(self.gears) if TERMS[one.term].kind != "shape")
