@@ -186,8 +186,8 @@ class OverloadModel:
         """Return the used fraction of each servo's overload capacity after each of N steps, (N, n).
 
         The used fraction starts at `share` and changes by an amount in each step, but never falls below zero. It equals
-        the plain running sum of these amounts minus the lower of zero and the lowest value of this sum so far (Lindley's
-        recursion).
+        the plain running sum of these amounts minus the lower of zero and the lowest value of this sum so far
+        (Lindley's recursion).
 
         Args:
             share: used fraction before the first step, (n,).
