@@ -83,12 +83,13 @@ class Course:
     def wait_for_segment(self) -> Segment:
         """Plan a safe segment while the arm stands still, and return it.
 
-        If no segment is safe, the arm returns to the start of the last executed segment, because the present posture
-        may overload its servos. At the start posture of the run, it waits for its servos to cool instead. After each
-        return or wait, a segment is planned again.
+        If no segment is safe, the arm returns to the start of the last executed segment, because its servos may be
+        overloaded at the present posture. If the arm is back at the start posture of the run, it waits for the servos
+        to cool instead. After each return or wait, planning is tried again.
 
         Raises:
-            SafetyError: no segment is safe, or no motion time is left.
+            SafetyError: no segment is safe from the start posture of the run, although the servos are cool or the arm
+                has waited `RESTS` times; or a return would leave no motion time for another segment.
         """
         rests = 0
         while True:
@@ -108,7 +109,7 @@ class Course:
                 self.arm.hold(self.known.feedforward, REST_S)
 
     def step_back(self, why: str) -> None:
-        """Move the arm back to the start of the last executed segment; `why` is the reason for the progress message."""
+        """Move the arm back to the start of the last executed segment; a progress message states the reason `why`."""
         motion, along = self.trail.pop()
         self.parent.progress(f"{self.arm.moved_s:5.1f} s  {why}: back along '{motion.name}'")
         # before the first complete segment, friction is hardly known, so return motions ignore it
@@ -143,8 +144,9 @@ class Course:
     def to_rest(self) -> None:
         """Move the arm to its rest posture, on a straight path in joint space if this path is proven safe.
 
-        Otherwise the arm first returns along the executed segments. Their paths were proven safe and lead back to the
-        start of the run, near the rest posture.
+        Otherwise the arm returns to the start of the last executed segment, and a straight path from there is tried.
+        This is repeated as far as the start of the run, which is near the rest posture. If the straight path is not
+        safe from there either, the arm stays there.
         """
         while True:
             motion = rest_to_rest("to rest", self.parent.robot.joint_names, self.arm.at, self.parent.robot.rest_posture)
@@ -160,10 +162,11 @@ class Course:
                 return
 
     def next_segment_or_look(self) -> tuple[Segment | None, bool]:
-        """Return a segment from the present posture (None ends the run), and whether the model is precise enough.
+        """Return a segment from the present posture (None ends the run), and whether this call found a precise model.
 
-        If no segment is safe, a model is identified from the recording so far, and its precision is checked. With this
-        model, a segment may be safe.
+        If no segment is safe, a model is identified from the recording so far, and its precision is checked, unless the
+        arm has not moved since the last check. If the model is not precise enough to end the run, planning is tried
+        once more, because a segment may be safe with this model.
         """
         for _ in range(2):
             try:
@@ -227,7 +230,8 @@ class Course:
     def judge_precision(self) -> bool:
         """Identify a model from the recording so far; return whether it is accepted and precise enough.
 
-        The run ends if the result is True.
+        Return False if no model could be identified, or if more checks took place than share the confidence of the
+        intervals. The run ends if the result is True.
         """
         parent = self.parent
         self.arm.hold(self.known.feedforward)

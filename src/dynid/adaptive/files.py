@@ -69,8 +69,9 @@ class AdaptiveFiles:
         bag: path of the bag.
         scene: YAML file of the free space, as given.
         mount: mount of the arm, as given.
-        settings: settings of the run. With an earlier model, the smallest and slowest segment (the first one of
-            `stages`) is left out, and the only precision check takes place at the end.
+        settings: settings of the run. With an earlier model, they differ from those given: the first of the `stages`
+            is dropped, so the run begins with a larger and faster segment; and no precision check is due before the end
+            of the motion time.
         identification: planner and runner of the adaptive identification.
 
     Raises:

@@ -163,7 +163,7 @@ class Information:
 
         Args:
             X: weighted regression rows of N states for m friction and p base parameters, (N, n, k) with k = m + p.
-            count: number of samples as which each state counts.
+            count: number of samples that each state stands for.
         """
         k, size = X.shape[2], len(self.limits)
         flat = X.reshape(-1, k)

@@ -2,8 +2,8 @@
 
 Every parameter has a prior value, such as that of the nominal arm. The estimate keeps this value until the data
 determine the parameter. The prior friction law is taken from the previous model, or else from the robot's
-friction.yaml. If neither states it, a simpler law with uncertain prior values is used. Friction is linearised at the
-prior values.
+friction.yaml. If neither states it, a law of only viscous and Coulomb friction with uncertain prior values is used.
+Friction is linearised at the prior values.
 """
 
 from dataclasses import dataclass, replace

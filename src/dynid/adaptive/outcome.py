@@ -83,7 +83,7 @@ class AdaptiveRun:
 
     @property
     def end(self) -> str:
-        """Sentence with the reason for the end of the run and its result."""
+        """Sentence that states the total time of motion, why the run ended, and whether a model was accepted."""
         why = (
             "every interval is within its limit"
             if self.precise

@@ -59,10 +59,11 @@ class Planning:
         box: free space; None if the surroundings of the arm are unknown.
         mount: mount of the arm.
         before: previous model of the arm; None plans with the nominal arm at first.
-        progress: function that is called with one line of text about the progress.
+        progress: function that is called with one line of text on the progress, for the user.
 
     Attributes:
-        report: function that is called with the progress as a dictionary.
+        report: function that is called with a dictionary of results after each segment and each precision check, for
+            programs; it does nothing unless the caller replaces it.
 
     Raises:
         DataError: the previous model is of another robot or structure.
@@ -110,11 +111,13 @@ class Planning:
     def tube(self, done: list[FloatArray], known: CurrentModel) -> FloatArray:
         """Return the maximum tracking errors (n,) [rad] of the next segment.
 
-        They are the largest tracking errors of the last two segments, times a factor and limited to a range.
+        They are each joint's largest tracking error in the last two executed segments, times `TUBE_FACTOR`, but at
+        least `LEAST_TUBE_RAD` and at most `MOST_TUBE_RAD`.
 
         Args:
-            done: largest tracking errors of each finished segment, (n,) [rad] each.
-            known: current model; the lower end of the range is higher if it was not identified.
+            done: largest tracking errors of each executed segment, (n,) [rad] each; at least one segment.
+            known: current model. If it was not identified, the minimum is at least the share `UNIDENTIFIED_SHARE` of
+                the first segment's maximum tracking errors.
         """
         least = LEAST_TUBE_RAD if known.identified else np.maximum(LEAST_TUBE_RAD, UNIDENTIFIED_SHARE * self.first_tube)
         return np.asarray(np.clip(TUBE_FACTOR * np.max(done[-2:], axis=0), least, MOST_TUBE_RAD))
@@ -163,12 +166,12 @@ class Planning:
     def information(self, planned: list[Segment], known: CurrentModel) -> Information:
         """Return the information that planned segments are expected to give, computed with the current model `known`.
 
-        The result also contains the limits of the parameters' standard deviations. If `known` was identified, they are
-        divided by `known.ratio`, the factors by which the standard deviations of this identification differed from
-        the expected ones. This corrects for the error of the expectation.
+        The result also contains the limits of the parameters' standard deviations. If `known` was identified, its
+        standard deviations were `known.ratio` times the expected ones. The limits are divided by these factors, to
+        correct for the error of the expectation.
 
         Args:
-            planned: segments whose information is added to the prior.
+            planned: executed or planned segments, whose planned states are added to the prior information.
             known: current model.
         """
         count = PLANNING_S / self.identification.sampling_interval_s
@@ -202,7 +205,7 @@ class Planning:
             tube: maximum tracking errors, (n,) [rad].
             load: used fraction of each servo's overload capacity at the start, (n,) [-].
             seed: seed of the random initial guesses.
-            caution: factor on ranges, speeds and accelerations [-].
+            caution: factor on the joints' ranges of motion, speeds and accelerations [-]; smaller is more cautious.
             length_s: duration of the segment [s]; None uses that of the settings.
 
         Raises:

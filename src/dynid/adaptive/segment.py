@@ -139,16 +139,17 @@ class SegmentPlanner:
     ) -> tuple[PolynomialTrajectory, bool]:
         """Return a segment scaled down until it passes all checks, and whether it is nearly unchanged.
 
-        All distances from the start posture are multiplied by each factor of `SCALES` in turn. If no scale passes, the
-        joint with the highest torque demand moves in the opposite direction, because a joint that cannot lift its load
-        may be able to lower it. If this does not help, the joint stays at rest. These steps are repeated for other
-        joints. Scaling alone may not help, because friction increases at low speeds (Stribeck effect). A segment is
-        nearly unchanged if its factor is at least `COMPLETE_SCALE` and no joint was reversed or kept at rest.
+        All distances from the start posture are multiplied by each factor of `SCALES` in turn. Scaling alone may not
+        help, because friction increases at low speeds (Stribeck effect). If no factor passes, the joint with the
+        highest torque demand is reversed, because a joint that cannot lift its load may be able to lower it; a joint
+        that was reversed before is kept at rest instead. Then all factors are tried again, after at most twice
+        `most_frozen` such changes. A segment is nearly unchanged if its factor is at least `COMPLETE_SCALE` and no
+        joint was reversed or kept at rest.
 
         Args:
             name: name of the segment.
-            points: control points of the unscaled motion, (1 + free, n) [rad]: the start posture, then `Spline.free`
-                others.
+            points: control points of the motion before scaling, (1 + free, n) [rad]: the start posture, then
+                `Spline.free` others.
             frame: constraints of the segment.
             most_frozen: maximum number of joints that may stay at rest.
 

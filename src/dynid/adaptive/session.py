@@ -122,17 +122,18 @@ class AdaptiveIdentification(Planning):
             self.planner.box.prove(standing, np.full(self.robot.size, LEAST_TUBE_RAD))
 
     def _worth_a_look(self, state: Course, moved: float) -> bool:
-        """Return whether a precision check is due after the coming segment.
+        """Return whether a precision check is due after a segment that is planned, but not executed yet.
 
         A precision check identifies a model from the recording so far, and compares its confidence intervals with their
         limits.
 
-        No check is due before `first_look_s` of motion. Afterwards, a check is due if no model has been identified yet,
-        or if the coming segment is expected to make all intervals narrow enough.
+        No check is due before `first_look_s` of motion in complete segments, the planned one included. Afterwards, a
+        check is due if no model has been identified yet, or if the planned segment is expected to make the intervals of
+        all link and rotor parameters narrow enough.
 
         Args:
-            state: state of the run, which includes the coming segment.
-            moved: total time of motion at the end of the coming segment [s].
+            state: state of the run; its last segment is the planned one.
+            moved: total time of motion at the end of the planned segment [s].
         """
         shown_s = sum(one.motion.duration for one in (*state.shown, state.segments[-1]))
         if min(moved, shown_s) < self.settings.first_look_s - TIME_TOLERANCE_S:

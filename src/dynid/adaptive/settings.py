@@ -26,12 +26,13 @@ class AdaptiveSettings(Strict):
         segment_s: duration of a segment; the last one may be shorter [s].
         longest_s: maximum total time of motion, after which the run ends [s].
         first_look_s: time of motion before the first precision check [s].
-        update_times_s: times of motion at which planning adopts a model identified from the recording, without a
+        update_times_s: times of motion at which a model is identified from the recording to plan with it, without a
             precision check [s].
         inertial_share: limit of the half width of a link or rotor parameter's confidence interval. The limit is given
             as the torque that this half width alone causes, as a fraction of a joint's whole torque.
-        friction_share: limit of the half width for viscous friction, expressed in the same way. Only planning uses it,
-            because the estimate of viscous friction depends strongly on the other friction terms.
+        friction_share: limit of the half width of a viscous friction parameter's confidence interval, expressed as a
+            torque like `inertial_share`. Only planning uses it, because the estimate of viscous friction depends
+            strongly on the other friction terms.
         torque_share: limit of the half width of the confidence interval of a joint's predicted torque, as a fraction of
             the joint's torque.
         confidence: probability that all intervals contain the true values, whenever the run stops.
@@ -82,9 +83,9 @@ class AdaptiveSettings(Strict):
     def update_due(self, updates: int, moved_s: float) -> bool:
         """Return whether planning should adopt a newly identified model after `moved_s` [s] of motion.
 
-        The settings `update_times_s` state when updates should take place, but an update is possible only at the end of
-        a segment. It takes place at the segment end nearest to its time, so it is due from half a segment's duration
-        before this time on. `updates` is the number of earlier updates.
+        `updates` is the number of earlier updates, so the next one is planned for the time `update_times_s[updates]`;
+        without such a time, none is due. An update is possible only at the end of a segment. It is due from half a
+        segment's duration before its time on, so that it takes place at the segment end nearest to this time.
         """
         return updates < len(self.update_times_s) and moved_s > self.update_times_s[updates] - 0.5 * self.segment_s
 

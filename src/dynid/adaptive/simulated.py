@@ -88,7 +88,7 @@ class SimulatedArm:
 
         The arm brakes along the segment's path if a tracking error exceeds `tube`, beyond which the arm is not proven
         to stay in free space. It also brakes if the used fraction of a servo's overload capacity exceeds `most_load`.
-        Then `at` is the posture at which the arm stops.
+        Afterwards `at` is the measured posture if the arm braked, otherwise the end posture of the segment.
         """
         assert self._begun is not None
         motion, feedforward, tube, most_load = self._begun

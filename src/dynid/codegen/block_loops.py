@@ -19,7 +19,7 @@ def fill_lanes(source: Any, first: int, target: Any) -> None:
     Programs process the LANES columns of a block together. If rows are missing at the end, the last row is repeated.
 
     Args:
-        source: array of N states, (N, k).
+        source: array of N states, (N, m) with m >= k; only its first k columns are copied.
         first: index of the first row.
         target: the block, (k, LANES).
     """
@@ -54,8 +54,8 @@ def smallest_pivots(program: int, chain: int, q: Any, phi: Any, eps: Any, smalle
         smallest: result, (N,) [kg m^2].
 
     Returns:
-        The number of positions of chain joints beyond +-RANGE [rad], where the program is inaccurate; NaN counts as
-        beyond.
+        0 if the positions of all chain joints are within +-RANGE [rad]; a positive number if any is beyond, where the
+        program is inaccurate, or NaN.
     """
     positions, values = np.empty((chain, LANES)), np.empty((q.shape[1], LANES))
     outside = 0
@@ -87,8 +87,8 @@ def evaluate_states(program: int, chain: int, q: Any, dq: Any, third: Any, phi: 
         result: outputs, (N, k).
 
     Returns:
-        The number of positions of chain joints beyond +-RANGE [rad], where the program is inaccurate; NaN counts as
-        beyond.
+        0 if the positions of all chain joints are within +-RANGE [rad]; a positive number if any is beyond, where the
+        program is inaccurate, or NaN.
     """
     lanes, values = np.empty((3, q.shape[1], LANES)), np.empty((result.shape[1], LANES))
     a, b, c = lanes[0], lanes[1], lanes[2]

@@ -23,10 +23,10 @@ PivotFunction = Callable[[FloatArray, BaseParameters, float], FloatArray]
 
 
 def refuse_outside(count: int, q: FloatArray, chain_size: int) -> None:
-    """Raise DataError if a compiled loop counted positions beyond +-RANGE [rad], where its results are inaccurate.
+    """Raise DataError if a compiled loop found positions beyond +-RANGE [rad], where its results are inaccurate.
 
     Args:
-        count: number of such positions; 0 raises no error.
+        count: what the loop returned; 0 if all positions are within the range, then no error is raised.
         q: positions, (N, n) [rad]; the error names the first one beyond the range.
         chain_size: number of joints of the serial chain, which come first in q; only they are checked.
     """
@@ -52,9 +52,9 @@ def compile_pivots(model: ArmModel) -> PivotFunction:
     M(q; phi) is the inertia matrix. The function takes q (N, n) [rad], phi and eps [kg m^2], and returns the pivots
     (N,) [kg m^2].
 
-    M(q; phi) >= eps I holds at a pose exactly if the pivot is positive (Sylvester's law of inertia; a pivot of exactly
-    0 is on the boundary). The pivot is not an eigenvalue: its sign is exact, its size only indicates the distance to
-    the boundary.
+    M(q; phi) > eps I holds at a pose if and only if the smallest pivot is positive (Sylvester's law of inertia); at 0
+    the pose is on the boundary. A pivot is not an eigenvalue: its sign is exact, but its size only indicates the
+    distance to the boundary.
     """
     program = load_programs("pivots", model, lambda: _generate_pivots(model)).addresses["pivots"]
 
@@ -76,7 +76,7 @@ class StatesKernel:
         model: the arm.
         name: prefix of the generated module's name.
         third: name of the third vector, an attribute of `SymbolicArm` such as "ddq".
-        output: function that returns the expression of the outputs.
+        output: function that takes the arm as a `SymbolicArm` and returns the outputs as a CasADi expression.
     """
 
     def __init__(self, model: ArmModel, name: str, third: str, output: Callable[[SymbolicArm], ca.SX]) -> None:

@@ -182,8 +182,8 @@ def load_programs(name: str, model: ArmModel, generate: Callable[[], Generated])
 def load_loops(name: str, constants: Mapping[str, object], loops: Loops) -> ModuleType:
     """Return a generated module of compiled loops, from the cache or newly generated.
 
-    The loops receive the functions of an arm as pointers, see `Programs`. So arms with equal constants share the
-    module.
+    The loops receive the functions of an arm as pointers, see `Programs`. So only the constants of the module depend on
+    the arm, and arms with equal constants share the module.
 
     Args:
         name: prefix of the module's name.

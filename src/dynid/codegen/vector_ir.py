@@ -27,9 +27,9 @@ Loop = TypeVar("Loop", bound=Callable[..., Any])
 def compiled(loop: Loop) -> Loop:
     """Compile a Python loop with numba; the machine code is cached beside the loop's source file.
 
-    The loop serves all arms, because it receives the functions of an arm as pointers. numba recompiles the loop if its
-    own file changes. After a change of `LANES`, or of a loop in another file that it calls, delete the folders
-    `__pycache__`: the cached code would run on arrays of the old size.
+    The loop serves all arms, because it receives the functions of an arm as pointers. numba recompiles the loop only if
+    the loop's own source file changes. After a change of `LANES`, or of a loop in another file that this loop calls,
+    delete the folders `__pycache__`, because the cached code still contains the old value or the old called loop.
     """
     made: Loop = numba.njit(cache=True, error_model="numpy", fastmath=set(_FLAGS))(loop)
     return made

@@ -35,9 +35,10 @@ def adaptive(
     friction: opt.FrictionOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Identify the simulated arm while it moves: plan each segment where the model is least certain, then stop.
+    """Identify the simulated arm while it moves: each segment is planned where the model is least certain.
 
-    The simulation runs in lock-step, faster than real time; 'dynid collect --adaptive' drives a real arm. Exit code 1
+    The run ends when the model is precise enough, when the time --longest is used up, or when no segment is safe. The
+    simulation runs in lock-step, faster than real time; 'dynid collect --adaptive' drives a real arm. Exit code 1
     if the model is not accepted. With --after, the parameters that changed significantly are listed.
     """
     loaded = opt.load_arm(robot, mount, None, friction)
@@ -54,10 +55,11 @@ def chosen_settings(longest: float | None, after: Path | None, precision: float 
     Args:
         longest: maximum duration of the motion [s]; None is the default. An impossible value is reported as a wrong
             option.
-        after: file with the model of the arm before a change; None without one. It shortens the default of `longest`.
+        after: file with the model of the arm before a change; None without one. With a file, the default of `longest`
+            is shorter.
         precision: limit of the half widths of the confidence intervals of link and rotor parameters [%]; None is the
-            default. The motion stops once all are below this limit. A half width is expressed as the torque that it
-            causes, relative to the joint's torque.
+            default. A half width is expressed as the torque that it causes, relative to the joint's torque. The limit
+            of predicted torques changes in proportion, and the motion stops once all intervals are within their limits.
     """
     from dynid.adaptive.settings import AdaptiveSettings, longest_motion
 

@@ -44,8 +44,8 @@ def ask(port: str | None, sentence: str, yes: bool) -> bool:
         yes: whether consent was given beforehand.
 
     Returns:
-        True with consent, False for a simulated arm. Pass this value to the driver that opens the port later. If a real
-        arm has then replaced the simulated arm at this port, the driver refuses it without consent.
+        True with consent, False for a simulated arm. Pass this value to the driver that opens the port later. After
+        False, this driver refuses to open the port if a real arm has replaced the simulated arm in the meantime.
 
     Raises:
         SafetyError: consent was not given, or there is no terminal and `yes` was not given.

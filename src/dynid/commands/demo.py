@@ -134,7 +134,7 @@ def _two_arms(robot: str, out: Path | None, real_arm: str | None, mount: str | N
 
 
 def _output(out: Path | None, name: str) -> Path:
-    """Return the requested folder `out`, or if it is None a new folder runs/NAME-TIME, as an absolute path."""
+    """Return the absolute path of the folder `out`, or of runs/NAME-TIME if `out` is None; no folder is created."""
     return (out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}").absolute()
 
 

@@ -40,8 +40,8 @@ def doctor(
 ) -> None:
     """Check port, servos, limits, temperatures and the achievable cycle time, and suggest a fix for each finding.
 
-    The command moves nothing. It changes only what --fix names, and asks before it changes servos of a real arm. The
-    fixes torque-off and reboot make an unsupported arm fall. Exit code 1 if something must be fixed.
+    The command moves nothing. It changes only what --fix names, and asks before it changes servos of a real arm. With
+    the fixes torque-off and reboot the arm falls unless something supports it. Exit code 1 if something must be fixed.
     """
     from dynid.hardware.startup.doctor import examine
     from dynid.hardware.startup.doctor_fixes import apply_fixes

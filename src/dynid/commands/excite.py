@@ -90,7 +90,10 @@ def one_joint(
     mount: MountOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a motion that moves one joint at a time, beginning with the last one, on the fastest sine within limits."""
+    """Write a motion that moves one joint at a time, from the last to the first, on sines as fast as limits permit.
+
+    This is repeated at each of the --postures.
+    """
     from dynid.excitation.one_joint import OneJointWish
     from dynid.excitation.optimiser import ExcitationOptimiser, condition_number, rank, trajectory_file
     from dynid.resources import refuse_existing, write_whole

@@ -53,7 +53,8 @@ def feel(
     """Detect contacts of the arm in recordings, with their times, joints, joint torques and forces at the tool.
 
     In recordings of an arm that was not touched, all contacts are false alarms. With --json, one recording is printed
-    as an object, several as a list of objects. Exit code 1 if one of several recordings cannot be used.
+    as an object, several as a list of objects. Exit code 1 if a recording cannot be used; the others are evaluated all
+    the same.
     """
     from dynid.contact.recorded import measured_torques, refuse_coarser, sense_of, torques_before
     from dynid.errors import DynidError

@@ -158,9 +158,9 @@ def joint_id(
     """Identify joints one by one: gain, time constant and dead time with confidence bounds, and a fourth-order model.
 
     Square waves and binary sequences of current excite each joint in open loop around the rest posture. An excitation
-    stops when the joint comes close to its limits. On your own arm, set the executor parameter `trajectory` to
-    joint_excitation_<number>, record, and pass the bags to this command. If a result is unreliable, the exit code is 1,
-    and no controller.yaml is written.
+    stops when the joint comes close to its limits. To record your own arm without --real-arm, set the parameter
+    `trajectory` of the executor node to joint_excitation_<number>, record, and pass the bags to this command. If a
+    result is unreliable, the exit code is 1, and no controller.yaml is written.
     """
     from dynid.control.controller import load_controller
     from dynid.identification.joint_level.excitation import write_controller
@@ -227,7 +227,9 @@ def _excitation_words(robot: "Robot", joints: Sequence[int]) -> str:
 def _excite_live(robot: "Robot", jobs: Sequence[_Job], folder: Path, port: str | None, consented: bool) -> None:
     """Start all ROS nodes, excite the joints of the jobs one after the other, and record one bag for each joint.
 
-    `port` is the serial port of a real arm, None for the simulated arm; `folder` is where logs are written.
+    The bag of a job is written to the first path in its `bags`, and the logs to the subfolder `logs` of `folder`.
+    `port` is the serial port of a real arm, None for the simulated arm. `consented` is whether the user consented to
+    motions of a real arm.
     """
     from dynid.control.open_loop import PREFIX, PROFILE
     from dynid.nodes.chain import Chain, ChainOptions

@@ -51,7 +51,11 @@ def logs(
 
 
 def _instead(folder: Path, options: dict[str, Any]) -> str:
-    """Return the `dynid identify` command for this folder with these options, as text for a message."""
+    """Return the `dynid identify` command for a folder, as text to be proposed to the user.
+
+    `options` are the values of its options by name, such as "--out"; those that are None are left out, except --out,
+    which is then NEW_FOLDER.
+    """
     arguments = ["dynid", "identify", str(folder)]
     for name, value in (options | {"--out": options["--out"] or "NEW_FOLDER"}).items():
         arguments += [] if value is None else [name, str(value)]

@@ -98,6 +98,9 @@ def mapping_or_draft(
 ) -> "Mappings | None":
     """Return the mappings of recordings; if CSV files have none, draft one and return it after the user's consent.
 
+    The mapping is drafted from the first CSV file. Without CSV files, or if `columns` contains a mapping for them,
+    `columns` is returned.
+
     Args:
         columns: mappings that the user gave; None without any.
         recordings: recordings that are read with the mappings.

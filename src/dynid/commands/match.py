@@ -93,7 +93,8 @@ def pose_angles(robot: "Robot", pose: str, at: list[str]) -> "FloatArray":
         at: angles that replace those of single joints, as `JOINT:=DEG`.
 
     Raises:
-        ConfigurationError: the robot has no rest posture.
+        ConfigurationError: the robot has no rest posture, or an entry of `at` does not have this form or exceeds
+            360 deg.
         UnknownNameError: the robot has no such joint.
     """
     import numpy as np

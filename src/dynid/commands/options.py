@@ -150,11 +150,12 @@ def read_mapping(
 ) -> "Mappings | None":
     """Return the mappings that a file and options define: how to read columns, topics and units of recordings.
 
-    Return None if they define no mapping.
+    Return None if neither they nor `otherwise` define a mapping.
 
     Args:
         path: mapping file for CSV files or bags.
-        skip_corrupt_rows: whether to skip corrupt rows of CSV files, even if the mapping does not.
+        skip_corrupt_rows: whether to skip corrupt rows of CSV files, even if the mapping file does not demand it. This
+            does not affect `otherwise`.
         position: unit of positions in bags and data sets.
         effort: unit of efforts in bags and data sets.
         otherwise: mappings that are used for CSV files or bags if file and options do not describe them.

@@ -32,10 +32,10 @@ def replay(
     seed: opt.SeedOption = 0,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Replay a motion shown by hand: it is smoothed, slowed where it exceeds limits, and checked before the arm moves.
+    """Replay a hand-guided motion: it is smoothed, slowed where it exceeds limits, and checked before the arm moves.
 
     The arm approaches the first posture slowly, and returns to its rest posture at the end. Exit code 1 if a joint
-    deviates by more than 3 deg from the path shown by hand, or from that of a trajectory file.
+    deviates by more than 3 deg from the hand-guided path, or from the motion of a trajectory file.
     """
     from dynid.control.guided_replay import replay_of_bag
     from dynid.resources import refuse_existing
@@ -78,7 +78,7 @@ def replay(
 def _ask(robot: "Robot", port: str | None, shown: "GuidedReplay | None", motion: Path, yes: bool) -> bool:
     """Ask for consent before a real arm replays a motion; return whether it was given, False for a simulated arm.
 
-    `shown` is a motion shown by hand. If it is None, the motion is read from the file `motion`.
+    `shown` is the replay of a hand-guided motion. If it is None, the motion is read from the trajectory file `motion`.
     """
     from dynid.trajectory.families import load_excitation
     from dynid.trajectory.files import named_motion

@@ -146,7 +146,8 @@ def motions(
 ) -> None:
     """Draft a robot's motions, controller gains and safety settings from its limits.
 
-    The command writes excitation.yaml and controller.yaml. It also writes safety.yaml, unless that file exists.
+    The command writes excitation.yaml and controller.yaml, or nothing if one of them exists. It also writes
+    safety.yaml, unless that file exists.
     """
     from dynid.control.motion_draft import FILES, HOLD_FILE, write_motions
     from dynid.robot import load_robot
@@ -198,7 +199,10 @@ def poses(
     out: Annotated[Path, typer.Option(help="New file for the figure: .png, .svg or .pdf.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Draw the arm at zero angles, at rest, and with each joint moved in its positive direction, to compare signs."""
+    """Draw the arm at zero angles, at rest, and with each joint moved in its positive direction.
+
+    Compare the figure with the real arm before its first motion, to check zeros and signs of the joint angles.
+    """
     from dynid.reporting.pose_figure import write_pose_figure
     from dynid.robot import load_robot
 

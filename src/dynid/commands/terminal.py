@@ -50,7 +50,7 @@ class SafeConsole(Console):
     def on_broken_pipe(self) -> None:
         """Print nothing more after a broken pipe on standard error, so that lost progress messages do not end a motion.
 
-        On standard output, the default reaction of rich follows.
+        After a broken pipe on standard output, the command ends with exit code 1, as by default in rich.
         """
         if not self.stderr:
             super().on_broken_pipe()
@@ -181,8 +181,9 @@ def _bar(columns: tuple[progress.ProgressColumn, ...]) -> progress.Progress:
 class _Stages:
     """Reporter that prints stages as text, on standard error.
 
-    At the level "verbose" it prints the duration of each finished stage. At the level "normal" without a terminal, it
-    prints each stage that begins later than `SILENT_S` after the start.
+    At the level "verbose" it prints the duration of each finished stage. At the level "normal" it prints each stage
+    that begins more than `SILENT_S` after the reporter was created, unless standard error is a terminal, which shows a
+    progress bar instead. At the level "quiet" it prints nothing.
     """
 
     def __init__(self) -> None:
