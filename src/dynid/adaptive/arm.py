@@ -82,7 +82,10 @@ class Arm(Protocol):
         ...
 
     def hold(self, feedforward: Feedforward, duration_s: float = 1.0) -> None:
-        """Hold the arm still at its present posture for `duration_s` [s]."""
+        """Hold the arm still for `duration_s` [s] at its measured posture, which becomes the reference posture `at`.
+
+        `feedforward` gives the holding torques.
+        """
         ...
 
     def source(self, name: str) -> Recording:

@@ -136,7 +136,7 @@ class AdaptiveFiles:
         return AdaptiveResult(run, self.bag, report, changes)
 
     def write_summary(self, run: AdaptiveRun, identification: Identification | None) -> tuple[Change, ...] | None:
-        """Write adaptive.json; return the changed parameters, or None if there is no former model to compare with.
+        """Write adaptive.json; return the changed parameters, or None if there is no earlier model to compare with.
 
         Args:
             run: the finished run.

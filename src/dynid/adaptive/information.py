@@ -81,9 +81,11 @@ class Information:
     ) -> "Information":
         """Return the information before any data.
 
+        All friction parameters get the prior standard deviation `FRICTION_PRIOR`.
+
         Args:
             model: the arm.
-            phi: base parameters, (p,).
+            phi: base parameters at which the loads of load-dependent friction are computed, (p,).
             sigma: standard deviation of each axis's torque residuals, (n,) [N m].
             limits: limits of the base parameters' standard deviations, (p,).
             known: prior standard deviations of the base parameters, (p,).

@@ -57,7 +57,7 @@ class RecordingJudge:
         """Return the half widths of the base parameters' confidence intervals after `motion_s` [s] of motion, (p,).
 
         A half width is `quantile` times the standard deviation, plus the largest change of the parameter in fits with
-        other friction structures, because several structures may explain the data of a short motion.
+        other friction structures that are about as good, since several may explain the data of a short motion.
         """
         joint_friction = result.estimate.regression.joint_friction
         rivals = (
@@ -93,9 +93,10 @@ class RecordingJudge:
     def _torque_share(self, result: Identification) -> float:
         """Return the largest relative standard deviation of a joint's predicted torque, divided by `torque_share` [-].
 
-        `torque_share` is the limit in the run's settings. The standard deviation is a root mean square over the
-        recorded states, relative to the joint's root mean square torque. It contains the uncertainty of all friction
-        parameters. So this limit also covers viscous friction, whose own confidence interval has no limit.
+        `torque_share`, a setting of the run, is the limit of a predicted torque's confidence interval. The standard
+        deviation is a root mean square over the recorded states, relative to the joint's root mean square torque. It
+        includes the uncertainty of all friction parameters, so the limit also bounds the effect of viscous friction,
+        whose own confidence interval has no limit.
         """
         regression = result.estimate.regression
         covariance = regression.whole_spread(regression.solve())

@@ -1,4 +1,4 @@
-"""Return motion along an executed segment, whose path is proven to be free and did not overload the servos."""
+"""Motion back along an executed segment, whose path is proven to be free and did not overload the servos."""
 
 import numpy as np
 

@@ -27,7 +27,7 @@ STANDSTILL_S = 1.0  # standing time before the first segment and after each look
 
 
 class SimulatedArm:
-    """Simulated arm with unknown parameters for an adaptive identification; it starts near its rest posture.
+    """Simulated arm whose parameters an adaptive identification estimates; it starts near its rest posture.
 
     Args:
         robot: the robot, whose files describe the arm as it is known before the identification.

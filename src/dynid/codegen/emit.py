@@ -27,7 +27,7 @@ class Program:
 
     Attributes:
         text: assignments, one per line.
-        names: names of the arrays, in order.
+        names: names of the arrays, in the order in which they are passed to the program.
         shared: names of the arrays that have one value for all lanes.
         row: number of lanes of every array that is not shared.
         width: number of lanes of one operation.

@@ -125,7 +125,7 @@ class Generated:
 
 
 def load_kernels(name: str, model: ArmModel, generate: Callable[[], Generated], loops: Loops) -> ModuleType:
-    """Return the generated module `name` of an arm, from the cache or newly generated.
+    """Return a generated module for an arm, from the cache or newly generated.
 
     Args:
         name: prefix of the module's name.
