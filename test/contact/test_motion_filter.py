@@ -11,7 +11,7 @@ from dynid.contact.innovations import friction_terms, measure, truncated_moments
 from dynid.contact.motion_filter import MotionFilter
 from dynid.contact.onset import FALSE_ALARMS_1_S, OnsetTests
 from dynid.contact.stamp_jitter import StampJitter
-from dynid.errors import DataError
+from dynid.errors import DataError, SafetyError
 from dynid.model.gear_presets import gear_friction
 from dynid.model.model_file import TorqueDeviations
 from dynid.robot import FloatArray
@@ -64,6 +64,18 @@ def test_brief_model_errors_count_as_noise_and_not_as_lasting_torque() -> None:
         motion.update(0.001, ROBOT.rest_posture + 5e-4, np.zeros(N))
         spreads.append(np.diag(motion.P)[N : 2 * N].copy())
     assert (spreads[1] > spreads[0]).all()
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_a_reading_that_is_not_finite_is_refused_and_changes_nothing(wrong: float) -> None:
+    motion = MotionFilter(ROBOT, ARM, control_model(), model_file().torque_deviations, 0.0)
+    motion.reset(ROBOT.rest_posture)
+    motion.update(0.001, ROBOT.rest_posture, np.zeros(N))
+    before = motion.x.copy(), motion.P.copy()
+    with pytest.raises(SafetyError, match="joint 3's position is not finite"):
+        motion.update(0.001, ROBOT.rest_posture + np.where(np.arange(N) == 2, wrong, 0.0), np.zeros(N))
+    np.testing.assert_array_equal(motion.x, before[0])
+    np.testing.assert_array_equal(motion.P, before[1])
 
 
 def test_friction_is_known_at_a_certain_velocity_and_unknown_around_zero() -> None:

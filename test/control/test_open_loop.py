@@ -77,8 +77,9 @@ def test_too_much_torque_and_too_little_room_are_refused(torques):
         plan(torques, 1, acceleration_rad_s2=120.0)
     with pytest.raises(SafetyError, match="too little for an excitation"):
         plan(torques, 0, window_rad=0.04)
-    with pytest.raises(UnknownNameError, match="joint_excitation_8"):
-        excited_joint(ROBOT, "joint_excitation_9")
+    for name in ("joint_excitation_9", "2"):
+        with pytest.raises(UnknownNameError, match="joint_excitation_8"):
+            excited_joint(ROBOT, name)
 
 
 @pytest.mark.slow

@@ -45,6 +45,21 @@ def test_a_slow_joint_is_held_at_once_and_a_fast_one_after_a_while(
     assert (moved < 0.0).all()
 
 
+def test_an_arm_that_stands_elsewhere_after_a_reset_has_not_slipped(
+    hold: Hold, robot: Robot, middle: np.ndarray
+) -> None:
+    """A command in the first cycle means that no hold begins, which would restart the relief as well."""
+    caps = np.minimum(robot.current_limits, robot.torque_limits / robot.joint_constants)
+    hold.begin(STILL)
+    hold.load[:] = 0.9 * caps
+    for _ in range(1500):
+        hold.drive(middle, STILL, None, caps)
+    assert hold.load.max() < 0.9 * caps.max()  # it was being relieved
+    hold.reset()
+    hold.drive(middle + 0.2, STILL, None, caps)
+    np.testing.assert_allclose(hold.load, 0.0, atol=1e-9)
+
+
 def test_hold_learns_the_load_of_a_sagging_joint_and_yields_to_a_push(
     hold: Hold, robot: Robot, middle: np.ndarray
 ) -> None:

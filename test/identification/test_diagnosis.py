@@ -344,8 +344,9 @@ def test_long_delay_is_printed_without_an_exponent() -> None:
     assert "52 ms (+-10 ms) late" in words
     words = _of_unknown(Unknown("delay", -1, -0.004, 0.0004, 0.1), LIMITS, NAMES, np.ones(8)).words
     assert "4 ms (+-0.4 ms) early" in words
-    zero = Unknown("position zero", 5, 0.052, 0.0103, 0.1)
-    assert "+0.05 m (+-0.01)" in _of_unknown(zero, LIMITS, NAMES, np.ones(8), "m").words
+    for value, words in ((0.052, "0.05 m (+-0.01) too small"), (-0.052, "0.05 m (+-0.01) too large")):
+        zero = Unknown("position zero", 5, value, 0.0103, 0.1)  # true minus recorded position
+        assert words in _of_unknown(zero, LIMITS, NAMES, np.ones(8), "m").words
 
 
 @pytest.mark.slow

@@ -97,10 +97,10 @@ class AdaptiveIdentification(Planning):
         looking = not own.segment_after(moved) or self._worth_a_look(state, moved)
         learning = not looking and own.update_due(state.updates, moved)
         whole, planned = False, None
-        if state.begin(segment):
+        if begun := state.begin(segment):
             planned = None if looking or learning else state.plan_next(segment)
             whole = state.finish(segment)
-        precise = looking and state.judge_precision()
+        precise = looking and begun and state.judge_precision()  # without the segment, the check is not due yet
         if precise or not own.segment_after(arm.moved_s):
             return None, precise
         if learning and whole:

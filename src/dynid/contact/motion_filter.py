@@ -229,11 +229,13 @@ class MotionFilter:
             tau: motor torques since the last state, (n,) [N m].
 
         Raises:
-            SafetyError: a position that the previous update estimated is not finite, or that of a prismatic or
-                spring-loaded joint is beyond +-3.5 m or rad (`dynid.codegen.emit.RANGE`), where the generated dynamics
-                are not valid. Joints whose torques are periodic are shifted into this range.
+            SafetyError: a reading is not finite, or the position of a prismatic or spring-loaded joint that the
+                previous update estimated is beyond +-3.5 m or rad (`dynid.codegen.emit.RANGE`), where the generated
+                dynamics are not valid. Joints whose torques are periodic are shifted into this range.
         """
         n = len(q)
+        if not np.isfinite(q).all():
+            raise SafetyError(f"joint {int(np.argmin(np.isfinite(q))) + 1}'s position is not finite")
         x, P, v = self.x, self.P, self.x[n : 2 * n]
         if self._kernel.motion_terms(
             within_a_turn(x[:n], self._aperiodic), v.copy(), self._links, self._inertia, self._load

@@ -93,11 +93,10 @@ def excited_joint(robot: Robot, name: str) -> int:
     Raises:
         UnknownNameError: the robot has no such joint.
     """
-    number = name.removeprefix(PREFIX)
-    known = [str(joint + 1) for joint in range(robot.size)]
-    if number not in known:
-        raise UnknownNameError("joint excitation", name, [PREFIX + one for one in known])
-    return int(number) - 1
+    known = [f"{PREFIX}{joint + 1}" for joint in range(robot.size)]
+    if name not in known:
+        raise UnknownNameError("joint excitation", name, known)
+    return known.index(name)
 
 
 @dataclass(frozen=True, eq=False)

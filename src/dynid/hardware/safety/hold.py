@@ -127,6 +127,8 @@ class Hold:
         """Reset all estimated loads and held positions, before the torque of an arm is switched on."""
         self._drive.reset()
         self.load[:] = self._load_uncertainty[:] = self.held[:] = 0.0
+        if self._relief is not None:
+            self._relief.reset()  # the arm may stand elsewhere by now, which is no slip
         self._captured[:] = False
         self._age_s = 0.0
 

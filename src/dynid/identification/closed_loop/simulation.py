@@ -318,7 +318,10 @@ class ClosedLoop:
         if not simulation.completed:
             raise DataError(f"a simulation that did not complete has no derivative: {simulation.sentence()}")
         if stride < 2 or stride % 2 or stride >= self.cycles:
-            raise ConfigurationError(f"the Jacobian's stride is {stride} cycles; expected an even number from 2 on")
+            raise ConfigurationError(
+                f"the Jacobian's stride is {stride} cycles; expected an even number from 2 on, below the simulation's "
+                f"{self.cycles} cycles"
+            )
         return self._sampling(stride)
 
 

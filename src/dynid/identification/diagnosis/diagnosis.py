@@ -368,8 +368,8 @@ def _of_unknown(
         )
     else:
         words = (
-            f"the position of {joint} looks {one.value:+.2f} {unit} (+-{one.deviation:.2f}) from where the torques "
-            "imply: check its zero"
+            f"the position of {joint} looks {abs(one.value):.2f} {unit} (+-{one.deviation:.2f}) too "
+            f"{'small' if one.value > 0.0 else 'large'} for its torques: check its zero"
         )
     return Suspicion(one.kind, (joint,), size / limit, words)
 
