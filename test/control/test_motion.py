@@ -520,6 +520,71 @@ def test_states_that_are_lost_end_a_part_without_feedback() -> None:
     np.testing.assert_allclose(arm.q, ROBOT.rest_posture, atol=2e-3)
 
 
+@pytest.mark.parametrize("gap_ms", [30, 130, 300])
+def test_lost_states_of_a_standing_arm_without_feedback_end_its_part(gap_ms: int) -> None:
+    """As in a torque ramp before the joint gets loose: its velocity, and so its braking path, is exactly zero."""
+    arm = Arm()
+    pushed(arm, 5.0, WIDE)
+    while arm.motion.phase != "trajectory":
+        arm.run(1)
+    for _ in range(1500):  # it sticks
+        arm.dq = 0.0 * arm.dq
+        arm.run(1)
+    arm.stamp += gap_ms * MS
+    arm.run(1)
+    assert "joint states were lost" in arm.motion.stopped_itself
+    while arm.motion.moving:
+        arm.run(1)
+    np.testing.assert_allclose(arm.q, ROBOT.rest_posture, atol=2e-3)
+
+
+def test_after_a_long_gap_the_reference_goes_on_from_an_arm_that_stands() -> None:
+    """The hardware has stopped the arm meanwhile: its former velocity no longer counts."""
+    arm = Arm()
+    pushed(arm, 5.0, WIDE)
+    while arm.motion.phase != "trajectory" or arm.dq[0] < 1.0:
+        arm.run(1)
+    arm.stamp += 300 * MS
+    arm.q, arm.dq = arm.q + 0.1 * np.eye(8)[0], 0.0 * arm.dq
+    references = arm.run(200)
+    assert np.abs(references - arm.q).max() < 0.02  # it returns from there, slowly
+    held = Arm()
+    held.motion.begin(short_move(), held.q, held.stamp)
+    held.run(1200)
+    held.stamp += 500 * MS
+    held.q, held.dq = held.q + 0.4 * np.eye(8)[0], 0.0 * held.dq
+    with pytest.raises(SafetyError, match="the arm is held in place"):
+        held.run(1)
+    stood = held.q.copy()
+    held.dq = 0.0 * held.dq
+    np.testing.assert_allclose(held.run(300)[-1], stood, atol=1e-3)
+
+
+def test_a_position_that_is_no_number_releases_an_arm_without_feedback() -> None:
+    arm = Arm()
+    pushed(arm, 5.0, WIDE)
+    while arm.motion.phase != "trajectory":
+        arm.run(1)
+    arm.run(100)
+    arm.q = np.where(np.arange(8) == 3, np.nan, arm.q)
+    with pytest.raises(SafetyError, match="released"):
+        arm.run(1)
+    assert not arm.motion.active
+
+
+@pytest.mark.parametrize("moved", [0.005, 0.19])
+def test_a_motion_begins_where_the_arm_is_although_it_moved_since_it_was_planned(moved: float) -> None:
+    arm = Arm()
+    plan = plan_motion(ROBOT, short_move(), arm.q, arm.motion.check)
+    arm.q = arm.q + moved * np.eye(8)[0]
+    arm.motion.begin(plan, arm.q, arm.stamp)
+    first = arm.q.copy()
+    references = arm.run(5000)
+    assert np.abs(references[0] - first).max() < 0.0051
+    assert np.abs(np.diff(references, axis=0)).max() < 0.002
+    assert [name for name, _ in arm.motion.phases][:2] == ["approach", "trajectory"]
+
+
 def test_progress_counts_all_parts_of_a_trajectory() -> None:
     arm = Arm()
     pushed(arm, 0.4, WIDE)

@@ -368,6 +368,16 @@ def test_a_fault_latches_until_cleared(guard: SafetyGuard, middle: np.ndarray) -
     assert not guard.filter(None, 0.0, middle, STILL).current_a.any()  # what was commanded before is forgotten
 
 
+def test_hold_time_of_a_fault_during_a_stop_is_not_that_of_the_next_stop(robot: Robot) -> None:
+    guard = changed(robot, hold_s=1.5)
+    guard.handle(GuardEvent.DISABLE)
+    guard.fault("overload ahead", hold_s=0.0)
+    guard.abandon_stop()
+    guard.handle(GuardEvent.CLEAR)
+    guard.handle(GuardEvent.ENABLE)
+    assert guard._hold_s == 1.5
+
+
 def test_a_nan_velocity_gives_no_current(guard: SafetyGuard, middle: np.ndarray) -> None:
     result = guard.filter(None, 0.0, middle, np.full(8, np.nan))
     assert not result.current_a.any() and Reason.CURRENT_LIMIT in result.reasons

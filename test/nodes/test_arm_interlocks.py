@@ -7,9 +7,12 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from std_msgs.msg import String
 
-from dynid.nodes.arm_interlocks import SecondSources, SinglePublisherSubscription, publishers
+from dynid.errors import SafetyError
+from dynid.hardware.loop.diagnostics import LOOP, STATE
+from dynid.nodes.arm_interlocks import SecondSources, SinglePublisherSubscription, TorqueWatch, publishers
 from dynid.nodes.common import LATCHED
 from dynid.nodes.supervisor import Supervisor
 
@@ -30,6 +33,34 @@ def test_publisher_of_an_unknown_node_is_described() -> None:
 
 def test_a_publisher_that_is_gone_is_no_error() -> None:
     assert publishers(node(), "t") == "its publisher has left"
+
+
+@pytest.mark.parametrize(
+    ("level", "message", "state"),
+    [
+        (DiagnosticStatus.OK, "stopping", "stopping"),
+        (DiagnosticStatus.WARN, "stopped: no usable command for 1.0 s", "stopping"),
+        (DiagnosticStatus.ERROR, "servo 2 is silent", "fault"),
+    ],
+)
+def test_nothing_is_held_or_moved_while_the_driver_stops_the_arm(level: bytes, message: str, state: str) -> None:
+    """It ignores all commands meanwhile, with or without a fault."""
+    watch = TorqueWatch(SimpleNamespace(create_subscription=lambda *_: None), lambda: None)  # type: ignore[arg-type]
+
+    def report(level: bytes, message: str, state: str) -> None:
+        values = [KeyValue(key=STATE, value=state)]
+        watch._on_report(
+            DiagnosticArray(status=[DiagnosticStatus(name=LOOP, level=level, message=message, values=values)])
+        )
+
+    report(DiagnosticStatus.OK, "enabled", "enabled")
+    watch.refuse_idle()
+    report(level, message, state)
+    for refuse in (watch.refuse_idle, lambda: watch.refuse_fault("held")):
+        with pytest.raises(SafetyError, match=rf"the driver stops the arm \({message}\)"):
+            refuse()
+    report(DiagnosticStatus.OK, "enabled", "enabled")
+    watch.refuse_idle()
 
 
 def test_messages_of_a_second_source_are_ignored_and_not_kept(domain: str) -> None:

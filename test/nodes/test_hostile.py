@@ -24,7 +24,8 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from dynid.errors import DataError
+from dynid.errors import DataError, SafetyError
+from dynid.hardware.loop.diagnostics import driver_settings
 from dynid.nodes import common
 from dynid.nodes.deferred import Answer
 from dynid.nodes.domain import DOMAIN_VARIABLE, PrivateDomain
@@ -284,6 +285,35 @@ def test_no_bytes_end_the_executor(executor: ExecutorNode) -> None:
     assert executor._motion.phase == "hold" and executor._malformed > 0
     assert executor._settings_refusal  # and what drives the arm is not known any more
     executor._settings_refusal = ""
+
+
+def test_a_motion_whose_limits_change_while_it_is_checked_does_not_start(executor: ExecutorNode) -> None:
+    arm = Arm(executor)
+    arm.into("holding")
+    assert all(one.successful for one in executor.set_parameters(chosen()))
+    answers: list[tuple[bool, str]] = []
+    executor._on_execute(SimpleNamespace(give=lambda *answer: answers.append(answer)))  # type: ignore[arg-type]
+    assert executor.set_parameters([Parameter("scene", value=str(ROBOT.folder / "scene.yaml"))])[0].successful
+    thread = executor._requests.preparation._thread
+    assert thread is not None
+    thread.join()
+    arm.step(10)
+    executor.set_parameters([Parameter("scene", value="")])
+    assert not executor._motion.moving and answers[0][0] is False and "start it again" in answers[0][1]
+
+
+def test_mount_that_changes_while_the_arm_is_commanded_is_taken_once_it_is_released(executor: ExecutorNode) -> None:
+    arm, before = Arm(executor), executor._selection.mount
+    arm.into("holding")
+    for mount in ("hanging", before):
+        told = driver_settings(ROBOT, mount, "/dev/x", simulated=True).model_dump_json()
+        executor._motion.hold(executor._q, executor._stamp_ns)
+        executor._on_hardware_settings(String(data=told))  # latched: it comes once
+        with pytest.raises(SafetyError, match="the mount changed"):
+            executor._refuse_second_source()
+        executor._motion.release()
+        executor._refuse_second_source()
+        assert executor._selection.mount == mount
 
 
 # -- trajectories ----------------------------------------------------------------------------------------------

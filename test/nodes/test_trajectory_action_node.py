@@ -74,6 +74,8 @@ def test_unanswered_and_replaced_goals_end() -> None:
         watch.on_reference()
         watch.tick()
     assert watch.outcome is None
+    watch.on_status(json.dumps(status("refused", "another", reason="a motion is running")))
+    assert watch.outcome is None  # it replaces nothing, and the motion that runs must still be watched
     watch.on_status(json.dumps(status("approach", "later")))
     assert watch.outcome is not None and "another motion replaced it" in watch.outcome.reason
 

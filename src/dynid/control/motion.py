@@ -37,6 +37,7 @@ SETTLE_S = 0.5  # standstill before and after the trajectory, so that it begins 
 YIELD_RATE_RAD_S, MOST_YIELD_RAD = 0.15, 0.15  # rate and largest value of the yielding of held joints, see `Relief`
 RECOVERY_RAD_S = 0.3  # rate that takes the whole yielding back within the standstill before a trajectory
 RELEASED_ERROR_RAD = 0.02  # displacement after which the reference follows an arm without torque
+MOVED_RAD = 0.01  # distance of the arm from the start of its plan, from which the way there is a motion of its own
 LARGEST_SAG_RAD = 0.2  # largest distance of a held arm from its reference, including stiction under load
 MAX_TRACKING_ERROR_RAD = 0.35  # maximum tracking error before a stop
 STOP_RAD_S2 = 12.0  # deceleration of an arm that left its reference
@@ -94,6 +95,7 @@ class MotionExecutor:
         self._chosen: TorqueLaw = controller.law
         self._began_ns = self._last_ns = 0
         self._duration = self._before = 0.0  # planned, and of the parts of the trajectory that have ended [s]
+        self._speed_left = 1.0  # share of the estimated velocity that the arm still has after a gap in its states
         self._reference = np.zeros((3, robot.size))
         self._q, self._tau, self._held, self._given = np.zeros((4, robot.size))
         self._relief = Relief.of(robot, YIELD_RATE_RAD_S)
@@ -195,6 +197,8 @@ class MotionExecutor:
         if not self.active or apart or stamp_ns < self._last_ns:
             self._reset(q, stamp_ns)
         self.phases, self._parts, self._duration, self.stopped_itself = [], list(plan.parts), plan.duration, ""
+        if moved.max() > MOVED_RAD:  # the reference must not jump to the plan's start
+            self._parts.insert(0, Part("approach", approach(start, plan.start, self.robot.joint_names)))
         self.left_tolerance = self._held_before_stop = False
         self._meter.clear()
         self._watch.clear()
@@ -327,6 +331,8 @@ class MotionExecutor:
         if dt <= 0:
             return None  # a state that arrived out of order
         self._last_ns, self._q = stamp_ns, q
+        if self._parts[0].law is not None and not np.isfinite(q).all():
+            self._refuse_lost(q - self._reference[0], q, stamp_ns)
         step = dt if dt <= LONGEST_STEP_S else self._after_gap(dt, q, stamp_ns)
         if self._parts[0].law is not None:
             self._watch_open_loop(q, stamp_ns)
@@ -339,6 +345,7 @@ class MotionExecutor:
             self._refuse_lost(error, q, stamp_ns)
         if self.phase == "trajectory" and self._parts[0].law is None and self._meter.add(error, self.tolerance):
             self._brake_beyond(error, stamp_ns)
+        self._speed_left = 1.0
         if self._relief is not None:
             q_ref = self._relieved(self._relief, step, q)
         tau = self.guiding.update(dt, q, self.controller.update(dt, q, q_ref, dq_ref, ddq_ref))
@@ -372,11 +379,12 @@ class MotionExecutor:
         Returns:
             Duration of the present cycle for the reference [s], a normal cycle time in place of `dt`.
         """
+        self._speed_left = max(0.0, 1.0 - (dt - LONGEST_STEP_S) / LOST_BRAKE_S)
         if self._parts[0].law is not None:
             self._leave_open_loop(q, stamp_ns, f"joint states were lost for {dt:.3f} s")  # its braking path begins now
         else:
             self._began_ns += round((dt - FIRST_DT_S) * 1e9)
-        self._scaling.slowed(max(0.0, 1.0 - (dt - LONGEST_STEP_S) / LOST_BRAKE_S))
+            self._scaling.slowed(self._speed_left)
         return FIRST_DT_S
 
     def _advance(self, step: float, stamp_ns: int) -> None:
@@ -456,9 +464,10 @@ class MotionExecutor:
         reason = hopeless or ("the motion was aborted" if self.moving else "it was pushed, or torque is off")
         if held:
             limits = self.robot.velocity_limits
-            self._stop_at(q, np.clip(self.controller.velocity, -limits, limits), stamp_ns)
+            self._stop_at(q, np.clip(self._speed_left * self.controller.velocity, -limits, limits), stamp_ns)
         else:
             self.release()
+        self._speed_left = 1.0
         raise SafetyError(
             f"{self.robot.joint_names[worst]} is {np.rad2deg(error[worst]):.1f} deg off its reference, at most "
             f"{np.rad2deg(MAX_TRACKING_ERROR_RAD):.0f} deg are allowed; {reason}, and the arm "
@@ -515,7 +524,7 @@ class MotionExecutor:
 
     def _open_loop_brake(self, q: FloatArray) -> Brake:
         window = self._parts[0].window
-        dq = self.controller.velocity
+        dq = self._speed_left * self.controller.velocity
         return Brake(q, dq) if window is None else Brake(q, dq, window.brake_rad_s2)
 
     def _stop_at(self, q: FloatArray, speed: FloatArray, stamp_ns: int) -> None:

@@ -80,7 +80,11 @@ class Brake:
         )  # compile now, not when the arm must brake
 
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
-        """Write the braking reference at time t [s] into q, dq and ddq, (n,) each [rad, rad/s, rad/s^2]."""
+        """Write the braking reference at time t [s] into q, dq and ddq, (n,) each [rad, rad/s, rad/s^2].
+
+        Before its start, at t < 0, the reference is that of the start.
+        """
+        t = max(t, 0.0)
         if t >= self.duration:
             at_rest(self.end, q, dq, ddq)
         else:

@@ -80,12 +80,12 @@ class TorqueWatch:
             self._went_off()
 
     def refuse_fault(self, done: str) -> None:
-        """Raise SafetyError if the driver reports a fault; the driver then stops the arm.
+        """Raise SafetyError if the driver stops the arm, with or without a fault; it ignores all commands meanwhile.
 
         `done` is the participle of the refused action for the message, such as "held".
         """
-        if self.fault:
-            raise SafetyError(f"nothing is {done}: the driver stops the arm ({self.fault})")
+        if self.fault or self.drives:
+            raise SafetyError(f"nothing is {done}: the driver stops the arm ({self.fault or self._last_stop})")
 
     def refuse_idle(self) -> None:
         """Raise SafetyError if the driver stops the arm or torque is off: a motion would run without moving the arm."""

@@ -85,6 +85,8 @@ POLL_S = 0.02  # interval at which the result of a motion check is polled if no 
 class ExecutorNode(Node):
     """Node that moves the arm along motions with the selected control law."""
 
+    _refused_settings: String | None = None  # the driver's last settings if their mount must wait: it sends them once
+
     def __init__(self) -> None:
         super().__init__("executor")
         self.robot = load_robot(declare(self, "robot", "crane_x7", "robot name or folder", fixed=True))
@@ -196,7 +198,7 @@ class ExecutorNode(Node):
         amplitude = declare(self, SWAY[0], settings.sway_rad, text)
         self._selection.controller.sway(amplitude, declare(self, SWAY[1], settings.sway_hz, "how often it sways [Hz]"))
         self._sway_rad = float(amplitude)
-        self._motion.check = self._check()
+        self._renew_check()
 
     def _read_model(self, path: str) -> ControlModel:
         return from_model_file(read_model_file(Path(path)), self._selection.arm_model)
@@ -225,7 +227,7 @@ class ExecutorNode(Node):
         self._motion.tolerance = tolerance
         if box is not None or sway[0] != self._sway_rad:
             self._box, self._sway_rad = self._box if box is None else box[0], float(sway[0])
-            self._motion.check = self._check()
+            self._renew_check()
         self._requests.approach_rad = approach_rad
         self._selection.controller.sway(*sway)
         self._report.series = str(given.get("series", self._report.series))
@@ -252,10 +254,16 @@ class ExecutorNode(Node):
         self._selection.exchange(name=name, model=model, friction_share=share, switch=self._take_over, gated=gated)
         law = self._motion.controller.law
         if model is not None or law is not before:  # the model predicts torques, the law decides how far the arm sags
-            self._motion.check = self._check()
+            self._renew_check()
         if law is not before:
             self._report.law_changed(law)
             self.get_logger().info(f"controller {law.name}{' with a new model' if model else ''}")
+
+    def _renew_check(self) -> None:
+        """Let every motion pass the check of the present settings, one that was being checked with former ones, too."""
+        self._motion.check = self._check()
+        text = "limits, scene, model or payload changed while it was being checked; start it again"
+        self._requests.preparation.withdraw(SafetyError(text))
 
     def _check(self) -> MotionCheck:
         """Return the check that every motion must pass.
@@ -280,6 +288,7 @@ class ExecutorNode(Node):
 
         Control laws and checks are compiled now, before any motion.
         """
+        self._refused_settings = None
         try:
             reported = reported_settings(message.data, self.robot)
             mount = reported.mount
@@ -287,12 +296,13 @@ class ExecutorNode(Node):
             slower = reported.cycle_s != self._motion.robot.file.bus.cycle_s
             self._motion.robot = self.robot.at_cycle(reported.cycle_s)
             if slower:  # the check refuses points closer than a cycle
-                self._motion.check = self._check()
+                self._renew_check()
             if mount != self._selection.mount:
                 if self._motion.active:
+                    self._refused_settings = message
                     raise SafetyError(f"the mount changed to '{mount}' while the arm is commanded; release it first")
                 self._selection.set_mount(mount)
-                self._motion.check = self._check()
+                self._renew_check()
         except DynidError as error:
             self._settings_refusal = str(error)
             self.get_logger().error(str(error))
@@ -322,6 +332,8 @@ class ExecutorNode(Node):
         for source in self._sources:
             if source.refusal:
                 raise SafetyError(source.refusal)
+        if self._refused_settings is not None and not self._motion.active:
+            self._on_hardware_settings(self._refused_settings)  # an arm that is not commanded any more takes its mount
         if self._settings_refusal:
             raise SafetyError(f"the settings of the arm's driver are unknown: {self._settings_refusal}")
 

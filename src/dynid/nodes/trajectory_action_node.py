@@ -109,7 +109,8 @@ class GoalWatch:
         except DataError as error:
             return self.mark_doubtful(str(error))
         self.on_reference()
-        if self._known_to_executor and status.id != self.identifier and self.outcome is None:
+        other = status.id != self.identifier and status.state != "refused"  # a refused motion replaces none
+        if self._known_to_executor and other and self.outcome is None:
             self.outcome = Outcome("lost", f"another motion replaced it: {cut(status.trajectory)}")
         self._known_to_executor |= status.id == self.identifier
         self.outcome = self.outcome or outcome_of(status, self.identifier)
@@ -267,6 +268,8 @@ class TrajectoryActionNode(Node):
         while self._seconds_until(goal.request.trajectory) > 0.0:
             if ended := self._withdrawn(goal, watch):
                 return replace(ended, reason=f"{ended.reason} before its start")
+            if watch.outcome is not None:  # in doubt: a motion that is not sent need not be cancelled
+                return watch.outcome
             await self._sleep()
         outcome = await self._run(goal, watch, monitor)
         if outcome.end == "refused" and monitor.unknown_joints():

@@ -163,6 +163,7 @@ class SafetyGuard:
             self._stop.end()
         if following is not self.state and following is GuardState.ENABLED:
             self._hold.reset()
+            self._hold_s = self.settings.hold_s  # that of a fault while the arm was stopped is over
             self._last = self._none
             self._share, self._holding = 0.0, False
             self._decay_exponents[:], self._unseen = 0.0, False
