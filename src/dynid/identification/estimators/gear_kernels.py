@@ -1,4 +1,4 @@
-"""Compiled loops of the friction fit: friction of many states, averaged over the torque ripple within each state.
+"""Compiled loops of the friction fit: friction of many states, averaged over the torque ripple around each state.
 
 Quantised encoders make a controller's torque jump many times within the period of the torques' low-pass filter.
 Load-dependent friction responds to every jump. So the friction of a state is the mean over the torques tm + ripple
@@ -135,8 +135,8 @@ def settle_links(
 ) -> None:
     """Compute the torques W phi, the loads te = -G phi and the motor torques tm of all states, in place.
 
-    tm solves tm = W phi + mean friction(dq, tm + ripple, te), where the mean is taken over the torque ripple. In states
-    of weight 0, `links`, `rubbing` and `te` become 0, and `tm` is not changed.
+    tm solves tm = W phi + mean friction(dq, tm + ripple, te), where the mean is taken over the torque ripple. If the
+    weight (`slides`) of a joint's state is 0, its `links`, `rubbing` and `te` become 0, and its `tm` is not changed.
 
     Args:
         p: parameters of friction, (terms, n).
@@ -145,7 +145,7 @@ def settle_links(
         G: columns of the regressor at zero acceleration, which give the load by gravity and Coriolis forces, (M, k).
         joints: joint of each column in ascending order, (k,).
         phi: base parameter of each column, (k,).
-        rubs: mask of the columns whose base parameter is friction, (k,). This friction drifts, too.
+        rubs: mask of the columns whose base parameter is friction, (k,). This friction drifts like that of `p`.
         x: smoothed signs of dq, (M, n).
         s: remaining fraction of the Stribeck friction, which decays with speed, (M, n).
         drift: relative change of friction per minute.
@@ -287,9 +287,10 @@ def derive(
             parameter.
         G: columns of the regressor at zero acceleration, which give the load by gravity and Coriolis forces, (M, k).
         joints: joint of each column, (k,).
-        changed: indices of the c columns of W whose base parameters also change friction that W does not contain, (c,).
-            These parameters change load and motor torque, or are themselves friction that drifts.
-        rubs: mask of the columns whose base parameter is friction, (k,). This friction drifts, too.
+        changed: indices of the c columns of W that are not the whole derivative of tm by their base parameter, (c,).
+            Either the friction of `p` depends on load and motor torque, which the base parameter changes. Or the base
+            parameter is friction, and drifts.
+        rubs: mask of the columns whose base parameter is friction, (k,). This friction drifts like that of `p`.
         x: smoothed signs of dq, (M, n).
         s: remaining fraction of the Stribeck friction, which decays with speed, (M, n).
         drift: relative change of friction per minute.
@@ -303,8 +304,8 @@ def derive(
         terms: indices of the wanted friction parameters, (t,).
         slides: weights of the states, (M, n); 0 masks a state near standstill.
         out: output (M, (1 + t) n + c). The first n columns are derivatives by drift. Then follow n columns for each
-            wanted friction parameter. The last c columns are derivatives of friction by base parameters, which must be
-            added to the columns `changed` of W.
+            wanted friction parameter. The last c columns are the missing parts of the derivatives by base parameters,
+            which must be added to the columns `changed` of W.
     """
     n, count = dq.shape[1], len(terms)
     loaded = loaded_axes(p)
@@ -350,9 +351,9 @@ def derive(
 
 
 def mean_gradient(law: FrictionLaw, dq: FloatArray, te: FloatArray, ripple: FloatArray, tm: FloatArray) -> FloatArray:
-    """Return derivatives of each axis's mean friction by its parameters, (M, n, terms), at given motor torques.
+    """Return derivatives of each axis's friction by the friction parameters of this axis, (M, n, terms).
 
-    The mean is over the torque ripple around each state.
+    The motor torques are given. The friction of a state is the mean over the torque ripple around this state.
 
     Args:
         law: friction law, whose parameters are used.

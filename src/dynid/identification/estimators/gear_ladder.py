@@ -1,10 +1,10 @@
 """Choice of a friction structure (set of friction terms) by cross-validation of nested structures on blocks of time.
 
-Every structure is fitted to all data, and torques are linearised at this fit. Then six linear fits each omit a
-different sixth of the time blocks, of one second each, and predict the torques in these blocks. The smallest structure
-is chosen whose squared prediction error is close to that of the best one. Close means that the difference is at most
-its standard error over the blocks, or 2 % of the squared error. On the fitted data, the largest structure would always
-have the smallest error.
+Errors on the fitted data cannot decide, because the largest structure always has the smallest errors there. So every
+structure is first fitted to all data, and torques are linearised at this fit. The data are divided into blocks of one
+second. Six linear fits each omit a different sixth of these blocks, and predict the torques in the omitted blocks. The
+smallest structure is chosen whose squared prediction error is close to that of the best one. Close means that the
+difference is at most its standard error over the blocks, or at most 2 % of the squared error of the best structure.
 """
 
 from collections.abc import Sequence
@@ -211,14 +211,15 @@ def _raced(fitter: GearFitter, structure: Structure, starts: Sequence[Point | No
     """Return the fit from the best of several start points, iterated until a step reduces the error only slightly.
 
     The best start point is the one with the lowest misfit after a few steps. Several start points are needed, because
-    weights are computed from the residuals: an axis with large residuals gets a low weight and may keep large
-    residuals.
+    weights are computed from the residuals: from a bad start point, an axis with large residuals gets a low weight and
+    may keep large residuals.
 
     Args:
         fitter: fitter of the rows.
         structure: friction structure.
         starts: start points (parameter values); for None, a start point is computed from the measured torques.
-        rival: misfit of a competing fit; the iteration ends as soon as it cannot reach this value.
+        rival: misfit of a competing fit. The iteration from the best start point ends early if the misfit will probably
+            not fall to this value; the fit reached so far is returned.
     """
     fits = [fitter.fit(structure, start, RACE_STEPS, ENOUGH) for start in starts]
     best = min(fits, key=fitter.misfit)
@@ -240,7 +241,11 @@ def _settled(fitter: GearFitter, fit: GearFit) -> GearFit:
 
 
 def fit_until_settled(fitter: GearFitter, fit: GearFit) -> GearFit:
-    """Continue a fit until it converges, for at most `ROUNDS` times the usual number of steps, and return it."""
+    """Continue a fit until it converges, and return it.
+
+    After `ROUNDS` calls of `GearFitter.fit`, each with at most its default number of steps, the fit is returned even if
+    it has not converged.
+    """
     for _ in range(ROUNDS):
         if fit.settled:
             break
@@ -269,7 +274,7 @@ def _rivals(fit: GearFit, found: Sequence[tuple[GearFit, FloatArray]], best: Flo
 
 
 def _alike(structure: Structure) -> Structure:
-    """Return a copy of the friction structure in which all parameters are common to the joints with the same servo."""
+    """Return a copy of the friction structure in which joints with the same servo model share all parameters."""
     return replace(structure, name=f"{structure.name}, alike", shared=SYMBOLS)
 
 

@@ -10,11 +10,12 @@ the measured torques.
 
 The torque of a sticking joint does not follow from its velocity, and the low-pass would spread this torque to
 neighbouring samples. So states near standstill are masked (set to zero) in torques and derivatives before the low-pass.
-Slow states near which the recorded velocity falls to nearly zero are masked, too (`data.slowest`). The masked states
-are still used, in additional rows in which, conversely, all other states are set to zero. These rows do not contain the
-friction law. Stiction makes them less accurate, so the fit weights them by a standard deviation of their own. The final
-validation of a prediction uses all states. The friction in masked states is then estimated from the motion before and
-after them, see `FrictionLaw.directions_in_time`.
+A short stop may not show in the velocity derived from positions. So a slow state is masked, too, if a velocity recorded
+near it is nearly zero or reversed (`data.slowest`). The masked states are still used, in additional rows in which,
+conversely, all other states are set to zero. These rows do not contain the friction law. Stiction makes them less
+accurate, so the fit weights them by a standard deviation of their own. The final validation of a prediction uses all
+states. The friction in masked states is then estimated from the motion before and after them, see
+`FrictionLaw.directions_in_time`.
 """
 
 from collections.abc import Sequence
@@ -381,7 +382,7 @@ class GearRows:
     def sliding_share(self) -> FloatArray:
         """Fraction of moving states among the states that the low-pass combines in each sample, (N, n).
 
-        The fraction is 1 if no state is masked as near a standstill of the joint, and 0 if all states are. The states
-        are weighted as in the low-pass.
+        States near a standstill of the joint are masked and do not count as moving. The fraction is 1 if none of the
+        combined states is masked, and 0 if all are. The states are weighted as in the low-pass.
         """
         return np.concatenate([one.motion.low_pass(one.motion.slides) for one in self._stretches])

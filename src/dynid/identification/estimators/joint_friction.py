@@ -40,7 +40,14 @@ class LeftOut:
 
     @classmethod
     def of(cls, fitter: GearFitter, fit: GearFit) -> "LeftOut":
-        """Return the load-dependent friction terms that the structure of `fit` lacks, linearised at its values."""
+        """Return the load-dependent friction terms that the structure of `fit` lacks.
+
+        Their torques are linearised at the parameter values of `fit`.
+
+        Args:
+            fitter: fitter of the rows.
+            fit: fit of friction and base parameters.
+        """
         terms = tuple(one for one in LOADS if one not in fit.structure.terms)
         parameters = replace(fit.structure, terms=terms).parameters(fitter.gears)
         wanted, point = sorted({one.term for one in parameters}), fit.point
@@ -229,8 +236,9 @@ class JointFriction:
         """Return the friction law with given parameter values; its shape parameters keep their fitted values.
 
         Args:
-            values: friction parameters except shape parameters (Stribeck velocity and exponent), (m,).
-            deviations: standard deviations of the parameters, (m,); None if they are unknown.
+            values: friction parameters except shape parameters (Stribeck velocity and exponent), (m,). If the fit
+                includes drift, its value may follow; it is ignored.
+            deviations: standard deviations of the parameters, in the same order; None if they are unknown.
         """
         law = with_parameters(self.fit.point.law, self.parameters, values[: len(self.parameters)])
         if deviations is None:

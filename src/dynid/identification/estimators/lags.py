@@ -8,9 +8,9 @@ builds up to the range of real gears. The standard deviations account for residu
 size (`uncertainty`).
 
 A true delay is the same for all joints. Friction that the friction law lacks looks like a delay that differs from joint
-to joint, and grows with the ratio of the joint's friction to its link torque. So the standard deviation of each joint's
-delay is first widened by `UNSURE_S` times this ratio. The delay is then the common part of the joints' delays, with the
-standard deviation of a random-effects model (DerSimonian and Laird 1986).
+to joint, and grows with the ratio of the joint's friction to its link torque. So the variance of each joint's delay is
+first increased by the square of `UNSURE_S` times this ratio. The delay is then the common part of the joints' delays,
+with the standard deviation of a random-effects model (DerSimonian and Laird 1986).
 """
 
 from dataclasses import dataclass
@@ -65,14 +65,16 @@ class FoundDelay:
 
     @property
     def effects(self) -> FloatArray:
-        """Change of the torques by a delay of the size `remaining`, (N, n, 1) [N m]."""
+        """Change of the torques by a delay of its likely size (rms), `remaining`, (N, n, 1) [N m]."""
         return (self.column * self.remaining)[..., None]
 
 
 def find_lags(fitter: GearFitter, fit: GearFit) -> tuple[FoundPlay, FoundDelay]:
-    """Return the backlash of all joints and the delay of torques, estimated together with changes of all parameters.
+    """Return the backlash of all joints and the delay of torques, estimated from the residual of a fit.
 
-    The rows of each axis are divided by its residual standard deviation.
+    The fitted friction and base parameters have absorbed a part of the effects of backlash and delay. So corrections of
+    these parameters are estimated together with backlash, delay, and friction that the friction law lacks. The rows of
+    each axis are divided by its residual standard deviation.
 
     Args:
         fitter: fitter of the rows.
@@ -169,10 +171,11 @@ def pooled(values: FloatArray, deviations: FloatArray) -> tuple[FloatArray, Floa
 def _late_columns(rows: GearRows, fit: GearFit) -> tuple[FloatArray, FloatArray]:
     """Return derivatives of the torques by each axis's delay, (N, n, n) [N m/s], and ratios of friction to link torque.
 
-    The ratio of each axis, (n,), is the standard deviation of measured minus link torque over the standard deviation of
-    the link torque. The derivatives are those of link torques alone, because friction may have a delay of its own. A
-    low-pass removes the effect of fast encoder errors from the derivatives. A controller turns encoder errors into
-    motor torques, and this correlation would look like a negative delay. States near standstill are masked.
+    The link torque is the torque of the base parameters. The ratio of each axis, (n,), is the standard deviation of
+    measured minus link torque over the standard deviation of the link torque. The derivatives are those of link torques
+    alone, because friction may have a delay of its own. They are low-passed, which removes fast encoder errors: a
+    controller turns these errors into motor torques, too, and the correlation of both would look like a negative delay.
+    States near standstill are masked.
     """
     model, samples, point = rows.model, rows.samples, fit.point
     phi, found, links = BaseParameters(model.names, point.phi), [], []
@@ -189,9 +192,11 @@ def _late_columns(rows: GearRows, fit: GearFit) -> tuple[FloatArray, FloatArray]
 
 
 def _building_up(rows: GearRows) -> FloatArray:
-    """Return torques of friction that builds up after a reversal, scaled to the joint's rms torque, (N, n, 2 n) [N m].
+    """Return regressor columns of friction that builds up gradually after a reversal, (N, n, 2 n) [N m].
 
-    There are two columns per joint, one for each distance of `BUILT_UP`. States near standstill are masked.
+    A column contains the torque by which friction is still too small: sign(dq) exp(-distance / d) times the joint's rms
+    torque, where the distance is that since the last reversal. Each of the two lengths d in `BUILT_UP` has a column per
+    joint. States near standstill are masked.
     """
     size = np.sqrt(np.mean(rows.target**2, axis=0))
     found = []

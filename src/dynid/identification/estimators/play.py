@@ -43,7 +43,7 @@ class FoundPlay:
         columns: derivatives of the torques by half the backlash of each joint, (N, n, n) [N m/rad]; states near
             standstill are masked.
         taken: half the backlash for which the states of each joint were corrected, (n,) [rad; m for prismatic joints];
-            0 without correction. None means that `significant` was used.
+            0 without correction. None means that they were corrected for every significant backlash (`significant`).
     """
 
     half: FloatArray
@@ -53,14 +53,14 @@ class FoundPlay:
 
     @property
     def significant(self) -> FloatArray:
-        """Half the backlash of each joint if it is significant, else 0, (n,) [rad; m for prismatic joints]."""
+        """Half the backlash of each joint if it exceeds `SIGNIFICANT` standard deviations, else 0, (n,) [rad or m]."""
         return np.where(self.half > SIGNIFICANT * self.deviations, self.half, 0.0)
 
     @property
     def effects(self) -> FloatArray:
-        """Torques of the likely backlash that remains after the correction of the states, (N, n, n) [N m].
+        """Torque errors by backlash that remains after the correction of the states, (N, n, n) [N m].
 
-        There is one column per joint.
+        There is one column per joint, for the likely size (rms) of the remaining backlash.
         """
         return self.columns * self.remaining
 
@@ -73,6 +73,9 @@ class FoundPlay:
 
 def _side(samples: Samples, states: FineStates, half: FloatArray | None = None) -> tuple[FloatArray, ...]:
     """Return the position s of each joint within its backlash gap, -1 to 1, with ds/dt and d2s/dt2, (M, n) each.
+
+    s is the joint position minus the encoder position, divided by half the backlash: about 1 while the joint moves
+    in the positive direction, about -1 in the negative one. s is low-passed like the states.
 
     Args:
         samples: samples, whose interval defines the step of the grid.

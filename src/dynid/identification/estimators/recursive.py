@@ -126,13 +126,14 @@ class RecursiveRegression:
     def with_prior(self, phi: FloatArray, deviations: FloatArray, friction: FloatArray) -> "RecursiveRegression":
         """Return a copy of the regression with prior knowledge of base parameters and friction.
 
-        The prior values of the friction parameters are those at which torques are linearised. The prior has its correct
-        weight only if the regression's `weights` are the reciprocal standard deviations of the residuals.
+        The prior values of the friction parameters are those at which torques are linearised; that of the drift is 0.
+        The prior has its correct weight only if the regression's `weights` are the reciprocal standard deviations of
+        the residuals.
 
         Args:
             phi: prior base parameters, (p,).
             deviations: standard deviations of the prior base parameters, (p,).
-            friction: standard deviations of the friction parameters, (m,).
+            friction: prior standard deviations of the friction parameters, (m,); that of drift, if any, is last.
         """
         law = self.known.point.law
         own = [float(law.values[one.term, one.axes[0]]) for one in self.parameters]

@@ -97,7 +97,8 @@ class ReducedRows:
         Groups of recordings may differ more than the residuals within a recording indicate. So each factor is the
         standard deviation from the sandwich covariance A^-1 (sum_g s_g s_g') A^-1, divided by the given standard
         deviation. A is the normal matrix, and s_g the sum of regressor column times residual over the group g. The q
-        parameters are the friction parameters that are not at a bound, and the base parameters.
+        parameters are the friction parameters that are not at a bound, and the base parameters. Factors are at most
+        `MOST_WIDER`, and 1 if there are fewer than `FEWEST_GROUPS` groups.
 
         Args:
             solution: least-squares solution of all rows.

@@ -52,28 +52,30 @@ class Regression:
     """Stacked equations tau = W phi + C f of all samples and axes (arXiv:2605.15949, eq. 5), sample by sample.
 
     phi are the base parameters, and f are the parameters of friction that phi does not contain. Each least-squares
-    solution estimates phi together with f. If the torques are nonlinear in f, they are linearised. The rows of moving
-    joints then come first, and the rows of states near standstill follow.
+    solution estimates phi together with f. If the torques are nonlinear in f, they are linearised.
+
+    There are N n equations, called rows, or 2 N n if friction outside phi is fitted and states near standstill are
+    masked. In the latter case, moving joints give the first N n rows, and the masked states give N n further rows.
 
     Attributes:
         names: names of the base parameters, (p,).
         axes: number of axes n.
-        W: regressor, (N n, p).
-        tau: torques, (N n,).
+        W: regressor, (rows, p).
+        tau: torques, (rows,) [N m].
         interval_s: time between samples [s].
         joint_friction: friction in addition to the base parameters; None if there is none.
-        trust: weights of the rows, (N n,), below 1 near standstill, where joints may stick; None for equal weights.
+        trust: weights of the rows, (rows,), below 1 near standstill, where joints may stick; None for equal weights.
         moving: mask (N, n) of axes in motion, whose speed is at least `slow_rad_s` and `transition_rad_s` of the
             settings.
         measured: measured torques (N, n) [N m], if `tau` differs from them because of linearisation or masks; else
             None.
         dq: velocities, (N, n) [rad/s].
-        other: torques (N n,) from the other recorded current: from the commanded current if `tau` uses the measured
+        other: torques (rows,) from the other recorded current: from the commanded current if `tau` uses the measured
             one, or vice versa. NaN in rows without the other current; None if it was not recorded at all.
         whole: regressor of all states, (N, n, p), if states near standstill are masked in W and tau because base
             parameters contain dry friction; else None.
         share: fraction of unmasked states among the states that the low-pass combines in each row, (N, n).
-        row_weights: row weights of the estimator, (N n,), in addition to `trust`; they affect `friction_given` and
+        row_weights: row weights of the estimator, (rows,), in addition to `trust`; they affect `friction_given` and
             `weighted_spread`. None for equal weights.
         reduced: R factors of the rows of many recordings, including the rows in W and tau; None if W and tau contain
             all rows. The parameters follow from the R factors; size and correlation time of residuals follow from W and
@@ -283,25 +285,30 @@ class Regression:
 
     @property
     def of_all_states(self) -> FloatArray:
-        """Regressor W of the base parameters in all states, including those near standstill, (N, n, p)."""
+        """Regressor W of the base parameters in all states, including those near standstill, (N, n, p).
+
+        If W has separate rows for states near standstill, the shape is (2 N, n, p): first the rows of moving joints,
+        then those near standstill.
+        """
         return self.W.reshape(-1, self.axes, len(self.names)) if self.whole is None else self.whole
 
     @cached_property
     def trusted(self) -> NDArray[np.bool_]:
-        """Mask (N n,) of the regression rows whose weight `trust` was not lowered near standstill."""
+        """Mask (rows,) of the regression rows whose weight `trust` was not lowered near standstill."""
         return np.ones(len(self.tau), dtype=bool) if self.trust is None else self.trust >= 1.0
 
     def columns(self) -> FloatArray:
-        """Return the columns [C W] of friction and base parameters, (N n, m + p); only W if there is no friction."""
+        """Return the columns [C W] of friction and base parameters, (rows, m + p); only W if there is no friction."""
         if self.joint_friction is None:
             return self.W
         return np.concatenate([self._friction_columns.reshape(len(self.tau), -1), self.W], axis=1)
 
     @cached_property
     def _friction_columns(self) -> FloatArray:
-        """Regressor C of the friction parameters, (rows, n, m), with zeros in the rows near standstill.
+        """Regressor C of the friction parameters, torques per unit of each parameter, (N or 2 N, n, m).
 
-        The rows of moving joints come first, then the rows near standstill.
+        The first N entries belong to the states of moving joints. If the states near standstill have N rows per axis of
+        their own, these come last and are zero.
         """
         assert self.joint_friction is not None
         columns = self.joint_friction.columns
@@ -328,7 +335,7 @@ class Regression:
     def _triangle(self, weights: FloatArray | None) -> FloatArray:
         """Return the R factor of the weighted rows [C W tau] (friction, base parameters, torque), including prior rows.
 
-        The row weights `weights` (N n,) apply in addition to `trust`; None means 1.
+        The row weights `weights` (rows,) apply in addition to `trust`; None means 1.
         """
         if self.reduced is not None:
             return self.reduced.triangle(self._joint_weights(weights), self._prior_rows(weights))
@@ -344,7 +351,7 @@ class Regression:
         Prior rows have the unit of the other rows.
 
         Args:
-            weights: weights of the other rows, (N n,), which are reciprocal standard deviations and make all rows
+            weights: weights of the other rows, (rows,), which are reciprocal standard deviations and make all rows
                 dimensionless. If None, all rows are in N m, and the prior rows are multiplied by a likely standard
                 deviation of the residuals.
         """
@@ -354,7 +361,7 @@ class Regression:
         return prior_rows(self.prior, unit, self.friction_size)
 
     def _joint_weights(self, weights: FloatArray | None) -> FloatArray:
-        """Return one weight per joint, (n,), from row weights (N n,) that are equal for all rows of a joint.
+        """Return one weight per joint, (n,), from row weights (rows,) that are equal for all rows of a joint.
 
         If `weights` is None, all weights are 1.
         """
@@ -504,7 +511,7 @@ class Regression:
         """Return the weighted least-squares solution.
 
         Args:
-            weights: row weights (N n,), which are multiplied by the weights `trust` of this regression; None means 1.
+            weights: row weights (rows,), which are multiplied by the weights `trust` of this regression; None means 1.
         """
         return self._plain if weights is None else self._bounded(self._triangle(weights))
 
@@ -536,7 +543,11 @@ class Regression:
 
     @cached_property
     def weighted_spread(self) -> FloatArray:
-        """Covariance (k, k) of all uncertain parameters at the weighted least-squares solution, see `whole_spread`."""
+        """Covariance (k, k) of all uncertain parameters at the solution with the row weights `row_weights`.
+
+        The parameters are friction parameters, base parameters, and uncertain parameters that are not estimated, such
+        as the shape of friction (Stribeck velocity and exponent), in this order.
+        """
         return self.whole_spread(self.weighted_solution, self.row_weights)
 
     def friction_deviations(self, solution: Solution, spread: FloatArray) -> FloatArray:
@@ -551,13 +562,13 @@ class Regression:
         return deviations
 
     def spread(self, solution: Solution, weights: FloatArray | None = None, inflation: float = 1.0) -> FloatArray:
-        """Return the joint covariance of base parameters and of those friction parameters that are not at a bound.
+        """Return the covariance (q, q) of the friction parameters that are not at a bound and of the base parameters.
 
         The friction parameters come first.
 
         Args:
             solution: least-squares solution.
-            weights: row weights (N n,) of the solution, which are multiplied by `trust`; None means 1.
+            weights: row weights (rows,) of the solution, which are multiplied by `trust`; None means 1.
             inflation: factor by which the inverse normal matrix is multiplied; 1 for least squares.
 
         Raises:
@@ -577,7 +588,7 @@ class Regression:
 
         Args:
             solution: least-squares solution.
-            weights: row weights (N n,) of the solution, in addition to `trust`; None means 1.
+            weights: row weights (rows,) of the solution, in addition to `trust`; None means 1.
             inflation: factor by which the inverse normal matrix is multiplied; 1 for least squares.
 
         Raises:
@@ -609,7 +620,8 @@ class Regression:
         """Return the covariance (q, q) of parameters fitted to all recordings, from that of the recordings in memory.
 
         The part of the covariance due to noise decreases with the number of rows. The part due to unmodelled torques
-        does not. Standard deviations are then increased if groups of recordings scatter more, see `ReducedRows.wider`.
+        does not. If groups of recordings differ more than the resulting standard deviations suggest, these standard
+        deviations are increased, see `ReducedRows.wider`.
 
         Args:
             reduced: R factors of the rows of all recordings.
@@ -627,7 +639,7 @@ class Regression:
 
     @property
     def _all_columns(self) -> tuple[FloatArray, FloatArray]:
-        """Torques (N n, k) per unit of all uncertain parameters, and prior standard deviations of the parameters, (k,).
+        """Torques (rows, k) per unit of all uncertain parameters, and the parameters' prior standard deviations, (k,).
 
         The parameters are friction parameters, base parameters, and parameters that are not estimated but uncertain,
         such as the shape of friction (Stribeck velocity and exponent).
@@ -643,7 +655,7 @@ class Regression:
 
     @property
     def _effects(self) -> FloatArray:
-        """Torques of k effects that no parameter describes, each at its standard deviation, (N n, k) [N m].
+        """Torques of k effects that no parameter describes, each at its standard deviation, (rows, k) [N m].
 
         An example is the backlash that remains after the correction of the states for backlash.
         """
@@ -675,7 +687,7 @@ class Regression:
         return self.joint_friction.misfit(phi, np.zeros(self.friction_size) if friction is None else friction)
 
     def residual(self, phi: FloatArray, friction: FloatArray | None = None) -> FloatArray:
-        """Return the residual tau - W phi - C f of the fitted rows, (N, n) [N m].
+        """Return the residual tau - W phi - C f of the fitted rows, (rows / n, n) [N m].
 
         Args:
             phi: base parameters, (p,).
@@ -709,7 +721,7 @@ class Regression:
         return np.asarray(np.sqrt((residual**2 * trusted).sum(axis=0) / freedom))
 
     def weights(self, sigma: FloatArray) -> FloatArray:
-        """Return row weights (N n,): the reciprocal of the standard deviation sigma (n,) [N m] of each row's axis."""
+        """Return row weights (rows,): the reciprocal of the standard deviation sigma (n,) [N m] of each row's axis."""
         floor = max(SIGMA_FLOOR * float(sigma.max()), np.finfo(float).tiny)
         return np.tile(1.0 / np.maximum(sigma, floor), len(self.tau) // self.axes)
 
@@ -717,11 +729,13 @@ class Regression:
 def _chosen_fit(
     fitter: GearFitter, coulomb: CoulombSettings, known: KnownGears | None
 ) -> tuple[GearFit, Ladder | None]:
-    """Return the fit of friction, and the comparison of friction structures if there was one.
+    """Return the fit of friction, and the comparison of friction structures by which its structure was chosen.
+
+    The comparison is None if the settings or `known` prescribe the structure; a `KnownStart` may contain a comparison.
 
     Args:
         fitter: fitter of the rows.
-        coulomb: settings, which name the friction structure or choose it automatically.
+        coulomb: settings, whose `structure` is the name of a friction structure, or "auto" for a choice by comparison.
         known: friction fit to other samples. With a `KnownStart`, friction is fitted again, starting from its values.
             Any other known fit is used unchanged. None fits friction to the rows.
     """

@@ -99,8 +99,9 @@ def owners(model: ArmModel) -> NDArray[np.int64]:
 def largest(model: ArmModel, bounds: PhysicalBounds, joint: int) -> tuple[float, float]:
     """Return the largest possible mass [kg] and second moment [kg m^2] of all links that a joint moves, together.
 
-    The second moment is about the origin of the joint. The mass follows from the bounds. For the second moment, no mass
-    is assumed to be farther away than the length of the stretched arm plus `BODY_M`.
+    The second moment is about the origin of the joint. The mass is the sum of the links' largest masses, at most the
+    largest total mass of the arm. For the second moment, no mass is assumed to be farther away than the length of the
+    stretched arm plus `BODY_M`.
 
     Args:
         model: model of the arm.
@@ -183,7 +184,11 @@ def sequential_fit(model: ArmModel, W: FloatArray, tau: FloatArray, bounds: Phys
 
 
 class _JointProgram:
-    """Semidefinite program that fits the parameters of one joint's drive and, for a chain joint, of its link."""
+    """Semidefinite program that fits the parameters of one axis.
+
+    These are the drive parameters of the axis and, if it is a joint of the kinematic chain, the parameters of the link
+    that it moves directly. Other axes have no link.
+    """
 
     def __init__(self, model: ArmModel, bounds: PhysicalBounds, axis: int, mine: NDArray[np.int64]) -> None:
         self.axis = axis
@@ -245,6 +250,10 @@ class _JointProgram:
         Args:
             columns: torques per unit of each parameter, (N, k).
             rest: torques of the joint minus those of the links further out, (N,) [N m].
+
+        Raises:
+            DataError: there are not more samples than parameters, or the motion does not excite the joint.
+            InfeasibleError: no parameters satisfy the constraints, or the solver failed.
         """
         size = len(self.names)
         if len(rest) <= size:
@@ -315,6 +324,9 @@ def _outcome(
         pi: standard parameters, (s,).
         residual_rms: rms residual of every joint's torque, (n,) [N m].
         seconds: time in all semidefinite programs together [s].
+
+    Raises:
+        InfeasibleError: an eigenvalue of a link's pseudo-inertia is below the margin.
     """
     standard = on_their_bounds(model, pi, bounds.pseudo_inertia_margin)
     margins = [float(np.linalg.eigvalsh(pseudo_inertia(standard.link(j)))[0]) for j in range(model.chain_size)]

@@ -8,10 +8,11 @@ sandwich
 
 uses the actual residuals e_k of sample k and its regressor rows X_k. It accounts for residuals that differ in size
 between axes, that are correlated between axes, and that are correlated in time up to `MEMORY_S`, with Bartlett's
-weights b (Newey and West 1987). Sums over sliding windows are equivalent to Bartlett's weights.
+weights b (Newey and West 1987). Sums of scores over sliding windows of length `MEMORY_S` are equivalent to Bartlett's
+weights, and are computed instead. In short recordings, the windows are shorter.
 
 A fit adapts to its own data. So residuals are smaller than errors, above all if few samples excite a parameter.
-Therefore the residuals e_w of a window are first multiplied by (I - X_w A^-1 X_w')^-1/2, which makes S unbiased if
+Therefore the residuals e_w of a window w are first multiplied by (I - X_w A^-1 X_w')^-1/2, which makes S unbiased if
 errors are white (CR2, Bell and McCaffrey 2002). The window's score s_w = X_w' e_w thus becomes (I - X_w' X_w A^-1)^-1/2
 s_w. If few windows excite a parameter, its confidence intervals follow Student's distribution. Its degrees of freedom
 are 3/2 of the number of windows (Priestley 1981). Windows that hardly excite the parameter should not count fully, so

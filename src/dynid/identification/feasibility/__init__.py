@@ -1,1 +1,1 @@
-"""Physical feasibility: consistent models, positive-definite projection, and the audit over all poses."""
+"""Physical feasibility: projection onto physically consistent parameters; audit of the inertia matrix at all poses."""

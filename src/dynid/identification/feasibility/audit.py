@@ -282,7 +282,8 @@ class Auditor:
         Args:
             q: poses from which the descents start, (k, n) [rad].
             phi: base parameters.
-            eps: eps of m before the first round [kg m^2]; it selects the start poses whose eigenvalues are computed.
+            eps: eps of m before the first round [kg m^2]. Eigenvalues are computed at the `LOWEST` start poses with the
+                smallest m, and the lowest eigenvalue determines eps of the first round.
 
         Returns:
             The poses after the last round, (k, n) [rad], and eps of this round [kg m^2].
@@ -330,7 +331,10 @@ class Auditor:
 
 
 def _distinct(poses: FloatArray, most: int) -> FloatArray:
-    """Return the first `most` poses (k, n) that differ from all earlier ones by DISTINCT_RAD or more in some joint."""
+    """Return the first `most` distinct poses, (k, n) [rad].
+
+    A pose is distinct if it differs from every pose chosen before it by DISTINCT_RAD or more in at least one joint.
+    """
     kept = np.empty((min(most, len(poses)), poses.shape[1]))
     count = 0
     for pose in poses:

@@ -16,7 +16,7 @@ MOST_BYTES = 4 * 2**20  # largest file size [byte], enough for the covariance of
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """Joint normal distribution of base parameters and of additionally estimated Coulomb friction (FC).
+    """Multivariate normal distribution of base parameters and of additionally estimated Coulomb friction (FC).
 
     Attributes:
         names: names of the parameters, (k,).

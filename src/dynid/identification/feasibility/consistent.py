@@ -1,10 +1,11 @@
 """Consistent projection: physically consistent base parameters, a stronger condition than eq. 8 of arXiv:2605.15949.
 
 A set of standard parameters is consistent if every link's pseudo-inertia is at least delta I. Then the inertia matrix
-M(q) is positive definite at EVERY pose, no poses need to be sampled, and a URDF exists. A consistent link may still be
-too large or too thin for the arm. So no link has mass outside a box around it (`link_rows`), and the standard deviation
-of its mass distribution is at least the value that robot.yaml requires. The projection of base parameters phi0 has two
-stages, with K the matrix from standard parameters pi to base parameters:
+M(q) is positive definite at EVERY pose, so no poses need to be sampled. The parameters can also be exported as a URDF,
+whose links must be physically possible. A consistent link may still be too large or too thin for the arm. So no link
+has mass outside a box around it (`link_rows`), and the standard deviation of its mass distribution is at least the
+value that robot.yaml requires. The projection of base parameters phi0 has two stages. K is the matrix from standard
+parameters pi to base parameters, and L is a weighting matrix, such as the R factor of a regressor.
 
     1. min || L (K pi - phi0) ||   over consistent pi within the physical bounds; the minimum is at pi_1;
     2. min || pi - pi_prior ||     over the same set, with K pi = K pi_1 up to a small tolerance.
@@ -52,7 +53,7 @@ class ConsistentModel:
 
     Attributes:
         standard: the consistent standard parameters pi.
-        base: their base parameters phi, exactly K pi.
+        base: their base parameters phi, exactly K pi with the matrix K from standard to base parameters.
         distance: || phi - phi0 ||, in the mixed SI units of the parameters.
         margin: smallest eigenvalue of all pseudo-inertias, computed from the returned values.
         total_mass: mass of all links [kg].
@@ -107,8 +108,9 @@ def pseudo_inertia_rows(parameters: FloatArray, margin: float, spread: float = 0
     """Return A (16, n) and b (16,) of the linear matrix inequality that bounds a link's pseudo-inertia.
 
     A x + b, with the variables x (n,), are the entries of a matrix (4, 4) that must be positive semidefinite. In the
-    solver's units, it is the pseudo-inertia minus margin I minus mass spread^2 diag(1, 1, 1, 0). The last term keeps
-    the variance of the mass about its centre at spread^2 or more in every direction.
+    solver's units, it is J - margin I - m spread^2 diag(1, 1, 1, 0), with the link's pseudo-inertia J and mass m. The
+    last term keeps the variance of the mass about its centre at spread^2 or more in every direction. Both `margin` and
+    `spread` are increased slightly, because the solver may violate its constraints within its tolerance.
 
     Args:
         parameters: derivatives of the link's ten standard parameters, in SI units, by x, (10, n).
@@ -163,12 +165,13 @@ class ConsistentProblem:
             self.cones.append(zero(x[absent], np.zeros(len(absent))))
 
     def least(self, c: FloatArray, extra: Sequence[Cone], stage: str) -> FloatArray:
-        """Return the variables x (size,) that minimise c' x within the physical bounds and the `extra` constraints.
+        """Return the variables x (k,) that minimise c' x within the physical bounds and the `extra` constraints.
 
-        If the distance from the bounds is a variable, it is the last entry of x.
+        x contains the standard parameters in the solver's units. If this problem was created with `room` None, the
+        distance from the bounds is the next entry. Further variables of the `extra` constraints come last.
 
         Args:
-            c: objective, (size,).
+            c: objective, (k,).
             extra: additional constraints.
             stage: name of the problem in errors.
 

@@ -79,7 +79,8 @@ class _Density:
         slacks      distances from the m linear bounds, positive inside
         matrices S  one (4, 4) per link: its pseudo-inertia minus the smallest one that the physical bounds permit;
                     positive definite inside the bounds
-        residual    difference between arm and estimate, in standard deviations
+        residual    base parameters and friction of the arm minus their estimates, decorrelated and in standard
+                    deviations
 
     Each is stored as its derivatives by z and its value at z = 0. A prior can be given that is largest at one arm.
 
