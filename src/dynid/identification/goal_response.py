@@ -1,8 +1,9 @@
 """Response of servos in position control to their goal positions: delay and gains.
 
 While no limit is reached, a servo in position control gives the torque tau = k_p (g - q) + k_d dq + k_0. Here g is the
-goal position. The law holds whether the servo sets a current or the voltage of a winding. The estimated delay of g is
-the one with the smallest torque residual of this law.
+goal position, q the position and dq the velocity; k_d is negative if it damps. The law holds for a servo that sets the
+current of a winding, and for one that sets the voltage, because back-EMF is proportional to dq. The estimated delay of
+g is the one with the smallest torque residual of this law.
 """
 
 from collections.abc import Iterable
@@ -59,12 +60,17 @@ class GoalResponse:
 
 
 def first_response(recordings: Iterable[Signals]) -> GoalResponse | None:
-    """Return the goal response of the first recording that has goals and is long enough; None if there is none."""
+    """Return the response to goal positions of the first recording that reveals it; None if no recording does.
+
+    A recording must contain goals and have the minimum duration, see `goal_response`.
+    """
     return next((found for one in recordings if (found := goal_response(one)) is not None), None)
 
 
 def goal_response(signals: Signals) -> GoalResponse | None:
     """Return the response of servos to the goals of a recording; None if it contains no goals or is too short.
+
+    At least `SHORTEST_S` must remain after removal of `LONGEST_S`, the longest delay, at either end of the recording.
 
     Args:
         signals: signals of the recording; their torque delay must be known, because it is compensated here.

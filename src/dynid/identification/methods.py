@@ -1,4 +1,4 @@
-"""Identification by any method: regression, joint closed-loop refinement, or the campaign of arXiv:2605.15949.
+"""Identification by any method: regression, closed-loop refinement on all bags, or the campaign of arXiv:2605.15949.
 
     result = identify(robot, bags, method="closed-loop")
 
@@ -57,21 +57,22 @@ def identify(
         robot: the robot of all recordings.
         recordings: one or several of: bags, CSV files, LeRobot data sets, folders of them, recordings that were already
             read or made from arrays.
-        method: "regression"; "closed-loop", the joint refinement of the regression's model on all bags; or "campaign",
-            the method of arXiv:2605.15949: one identification of every bag at every sampling interval, then the choice
-            of one of these models, see `campaign.cloud`. The last two need bags of dynid's recorder, with reference,
-            commands and gains.
+        method: "regression"; "closed-loop", the refinement of the regression's model on all bags together, by
+            simulation of the recorded closed loops; or "campaign", the method of arXiv:2605.15949: one identification
+            of every bag at every sampling interval, then the choice of one of these models, see `campaign.cloud`. The
+            last two need bags of dynid's recorder, with reference, commands and gains.
         validation: held-out recordings for the checks of the result; a campaign also uses them to choose its model.
         settings: settings of the identification; None reads the robot's identification.yaml.
         progress: function that is called with the name of each stage as it starts, and with each finished bag of a
             campaign.
         mapping: meaning of the columns of CSV files, or of the topics and units of bags and data sets. It is a mapping
             object, its content as a dict, or the path of its file; or two of these, one for CSV files and one for bags.
-        validation_mapping: mapping of held-out recordings; None is `mapping`.
+        validation_mapping: mapping of held-out recordings; None means that `mapping` applies to them, too.
         held_out_share: share of each recording's time, at its end, that a regression uses for checks instead of the
             fit.
         setup: unknowns of the set-up that a regression estimates: encoder zeros, tilt of the base, torque constants,
-            torque delay. The words are those of `setup.choose`, such as "tilt" or "zero:JOINT"; () estimates none.
+            torque delay. The words are "tilt", "delay", "zero:JOINT", "torque-constant:JOINT", and "zeros" and
+            "torque-constants" for several joints, see `setup.choose`; () estimates none.
         span: start and end [s] of the part of each recording that a regression uses; None is the start or end of the
             recording.
         processes: number of processes that read recordings and compute R factors of their equations, or run a campaign;

@@ -13,8 +13,9 @@ def noise_sentence(verdict: Verdict, motions: Sequence[Motion]) -> str:
     """Return a sentence that names noise as the only reason of a refusal; "" if there is another reason or no refusal.
 
     Noise is the only reason if only limits of torque errors refuse the model, and if the error of each motion exceeds
-    the noise of the data by at most `LIKE_NOISE`, see `Motion.over_noise`. The samples must be low-pass filtered.
-    Averages do not qualify: their times are so far apart that even errors of a wrong model differ between neighbours.
+    the noise of the data by at most the factor `LIKE_NOISE`. The noise is estimated from differences between
+    neighbouring samples, see `Motion.over_noise`. So the samples must be low-pass filtered, not averages over longer
+    periods: between the times of two averages, the error of a wrong model changes as much as noise does.
 
     Args:
         verdict: the checks of the result.

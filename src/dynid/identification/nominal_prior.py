@@ -1,8 +1,9 @@
 """Prior of the base parameters: the robot's nominal values, each with a standard deviation as large as the value.
 
 A slow recording may leave some parameters undetermined. With the prior, these parameters keep their nominal values.
-Their standard deviations stay as large as the values, so the result lists them as not determined. The prior is used
-only if the result is checked on held-out torques; otherwise the identification fails.
+Their standard deviations stay as large as the values, so the result lists them as not determined. For values near 0,
+the standard deviation is larger than the value (`LEAST_OF_KIND`). If parameters are undetermined but the result is not
+checked on held-out torques, the prior is not used and the identification fails.
 """
 
 from collections.abc import Sequence

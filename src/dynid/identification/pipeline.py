@@ -88,10 +88,11 @@ def identify(
         progress: function that is called with the name of each stage as it starts.
         mapping: meaning of the columns of CSV files, or of the topics and units of bags and data sets. It is a mapping
             object, its content as a dict, or the path of its file; or two of these, one for CSV files and one for bags.
-        validation_mapping: mapping of held-out recordings; None is `mapping`.
+        validation_mapping: mapping of held-out recordings; None means that `mapping` applies to them, too.
         held_out_share: share of each recording's time, at its end, that is not fitted and on which the fit is checked.
         setup: unknowns of the set-up to estimate: encoder zeros, tilt of the base, torque constants, torque delay. The
-            words are those of `setup.choose`, such as "tilt" or "zero:JOINT"; () estimates none.
+            words are "tilt", "delay", "zero:JOINT", "torque-constant:JOINT", and "zeros" and "torque-constants" for
+            several joints, see `setup.choose`; () estimates none.
         span: time span of each recording that is used.
         refine: function that refines the estimate; the result is then the consistent model closest to the refined
             parameters.
@@ -217,9 +218,10 @@ def identify(
 
 
 def _changes_to_the_end(result: Identification, ready: Prepared) -> Steadiness | None:
-    """Return changes of the arm during whole recordings.
+    """Return the changes of the arm between the start of the fitted and the end of the held-out portions.
 
-    None is returned if nothing is held out, or if a change in the fitted part already refuses the model.
+    None is returned if nothing is held out, or if a change that shows in the fitted portions alone is large enough to
+    refuse the model.
 
     Args:
         result: identification result from the fitted portions.
@@ -352,9 +354,10 @@ def _stages_of(estimate: Estimate) -> tuple[Stage, ...]:
 
 
 def undecided(robot: Robot) -> list[str]:
-    """Return a list with one note that names the undecided fields of robot.yaml; [] if there are none.
+    """Return a list with one note that names the fields of robot.yaml on which the user must still decide.
 
-    The result of an identification is then based on the proposed values of these fields.
+    The list is empty if there are none. If there are some, an identification uses the values that robot.yaml proposes
+    for these fields.
     """
     fields = ", ".join(robot.file.undecided)
     return [f"robot.yaml of '{robot.name}' leaves {fields} undecided; see 'dynid robot check'"] if fields else []

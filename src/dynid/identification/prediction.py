@@ -31,8 +31,8 @@ class Motion:
         dq: joint velocities, (N, n) [rad/s], [m/s] for prismatic joints.
         measured: measured torques, (N, n) [N m], [N] for prismatic joints.
         predicted: predicted torques, (N, n) [N m], [N] for prismatic joints.
-        moved: change of the predicted torques by the projection to physically consistent parameters, relative to the
-            measured torques; NaN if the parameters before the projection are not known.
+        moved: ratio || change || / || measured torques ||, for the change of the predicted torques by the projection to
+            physically consistent parameters; NaN if the parameters before the projection are not known.
         deviations: standard deviations of the predicted torques, (N, n) [N m]; None if they are not known.
         joints: names of the joints, (n,); () if they are not known.
         torque_limits: torque limits, (n,) [N m]; None if they are not known.

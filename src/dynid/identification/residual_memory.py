@@ -1,4 +1,4 @@
-"""Autocorrelation of torque residuals while a joint slides in one direction.
+"""Autocorrelation of torque residuals while a joint moves in one direction.
 
 The residuals have passed a low-pass filter, so their noise is uncorrelated after half a period of the cut-off
 frequency. Friction that the fitted friction law does not contain, such as Stribeck friction, bristles or load-dependent
@@ -21,7 +21,10 @@ TINY = 1e-300
 
 
 def _pairs(time: FloatArray, interval_s: float, first: int, last: int) -> Iterator[tuple[int, NDArray[np.bool_]]]:
-    """Yield each lag in samples, with a mask (N - lag, 1) of the pairs with this lag that lie in one recording.
+    """Yield each lag from `first` to `last`, with a mask (N - lag, 1) of pairs of samples that are this lag apart.
+
+    Element i belongs to the samples i and i + lag. It is True if both lie in one recording, without a long gap between
+    them.
 
     Args:
         time: times of the samples, (N,) [s], increasing within a recording.
@@ -39,17 +42,18 @@ def lasting_variance(
 ) -> FloatArray:
     """Return the autocovariance of each joint's residuals at lags in the interval `LASTING_S`, (n,) [N^2 m^2].
 
-    It is the mean product of two residuals. Only pairs in which the joint slides in the same direction count.
+    The autocovariance is the mean product of the residuals of two samples with such a lag between them. Only
+    those pairs count at both of whose samples the joint moves, without sticking, in the same direction.
 
     Args:
         time: times of the samples, (N,) [s], increasing within a recording.
         residual: torque residuals, (N, n) [N m].
         dq: joint velocities, (N, n) [rad/s].
-        slides: mask of the samples in which a joint slides, (N, n).
+        slides: mask of the samples in which a joint moves without sticking, (N, n).
         interval_s: time between samples [s].
 
     Returns:
-        Autocovariances of at least 0; 0 for joints with fewer than `FEWEST` pairs.
+        Autocovariances; 0 instead of a negative mean, and for joints with fewer than `FEWEST` pairs.
     """
     total, count = np.zeros((2, residual.shape[1]))
     first, last = max(1, round(LASTING_S[0] / interval_s)), round(LASTING_S[1] / interval_s)
@@ -71,9 +75,9 @@ def passing_shares(
 ) -> FloatArray:
     """Return the share of the residual's mean square that noise does not explain, by speed class and axis.
 
-    The lags in the interval `PASSING_PERIODS` are half a period to one period of the low-pass's cut-off frequency.
-    Noise is uncorrelated at these lags. A correlation of the residuals is therefore attributed to friction that the
-    friction law does not model. The share is estimated from products of two residuals.
+    The share is estimated from products of the residuals of two samples (a pair). The lag between the samples is half a
+    period to one period of the low-pass's cut-off frequency (`PASSING_PERIODS`). Noise is uncorrelated at such lags. A
+    correlation of the residuals is therefore attributed to friction that the friction law does not model.
 
     There are three kinds of classes: class 0, in which joints may stick; the slow classes, in which joints are often
     near a reversal; and the fast classes. `NEAR_REVERSAL` states the first slow and the first fast class. A slow or
@@ -128,8 +132,8 @@ def _of_groups(products: FloatArray, pairs: FloatArray, expected: FloatArray) ->
     if both together have too few pairs.
 
     Args:
-        products: sums of the products of two residuals, over all pairs of samples, (count, n) [N^2 m^2].
-        pairs: number of pairs, (count, n).
+        products: sums of the products of the residuals of two samples, over all pairs of samples, (count, n) [N^2 m^2].
+        pairs: number of pairs of samples, (count, n).
         expected: sums of the products if the residuals were fully correlated, (count, n) [N^2 m^2].
     """
     first, fast = NEAR_REVERSAL

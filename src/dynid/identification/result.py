@@ -63,8 +63,8 @@ class Identification:
         source: description of the estimator and of the steps after it.
         diagnosis: possible faults of the data.
         steadiness: changes of the arm during the fitted part of its recordings.
-        steadiness_to_the_end: changes during the whole recordings, with their held-out ends. They are only searched if
-            the fitted part alone shows no change that refuses the model.
+        steadiness_to_the_end: changes of the arm during the whole recordings, including their held-out ends. The search
+            for them is made only if the fitted part alone shows no change that is large enough to refuse the model.
         sources: path, SHA-256 and use ("fitted" or "held out") of each recording.
         mapping_of_bags: meaning of the topics and units of bags of other software, by use ("fitted" or "held out"), as
             plain values; {} if there are none.

@@ -101,8 +101,9 @@ class Acceptance(Strict):
 class Projection(Strict):
     """Margins of the projections to models with a positive-definite inertia matrix (arXiv:2605.15949, eqs. 8 and 12).
 
-    ladder_kg_m2: smallest permitted eigenvalues of the inertia matrix before the closed-loop refinement, tried in
-        ascending order.
+    ladder_kg_m2: smallest permitted eigenvalues of the inertia matrix in the projection before a closed-loop
+        refinement. A campaign tries them in ascending order until a refinement succeeds; the refinement on all bags
+        together uses only the smallest.
     rescue_margin_kg_m2: smallest permitted eigenvalue of the inertia matrix during and after the refinement.
     maximum_rounds: largest number of quadratic programs of one projection.
     """
@@ -134,7 +135,8 @@ class CoulombSettings(Strict):
 
     treatment: "estimated" together with the base parameters, or "ignored" as in arXiv:2605.15949.
     structure: name of the friction model, one of those in `gear_ladder.LADDER`; "auto" selects it from the data.
-    sliding_share: fraction of sliding states in a low-passed sample, below which the sample gets a lower weight.
+    sliding_share: required fraction of moving states among the states that the low-pass combines in one sample. Samples
+        with a smaller fraction get the weight `slow_weight`.
     transition_rad_s: transition velocity v of tanh(dq / v) [rad/s].
     slow_rad_s: speed below which a joint may stick and its torque gets a lower weight [rad/s].
     slow_weight: weight of samples in which a joint may stick, relative to 1 for all others.
@@ -221,10 +223,16 @@ class IdentificationSettings(Strict):
     def goal_delay(self, robot: Robot, cycle_s: float, *, simulated: bool) -> float:
         """Return the time from the stamp of a commanded torque to the middle of its effect [s].
 
+        It is the transmission time (see `transmission`) plus half of `cycle_s`. The transmission time is 0 for a
+        simulated bus, or if the setting `goal_delay_s` is None.
+
         Args:
             robot: the robot.
             cycle_s: control cycle, for which a command acts [s].
-            simulated: whether the bus is simulated; a simulated bus has no transmission time.
+            simulated: whether the bus is simulated.
+
+        Raises:
+            ConfigurationError: `goal_delay_s` is less than half a control cycle of the robot.
         """
         return self.transmission(robot, simulated=simulated) + 0.5 * cycle_s
 

@@ -5,11 +5,12 @@ additional column of the regression, see `diagnosis.nuisance_columns`. The chose
 the base parameters, and the data are corrected by the estimates. Both steps are repeated until the estimates settle
 (Gauss-Newton):
 
-    q <- q + zero,    tau(t) <- tau(t + delay) / ratio,    g <- |g| (g + tilt) / |g + tilt|
+    q <- q + zero,    tau(t) <- tau(t + delay) / ratio,    g <- |g| h / |h|,    h = g + |g| tilt
 
-All torques have the same delay, which is positive if they are late. The iteration starts at the delay that a scan finds
-(`torque_delay`). A delay is a property of the recordings, so it is compensated in them, and the arm needs no
-correction.
+The ratio is that of recorded to true torques. The tilt is a vector perpendicular to g, whose length is the tangent of
+the angle by which g is turned. All torques have the same delay, which is positive if they are later than the positions.
+The iteration starts at the delay that a scan finds (`torque_delay`). A delay is a property of the recordings, so it is
+compensated in them, and the arm needs no correction.
 
 The result is a model of the arm after the correction of its set-up. Until the user corrects the set-up, the model is
 not accepted, because a controller would still use the wrong zeros, constants and gravity.
@@ -272,7 +273,8 @@ def estimate_setup(
 
     Raises:
         ConfigurationError: a word is unknown, or the torque constants of all joints are requested; or a delay is to be
-            estimated, but the recordings have no states at a higher rate than the samples.
+            estimated, but the settings give the samples without states at a higher rate, which are needed to shift
+            torques in time.
         UnknownNameError: a word names a joint that is not in the chain.
         DataError: the motion does not show an unknown that was requested by name, or does not separate the unknowns; or
             the steps do not converge.

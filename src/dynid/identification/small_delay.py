@@ -1,10 +1,11 @@
 """Compensation of a small torque delay, of at most the limit `SuspicionLimits.delay_s` of the settings.
 
-The fit of friction estimates a small delay (`estimators.lags`) and its standard deviation, which widens the confidence
-intervals. A significant delay is compensated: the torque at time t is replaced by the one recorded at t + delay. All
-parameters are then fitted again, starting from the last fit. This is repeated until the remaining delay is within its
-standard deviation. A delay beyond the limit is not compensated. The verdict then refuses the model, because the fault
-of the recording should be corrected at its source.
+The fit of friction estimates a small delay and its standard deviation (`estimators.lags`). The uncertainty of the delay
+widens the confidence intervals of the parameters. A significant delay is compensated: the torque at time t is replaced
+by the one recorded at t + delay. All parameters are then fitted again, starting from the last fit. Both steps are
+repeated until the remaining delay is within its standard deviation, in at most `ROUNDS` rounds. A delay that exceeds
+the limit significantly is not compensated. The verdict then refuses the model, because the fault of the recording
+should be corrected at its source.
 """
 
 from collections.abc import Callable
@@ -49,8 +50,8 @@ def compensated(
     """Return the recordings after compensation of a small but significant torque delay, with the new estimate.
 
     A delay is small if it does not significantly exceed `SuspicionLimits.delay_s`. Recordings and estimate are returned
-    unchanged in three further cases: if a recording states a delay, if the delay was already estimated together with
-    joint zeros, torque scales and tilt (`estimate_setup`), or if no friction law is fitted.
+    unchanged if the delay is insignificant or not small, if a recording states a delay, if the delay was already
+    estimated together with joint zeros, torque scales and tilt (`estimate_setup`), or if no friction law is fitted.
 
     Args:
         model: the arm.

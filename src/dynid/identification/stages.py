@@ -34,7 +34,7 @@ class Stage:
             "result" (the nearest parameters of physically possible links).
         base: base parameters.
         rmse_nm: root mean square torque error of inverse dynamics on the fitted samples [N m].
-        relative: relative torque error on the same samples.
+        relative: relative torque error || error || / || torque || on the same samples.
         lambda_min: smallest eigenvalue of M(q) that an audit found [kg m^2]; None without an audit.
         seconds: computing time [s]; None if it was not measured.
     """

@@ -1,17 +1,18 @@
 """Autocovariance of the noise in a fit, estimated from the residual of the fit.
 
 A fit of many columns to few rows absorbs most of the noise, and most of all the slow noise, which its columns resemble.
-So the spectrum of the residual is too small at the frequencies of the columns. The
-fit may leave out rows. Let B be an orthonormal basis of the columns, D the diagonal matrix with 1 for fitted rows and 0
-for rows that are left out, and P = D - B B'. Stationary noise e has the
-autocovariance sum_b p_b k_b(lag), with variances p_b and known correlations k_b of its components b. It leaves the
-residual r = P e with
+So the spectrum of the residual is too small at the frequencies of the columns. The fit may leave out rows. Let B be an
+orthonormal basis of the columns, D the diagonal matrix with 1 for fitted rows and 0 for rows that are left out, and
+P = D - B B'. The noise e is a sum of stationary components b with unknown variances p_b and known correlations k_b. So
+its autocovariance is sum_b p_b k_b(lag). The residual of the fit is r = P e, and
 
     E[r' K_b r] = sum_c tr(K_b P K_c P) p_c,    K_b[i, j] = k_b(i - j).
 
-These equations, divided by the square roots of their diagonal, are solved for the variances p_b >= 0. The components
-are white noise and noise with the correlation times `CORRELATION_S`. MINQUE estimates components of variance in the
-same way (C. R. Rao, J. Multivariate Analysis 1, 1971). Components that the fit absorbs completely are left out.
+This is one equation for each component b. It is divided by the square root of tr(K_b P K_b P), its coefficient of p_b.
+On the left side, the value for the observed r replaces the expectation. The equations are then solved for the variances
+by least squares with p_b >= 0. The components are white noise and noise with the correlation times `CORRELATION_S`.
+MINQUE estimates components of variance in the same way (C. R. Rao, J. Multivariate Analysis 1, 1971). Components that
+the fit absorbs completely are left out.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,9 @@
 """Test whether physical bounds move an estimate farther than chance does, for all parameters together.
 
-The consistent model phi is nearest to the estimate phi0 in the metric R of its regression. The
-consistent models form a convex set. So the plane through phi that is perpendicular to g = R'R (phi0 - phi) separates
-all of them from phi0. The pull of the bounds is the squared distance of phi0 from that plane, in standard deviations of
-g' phi0:
+The model phi is the consistent model nearest to the estimate phi0: it minimises || R (phi - phi0) ||, with R from the
+regression that gave phi0. The consistent models form a convex set. So the plane through phi that is perpendicular to
+g = R'R (phi0 - phi) separates all of them from phi0. The pull of the bounds is the squared distance of phi0 from that
+plane, in standard deviations of g' phi0:
 
     T = (g' (phi0 - phi))^2 / (g' C g)    with C the covariance of phi0.
 
@@ -16,8 +16,8 @@ chi^2_k is replaced by k F(k, nu).
 Regression rows are computed by finite differences and filters. So even without noise, they determine no parameter to
 better than a thousandth of its value. The variance g' C g is increased by this error.
 
-q is the dimension of the space of the gradients of all active bounds, as far as they affect base parameters. A bound is
-active if the nearest consistent parameters lie on it.
+q is the dimension of the space that the gradients of all active bounds span. Directions in which no base parameter
+changes are not counted. A bound is active if the nearest consistent parameters lie on it.
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class BoundsPull:
         value: T, the squared ratio of the displacement to its standard deviation, see the top of the file.
         directions: q, the number of independent directions in the space of base parameters that the active bounds
             block, see `directions_at_bounds`.
-        freedom: degrees of freedom of the standard deviations.
+        freedom: degrees of freedom of the estimate's standard deviations.
         worst: name of the base parameter with the largest displacement relative to its standard deviation.
         by: ratio of this displacement to the standard deviation.
     """
@@ -73,7 +73,8 @@ class BoundsPull:
     def detail(self) -> str:
         """Text that explains the displacement by physical bounds in a report.
 
-        If the displacement is large, the text names the base parameter that the bounds change most.
+        If T exceeds the limit for q = 1, the text also states q, and names the base parameter with the largest
+        displacement relative to its standard deviation.
         """
         if self.value <= pull_limit(1, self.freedom):
             return "squared distance in deviations"
@@ -91,8 +92,8 @@ def pull_limit(directions: int, freedom: float, chance: float = CHANCE) -> float
 
     Args:
         directions: number q of independent directions in the space of base parameters that the active bounds block.
-        freedom: degrees of freedom of the standard deviations.
-        chance: probability.
+        freedom: degrees of freedom of the estimate's standard deviations.
+        chance: probability that T exceeds the limit although the true parameters are within the bounds.
     """
     q = max(directions, 1)
 
@@ -114,8 +115,8 @@ def pull_of_bounds(
     """Return the displacement of estimated base parameters by physical bounds; None if their covariance is unknown.
 
     The displacement is that from the estimate to the nearest consistent model. The result contains the number
-    of independent directions that active bounds block. This number is computed only if the displacement exceeds the
-    limit for one direction. Otherwise it is given as 1.
+    of independent directions that active bounds block. This number is computed only if the test statistic T exceeds
+    `pull_limit` for one direction, the smallest limit of all. Otherwise the number does not matter and is given as 1.
 
     Args:
         model: model of the arm.

@@ -1,7 +1,8 @@
 """Audit of the inertia matrix M(q; phi) at thousands of random poses, without compiled kernels.
 
-M of a consistent model is positive definite at every pose, so only the size of its smallest eigenvalue must be
-determined. Compiling the kernels for millions of poses would take longer than the rest of an identification.
+M of a physically consistent model is positive definite at every pose. So the audit need not detect rare poses at which
+M is indefinite, but only determine the smallest eigenvalue, for which thousands of poses suffice. An audit of millions
+of poses needs compiled code, and the compilation would take longer than the rest of an identification.
 """
 
 import numpy as np

@@ -166,8 +166,9 @@ def segments(excited: ExcitedJoint, robot: Robot) -> tuple[list[Segment], float]
     """Return the open-loop sections of a joint's excitation, and the time between two states [s].
 
     A section is recognised by its reference: the reference velocity is zero, but the reference acceleration, which
-    contains the excitation signal, is not. The torques of a section are the commanded torques, rounded to the servo's
-    current unit and limited, minus the gravity torques of the arm's nominal model.
+    contains the excitation signal, is not. The torques of a section are the commanded torques minus the gravity torques
+    of the arm's nominal model. As in the servo, the commanded torques are first rounded to the resolution of the goal
+    current, and limited to the torque of the largest permitted current.
 
     Args:
         excited: recorded excitation of the joint.

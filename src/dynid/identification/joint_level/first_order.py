@@ -86,8 +86,8 @@ class FirstOrderFit:
         time_constant: Tp1 [s].
         dead_time: Td, from a command to the middle of the interval in which it acts [s].
         coulomb: Coulomb friction [N m].
-        offset: constant load torque [N m].
-        stiffness: additional load torque per angle from `centre` [N m/rad].
+        offset: constant load torque [N m]; a positive load acts against a positive commanded torque.
+        stiffness: additional load torque per angle from `centre`, with the same sign convention [N m/rad].
         centre: angle at which the load torque is `offset` [rad].
         play: backlash between joint and encoder [rad].
         torque_noise: standard deviation [N m] of a random torque that explains the prediction errors. The random
@@ -148,7 +148,7 @@ class _Problem:
 
     The joint obeys M dv/dt = u(t - delay) - D v - F sign(v) - c - k (q - q0), with torque u, position q and velocity v.
     M is the inertia, D the viscous damping, F Coulomb friction, c the load at the angle q0, and k its change per angle.
-    In x, the backlash is in units of `PLAY_UNIT_RAD`.
+    q0 is not estimated, but is the mean of all positions. In x, the backlash is in units of `PLAY_UNIT_RAD`.
     """
 
     def __init__(self, segments: Sequence[Segment], dt: float, position_step: float) -> None:
@@ -201,13 +201,14 @@ def fit_first_order(
     """Fit a first-order model with dead time (arXiv:2605.15949, eq. 1) to open-loop segments of one joint.
 
     Args:
-        segments: sections of the joint's motion without feedback; sections that are too short are ignored.
+        segments: sections of the joint's motion without feedback. Sections with fewer than `SHORTEST_SEGMENT` samples,
+            or with a motion of less than `MOVED_COUNTS` encoder steps, are ignored.
         dt: time between two samples [s].
         position_step: encoder resolution [rad].
         start: initial inertia M [kg m^2] and viscous damping D [N m s/rad].
 
     Raises:
-        DataError: no segment is long enough, or the joint hardly moved.
+        DataError: no segment remains, because all are too short or the joint hardly moved.
     """
     enough = MOVED_COUNTS * position_step
     usable = [one for one in segments if len(one.q) >= SHORTEST_SEGMENT and one.way >= enough > 0.0]

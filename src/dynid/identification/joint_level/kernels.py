@@ -33,8 +33,8 @@ def advance(
         inertia: inertia of the joint [kg m^2].
         damping: viscous damping [N m s/rad].
         friction: Coulomb friction [N m].
-        offset: constant load [N m].
-        stiffness: load per angle [N m/rad].
+        offset: constant load, which is subtracted from the commanded torque [N m].
+        stiffness: additional load per angle from `centre` [N m/rad].
         centre: angle at which the load is `offset` [rad].
     """
     q, v, qq, qv, vv = state

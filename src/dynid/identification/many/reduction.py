@@ -38,7 +38,7 @@ MOST_NAMED = 3  # largest number of recordings without rows that a note lists
 class Task:
     """Several recordings, and all other inputs from which a worker process computes their regression rows.
 
-    The worker returns R factors of QR decompositions of the rows, because least squares needs only these.
+    The worker returns R factors of QR decompositions of the rows, because least squares needs only the factors.
 
     Attributes:
         sources: recordings as read from their files; the corrections of `setup` are not yet applied.
@@ -68,8 +68,9 @@ class Reduced:
     """Regression rows of several recordings, reduced to R factors of QR decompositions.
 
     Attributes:
-        triangles: R factors of each joint's rows, (n, k, k), for each group of rows, by the group's number. Rows from
-            block b of recording k, both counted from 0, are in group (k + b) modulo `GROUPS`.
+        triangles: R factors of the rows by the number of their group; for each group an array (n, c, c) with one factor
+            per joint. Rows from the block of time b of recording r, both counted from 0, are in group (r + b) modulo
+            `GROUPS`. Standard deviations are widened if the groups contradict each other.
         rows: number of rows of each joint with full weight, (n,); weights are lowered near standstill.
         seconds: total duration of the recordings that gave rows [s].
         left_out: one sentence for each recording that gave no rows, with the reason.
@@ -180,9 +181,10 @@ def from_all(
 def _pieces(count: int) -> list[tuple[int, ...]]:
     """Return the indices of the recordings of each task, for a total of `count` recordings.
 
-    A task is computed by one worker. Regression rows are divided into `GROUPS` groups, and each group has its own R
-    factors. Block b of recording k, both counted from 0, belongs to group (k + b) modulo `GROUPS`. All recordings of a
-    task start with the same group, so a task of short recordings needs the R factors of only a few groups.
+    A task is computed by one worker. Long recordings are processed in blocks of time. Regression rows are divided into
+    `GROUPS` groups, and each group has its own R factors. Block b of recording r, both counted from 0, belongs to group
+    (r + b) modulo `GROUPS`. The first blocks of all recordings of a task belong to the same group, so a task of short
+    recordings gives the R factors of only a few groups.
     """
     groups = [range(group, count, GROUPS) for group in range(GROUPS)]
     return [tuple(own[first : first + PER_TASK]) for own in groups for first in range(0, len(own), PER_TASK)]

@@ -77,7 +77,8 @@ class _ClusterFuture:
         """Wait until the task is finished, and return its result.
 
         Raises:
-            DynidError: the cluster could not execute the task, or the task itself raised the error.
+            DynidError: the task itself raised this error, or the cluster could not execute the task. Every error of
+                another class counts as a failure of the cluster, and is raised as a DynidError.
         """
         try:
             return self._future.result()

@@ -4,11 +4,12 @@ As in `known_mass`, the drive of joint j reports the fraction c_j (the scale of 
 
     tau_j (reported) = W_j psi_j + c_j t_j(p),    p the body's centre of mass in the last link's frame.
 
-At a joint far from the body, the torque depends mostly on the known mass and on the known length of the arm. So if the
-other joints rotate the body, its position and the scales can be estimated together, by least squares over all joints.
-Gautier and Briot (2012) also assume that only the mass is known. If a joint's torque depends only on the unknown
-position, as for an arm with a single axis, the scale of this joint is undetermined. Its standard deviation is then
-large, because it includes the prior uncertainty `FAR_M` of the position.
+One part of the torque t_j comes from the known mass at the origin of the last link's frame, whose distance from joint j
+is known. It is the larger part if joint j is far from the body. The other part comes from the unknown position p. If
+other joints rotate the body, the two parts change in different ways. So p and the scales can be estimated together, by
+least squares over all joints. Gautier and Briot (2012) also assume that only the mass is known. If a joint's torque
+has no known part, as for an arm with a single axis, the scale of this joint is undetermined. The standard deviation of
+the scale is then large, because it includes the prior uncertainty `FAR_M` of the position.
 """
 
 from typing import NamedTuple

@@ -75,7 +75,10 @@ class Payload:
 
 @on_one_thread
 def changes_between(model: ArmModel, before: Samples, after: Samples) -> tuple[Change, ...]:
-    """Identify two runs separately by weighted least squares, and return the changes of all base parameters."""
+    """Identify two runs separately by weighted least squares, and return the changes of all base parameters.
+
+    Each change contains the parameter's values from both runs, and the standard deviation of their difference.
+    """
     found = [estimator("wls").estimate(model, samples).base for samples in (before, after)]
     return parameter_changes(found[0], found[1], model.unit)
 

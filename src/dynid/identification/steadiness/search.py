@@ -1,9 +1,11 @@
 """Search for changes of an arm during its recordings, and for constant offsets of its torques.
 
 Every property of the arm that may change (a tested quantity) is combined with several functions of time, called
-courses: steps at the borders of windows, and a straight line. The quantity and course that explain most in relation to
-their number of columns become part of the fit, and the search is repeated. So a change is reported once, and not again
-as a change of a quantity that resembles it.
+courses: steps at the borders of windows, and a straight line. Torque offsets may also be constant. The search selects
+the quantity and course that reduce the squared error most. Before this comparison, a multiple of the reduction that
+noise alone gives, which increases with the number of columns, is subtracted. If the change is significant, it becomes
+part of the fit, and the search is repeated, at most `MOST` times by default. So a change is reported once, and not
+again as a change of a quantity that resembles it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -113,7 +115,10 @@ class _Tried(NamedTuple):
 
     @property
     def plausible(self) -> float:
-        """Weight of the explained squared error in comparisons: `RARE` for a gradual change of a body, else 1."""
+        """Weight of the explained squared error in comparisons: `RARE` for a gradual change of a body, else 1.
+
+        A body's mass seldom changes gradually, because bodies are usually attached or removed at once.
+        """
         return RARE if self.reading.kind == BODY and self.course == "drift" else 1.0
 
 
@@ -222,9 +227,9 @@ class Search:
     def _may_be_friction(self, one: _Tried, information: Information, count: int) -> bool:
         """Return whether a tried change is a torque offset that a change of the joint's friction may explain.
 
-        The offset is then insignificant in a fit that also has the change of friction. A friction law that lacks a part
-        of the friction leaves errors that resemble an offset if the load keeps its sign, or if the joint moves in one
-        direction.
+        The errors of a friction law that lacks a part of the friction resemble an offset if the joint moves in one
+        direction only, or if its load keeps its sign. So an offset is fitted again, together with a free change of the
+        joint's friction. If the offset is insignificant in this fit, friction may explain it.
 
         Args:
             one: property and function of time.
@@ -347,7 +352,8 @@ class Search:
         """Constant torque offset of each joint that the data do not exclude, with its effect on the model's gravity.
 
         The fit may conceal such an offset in its gravity parameters. The size of the offset is `DEVIATIONS` times the
-        standard deviation of its estimate, in a fit that also estimates a constant change of the joint's friction.
+        standard deviation of its estimate. Together with the offset, the fit estimates a deviation of the joint's
+        friction from the friction law. This deviation is constant in time, too.
         """
         constant, found = np.ones(len(self.windows)), []
         for one, columns in zip(self.tried, self.places, strict=True):
@@ -361,6 +367,8 @@ class Search:
 
     def _difference_of_gravity(self, reading: TestedQuantity, values: FloatArray) -> float:
         """Return the relative difference of the arm's gravity torques before and after a change, in random postures.
+
+        It is the norm of the difference, divided by the norm of the model's gravity torques (`_size_of_gravity`).
 
         Args:
             reading: the property that changes.
