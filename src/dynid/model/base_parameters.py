@@ -14,13 +14,14 @@ For revolute joints the recursion from the last link to the first (Khalil and Do
     MZR_j-1 = MZ_j-1 + Ca (MZ_j + r M_j)
     MR_j-1  = M_j-1 + M_j
 
-with alpha, d and r of joint j, Sa = sin(alpha) and Ca = cos(alpha). YY_j, MZ_j and M_j are then contained in other base
-parameters and have none of their own. Parameters that affect no torque (most of link 1) belong to no base parameter. A
-rotor inertia IA_j is grouped with ZZ_j if links 1 to j-1 never rotate about z_j.
+with alpha, d and r of joint j, Sa = sin(alpha) and Ca = cos(alpha). YY_j, MZ_j and M_j are then contained in base
+parameters with other names; no base parameter is named after them. Parameters that affect no torque (most of link 1)
+belong to no base parameter. A rotor inertia IA_j is grouped with ZZ_j if links 1 to j-1 never rotate about z_j.
 
-The numerical rank of the regressor at random states verifies the result: it must equal the number of names. It may
-differ for arms with parallel axes or with gravity along an axis. Then, and for prismatic joints, the groups are found
-from the regressor itself, see `numerical_regrouping`. `Regrouping.method` states which method was used.
+The result is verified by the numerical rank of the regressor at random states, which must equal the number of base
+parameters. The two may differ for arms with parallel axes or with gravity along an axis. Then, and for prismatic
+joints, the groups are found from the regressor itself, see `numerical_regrouping`. `Regrouping.method` states which
+method was used.
 """
 
 from dataclasses import dataclass
@@ -212,7 +213,7 @@ def _closed_form(
         drive: parameters of the drives, such as rotor inertia and friction.
         standard: names of the standard parameters, (s,).
         W: regressor of all standard parameters at random states, (m, s).
-        removed: indices of products of inertia that the structure excludes.
+        removed: indices of products of inertia that the model excludes (`drive.structure`); their coefficients are 0.
     """
     index = {name: k for k, name in enumerate(standard)}
     rows = _link_recursion(mdh, standard)
@@ -248,14 +249,14 @@ def _preference(standard: tuple[str, ...], usable: list[int], links: int) -> lis
 
 
 def _numerical(W: FloatArray, usable: list[int], kept: list[int]) -> list[tuple[int, FloatArray]]:
-    """Return the indices of independent regressor columns, each with a row (s,) of K, found numerically.
+    """Return the map K from standard to base parameters: each independent column's index with its row (s,) of K.
 
-    K maps standard to base parameters. Its rows express every usable column as a linear combination of the independent
-    columns.
+    K expresses every usable column of the regressor as a linear combination of the independent columns, with factors
+    that are computed numerically. Its columns for all other standard parameters are zero.
 
     Args:
         W: regressor of all standard parameters at random states, (m, s).
-        usable: indices of the columns of terms that the structure includes.
+        usable: indices of the columns whose parameters the model includes.
         kept: indices of the independent columns.
     """
     rows = np.zeros((len(kept), W.shape[1]))

@@ -6,8 +6,8 @@ The motion of each link follows from that of the link before it:
     a_j  = R' (a + dw x p + w x (w x p))
 
 with R and p the rotation and origin of frame j in frame j - 1, z its axis, and a the acceleration of the frame's origin
-minus gravity. This holds for a revolute joint; a prismatic one adds 2 (R' w) x dq z + ddq z to a_j instead. Arguments
-common to these functions:
+minus gravity. This holds for a revolute joint. For a prismatic joint, w_j = R' w and dw_j = R' dw, and a_j has the
+additional terms 2 (R' w) x dq z + ddq z. Arguments common to these functions:
 
     geometry  values of `Geometry`, which place each frame in the frame before it
     start     acceleration of the base minus gravity, in frame 0, (3,) [m/s^2]
@@ -81,8 +81,9 @@ def _outward(
 def _jacobians(geometry: Geometry, R: FloatArray, p: FloatArray, Jw: FloatArray, Jv: FloatArray) -> None:
     """Write the Jacobians of all links at one sample, (n, n, 3) each: velocities of link j per unit rate of joint i.
 
-    Jw are angular velocities, Jv velocities of the frames' origins [SI unit per unit rate]. Entries (j, i) with i > j
-    are not written. R and p are rotations (n, 3, 3) and origins (n, 3) of the frames, each in the frame before.
+    Jw are angular velocities, Jv velocities of the frames' origins, both in frame j [SI unit per unit rate]. Entries
+    (j, i) with i > j are not written. R and p are rotations (n, 3, 3) and origins (n, 3) of the frames, each in the
+    frame before.
     """
     slides = geometry[3]
     for j in range(len(p)):
@@ -126,8 +127,9 @@ def motions(
 def _wrenches(w: FloatArray, dw: FloatArray, a: FloatArray, moments: FloatArray, forces: FloatArray) -> None:
     """Write the moments and forces that a link's motion requires per unit of its ten parameters, (10, 3) each.
 
-    An inertia A requires the moment A dw + w x A w. A first moment e requires the moment e x a and the force
-    dw x e + w x (w x e). A unit mass requires the force a. The other entries of `forces` and `moments` stay unchanged.
+    An inertia matrix A requires the moment A dw + w x A w. First moments e, a vector, require the moment e x a and the
+    force dw x e + w x (w x e). A unit mass requires the force a. The other entries of `forces` and `moments` stay
+    unchanged.
 
     Args:
         w: angular velocity of the link, (3,) [rad/s].
@@ -164,8 +166,9 @@ def columns(
 ) -> None:
     """Write regressor columns of standard link parameters into the first n rows and p columns of each sample of W.
 
-    The column of a parameter of link j is Jw' moment + Jv' force: the torques of joints 1..j if this parameter is 1 and
-    all others are 0.
+    The column of a parameter of link j contains the torques of joints 1..j if this parameter is 1 and all others are 0.
+    These torques are Jw' moment + Jv' force, with the moment and force that the link's motion requires, and its angular
+    and linear velocities Jw and Jv per unit rate of the joints.
 
     Args:
         geometry: placement of the frames. The top of the file describes the first five arguments.

@@ -53,9 +53,10 @@ def _without_current_control(robot: Robot) -> Iterator[str]:
 def beyond_encoder(robot: Robot) -> Iterator[str]:
     """Yield a sentence for each joint whose position is ambiguous after power-on.
 
-    After power-on, an encoder measures the motor's angle within a single revolution only. The position is ambiguous if
-    the joint's limits allow the motor to leave this revolution. A joint is not reported if an error of one motor
-    turn puts its position far outside the limits, because the driver then refuses to enable torque.
+    After power-on, an encoder measures the motor's angle within a single revolution only. If the joint's limits allow
+    the motor to leave this revolution, the measured angle may be wrong by a whole revolution. If the motor's range
+    within the limits is short, the wrong angle is outside the limits by more than the largest permitted tolerance, and
+    the driver refuses to enable torque. Joints with such a range, and prismatic joints, are not reported.
     """
     noticed = 360.0 - 2.0 * ENABLE_TOLERANCE_DEG * np.abs(robot.gear_ratios)
     ranges = zip(robot.file.joints, *map(np.rad2deg, Transmission(robot).motor_range()), noticed, strict=True)

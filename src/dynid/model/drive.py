@@ -98,7 +98,7 @@ class DriveTerms:
 
     @cached_property
     def coupled(self) -> tuple[int, ...]:
-        """Indices, from 0, of the motors whose angle does not depend on the position of their own joint alone."""
+        """Indices, from 0, of the coupled motors: those whose row of the coupling matrix differs from the identity."""
         return tuple(int(k) for k in np.flatnonzero((self.coupling != np.eye(self.axes)).any(axis=1)))
 
     def _numbered(self, kind: str) -> list[str]:
@@ -127,7 +127,7 @@ class DriveTerms:
     def modelled_names(self) -> tuple[str, ...]:
         """Names of the drive-side standard parameters that the model includes.
 
-        Every axis has the standard parameters IA, FV and FC, but the model's structure may exclude them.
+        IA, FV and FC are missing if the model's structure excludes them, while `standard_names` always has them.
         """
         structure = self.structure
         there = {"IA": structure.rotor_inertia, "FV": structure.viscous_friction, "FC": structure.coulomb_friction}
@@ -158,9 +158,15 @@ class DriveTerms:
         ddq: FloatArray,
         transition_rad_s: float = 0.0,
     ) -> None:
-        """Write the regressor columns of drive-side parameters into W, which is zero on entry.
+        """Write the regressor columns of drive-side parameters into an array.
 
-        W is (N, n, len(names)) [N m per SI unit]. The other arguments are those of `columns`.
+        Args:
+            W: result, (N, n, len(names)) [N m per SI unit]; zero on entry.
+            names: names of the parameters.
+            q: joint positions, (N, n) [rad; m if prismatic].
+            dq: joint velocities, (N, n) [rad/s; m/s].
+            ddq: joint accelerations, (N, n) [rad/s^2; m/s^2].
+            transition_rad_s: transition velocity v: tanh(dq / v) replaces sign(dq); 0 keeps sign(dq).
         """
         for column, joint, torque in self._torques(names, q, dq, ddq, transition_rad_s):
             W[:, joint, column] = torque
@@ -187,8 +193,14 @@ class DriveTerms:
     ) -> Iterator[tuple[int, int, FloatArray]]:
         """Yield the nonzero regressor entries of drive-side parameters: index in `names`, joint, torque per unit (N,).
 
-        A parameter of a coupled motor has a torque at each joint that this motor moves. The arguments are those of
-        `columns`.
+        A parameter of a coupled motor has a torque at each joint that this motor moves.
+
+        Args:
+            names: names of the parameters.
+            q: joint positions, (N, n) [rad; m if prismatic].
+            dq: joint velocities, (N, n) [rad/s; m/s].
+            ddq: joint accelerations, (N, n) [rad/s^2; m/s^2].
+            transition_rad_s: transition velocity v: tanh(dq / v) replaces sign(dq); 0 keeps sign(dq).
         """
         terms, law = {term.name: term for term in self.springs}, self._shape(transition_rad_s)
         dry = not all(is_smooth(kind_and_number(name)[0]) for name in names)
@@ -209,9 +221,13 @@ class DriveTerms:
                 yield column, k, dq[:, k] if kind == "FV" else own[:, k, ROWS[kind]]
 
     def _shape(self, transition_rad_s: float) -> FrictionLaw:
-        """Return a friction law that has the Stribeck velocity and exponent of the structure, and no other parameters.
+        """Return a friction law with the Stribeck velocity and exponent of the model; all other parameters are 0.
 
-        Friction torques are linear in all other parameters, so the gradient of this law gives their regressor columns.
+        Friction torques are linear in these other parameters. So the gradient of this law with respect to them gives
+        their regressor columns. Without Stribeck friction, velocity and exponent are 0, too.
+
+        Args:
+            transition_rad_s: transition velocity v: tanh(dq / v) replaces sign(dq); 0 keeps sign(dq).
         """
         stribeck = self.structure.stribeck
         figures = {} if stribeck is None else {"ws": stribeck.velocity_rad_s, "a": stribeck.exponent}

@@ -121,8 +121,8 @@ class ArmModel:
             bounds: `physical_bounds` of robot.yaml.
 
         Raises:
-            ConfigurationError: robot.yaml does not give the arm's mass, or the box that must contain a link is
-                too small.
+            ConfigurationError: robot.yaml does not give the arm's mass, or the box that must contain a link has no room
+                for the smallest spread of its mass, or excludes its centre of mass.
         """
         return arm_limits(self.mdh, bounds, self._shape_boxes)
 
@@ -369,5 +369,5 @@ class ArmModel:
 
 @lru_cache(maxsize=16)  # regrouping is slow, and one command needs the same model in several places
 def _as_described(robot: Robot, mount: str) -> ArmModel:
-    """Return the model of a robot at a mount, with the structure of robot.yaml and the geometry of the URDF."""
+    """Return the model of a robot at a mount: the structure is that of robot.yaml, the geometry that of the URDF."""
     return ArmModel._of(robot, mount, robot.file.structure, {})

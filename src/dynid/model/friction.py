@@ -10,7 +10,8 @@ Coriolis forces and gravity. The factor s = exp(-(|w| / ws)^a) decreases with sp
 
 q is keq te^2 if the motor drives the load (te opposite to tm and smaller) and kmq tm^2 if the load drives the
 motor. The law covers the models M1 to M6 of Duclusaud and Passault (arXiv:2410.08650), extended by an offset and a
-budget that differs by direction. M3 and M4 depend on |te - tm| alone: they are M5 with ke = km and kes = kms.
+budget that differs by direction. In M3 and M4, torques tm and te have equal factors, ke = km and kes = kms, so that the
+budget depends on them by |te - tm| alone.
 
 If a torque with a derivative is needed, tanh(w / v) with a small transition velocity v replaces sign(w).
 """
@@ -435,9 +436,9 @@ def plain_gradient(x: float, s: float, dq: float, share: float, out: FloatArray)
 def load_gradient(x: float, s: float, te: float, load: Load, share: float, out: FloatArray) -> None:
     """Write derivatives of one axis's friction torque with respect to its load-dependent parameters to `out`.
 
-    The friction torque is linear in these six parameters. KM and KE multiply motor torque and load. KMS and KES
-    multiply motor torque and load in the part of friction that decreases with speed. In this part, KMQ and KEQ multiply
-    the squares of motor torque and load.
+    The friction torque is linear in these six parameters. KM and KMS multiply the motor torque, KE and KES the load,
+    KMQ the square of the motor torque, and KEQ the square of the load. KMS, KES, KMQ and KEQ belong to the part of
+    friction that decreases with speed.
 
     Args:
         x: direction of the motion as returned by `direction`, -1 to 1.
@@ -694,7 +695,8 @@ class FrictionLaw:
         """Return the motor torques that start joints from rest against a load, (..., n) [N m].
 
         Args:
-            load: torque that the links require at rest, such as that against gravity, (..., n) [N m].
+            load: motor torque that balances the load at rest, such as that against gravity, (..., n) [N m]; -te in the
+                friction law.
             sign: direction of the motion, 1 or -1.
         """
         return self.motor_torque(np.full_like(load, sign * STARTING_RAD_S), load, -load)

@@ -83,8 +83,9 @@ class ArrayFriction:
     def _fading(self, dq: Array) -> Array:
         """Return the factor s = exp(-(|dq| / ws)^a) of the Stribeck terms for velocities dq (..., n) [rad/s].
 
-        s is 1 at rest, and 0 in motion for axes without a Stribeck velocity ws. Only positive numbers are raised to a
-        power, so that derivatives are finite everywhere.
+        s is 1 at rest, and 0 in motion for axes without a Stribeck velocity ws. In these cases the power is computed
+        with 1 in place of |dq| or ws, and is not used. So only positive numbers are raised to a power, and derivatives
+        are finite everywhere.
         """
         xp, ws, a = self.xp, self.values["ws"], self.values["a"]
         rests, known = dq == 0.0, ws > 0.0

@@ -89,9 +89,12 @@ def known_models(robot: Robot) -> tuple[str, ...]:
 def at_joint(figures: Mapping[str, float], joint: Joint) -> dict[str, float]:
     """Convert the friction parameters of a servo to those of the joint that it moves.
 
+    Each parameter is multiplied by powers of the joint's number of servos and of its |gear ratio|, with the exponents
+    in `AT_JOINT`. Parameters that `AT_JOINT` lacks stay unchanged.
+
     Args:
         figures: friction parameters of one servo by symbol, SI.
-        joint: the joint, whose gear ratio and number of servos are used, see `AT_JOINT`.
+        joint: the joint.
     """
     ratio = abs(joint.gear_ratio)
     powers = {symbol: AT_JOINT.get(symbol, (0, 0)) for symbol in figures}

@@ -27,9 +27,10 @@ class ParameterRow(Strict):
         value: value of the parameter.
         standard_deviation: standard deviation of the estimate before projection to physically consistent parameters;
             None if unknown. It includes errors due to backlash between joints and encoders, and due to friction that
-            the friction law does not represent. In a campaign, which identifies a model from every recording, it also
-            includes the scatter over motions.
-        determined: whether the data determine the parameter within 10 %; None in files of former versions.
+            the friction law does not represent. A campaign identifies a model from every recording; there, the standard
+            deviation also includes the scatter over motions.
+        determined: whether the data determine the parameter: half its 95 % confidence interval is at most 10 % of its
+            value, see `identification.determined`. None if unknown, and in files of former versions.
         grouping: formula of the parameter in standard parameters.
     """
 
@@ -72,8 +73,8 @@ class FrictionRung(Strict):
         name: name of the structure, such as "Stribeck". Variants have a suffix: "alike" if servos of one type have
             equal parameters, "constant" if friction does not drift, "offset" for an additional torque offset.
         parameters: number of friction parameters in addition to the base parameters.
-        held_out: weighted cross-validation error relative to the torque: the error on blocks of time that were not
-            fitted.
+        held_out: cross-validation error: weighted rms error on blocks of time that were not fitted, divided by the
+            weighted rms torque.
         excess: relative excess of the squared error over that of the best structure.
         standard_error: standard error of `excess`, from its scatter over the blocks of time.
         chosen: whether this structure was chosen.
@@ -95,7 +96,7 @@ class FrictionBlock(Strict):
         transition_rad_s: transition velocity v: tanh(dq / v) replaces sign(dq).
         terms: terms of the friction law that at least one axis has.
         left_out: names of friction parameters that are zero because the motion does not excite them.
-        change_per_minute: relative change of friction during the recordings; None if it was constant.
+        change_per_minute: relative change of friction per minute of the recordings; None if it was constant.
         ladder: structures that were compared to choose this one; () without a comparison.
     """
 
@@ -155,13 +156,14 @@ class UndeterminedGroup(Strict):
 
 
 class ExportError(Strict):
-    """Relative errors of the torques that a model file predicts for held-out recordings.
+    """Relative errors of the torques that a model file predicts for one or all held-out recordings.
 
     tau are measured and tau_hat predicted torques.
 
     Attributes:
         file: name of the file: model.yaml, MJCF or URDF.
-        recordings: names of the recordings; the first row of each file covers all recordings.
+        recordings: names of the recordings. In lists, the first element of each file covers all held-out recordings; if
+            there are several, an element for each of them follows.
         moving: || tau - tau_hat || / || tau || of joints in motion.
         relative: || tau - tau_hat || / || tau || over all samples.
     """

@@ -81,7 +81,7 @@ def link_columns(
         ddq: accelerations, (N, n) [rad/s^2; m/s^2].
         gravity: gravity vector in the URDF base, (3,) [m/s^2].
         which: indices of the parameters, (p,): ten per link, in the order of `LINK_PARAMETERS`. Indices of one link
-            should be adjacent, since each change of the link takes time.
+            should be adjacent. Otherwise the link's moments and forces are computed repeatedly.
     """
     W = np.zeros((*np.shape(q), len(which)))
     fill_link_columns(mdh, q, dq, ddq, gravity, which, W)
@@ -109,7 +109,7 @@ def fill_link_columns(
         W: contiguous array for N samples, at least n joints and at least p parameters [N m per SI unit]; zero on entry.
 
     Raises:
-        DataError: a shape or an index does not fit the chain; compiled code does not check.
+        DataError: a shape or an index does not fit the chain. The compiled code would not detect this.
     """
     states, which = _arguments(mdh, q, dq, ddq, gravity), np.array(which, dtype=np.int64)
     if W.shape[0] != len(q) or W.shape[1] < mdh.size or W.shape[2] < len(which):
@@ -152,7 +152,7 @@ def link_torques(
         parameters: standard parameters of the links in the order of `LINK_PARAMETERS`, (n, 10), SI.
 
     Raises:
-        DataError: states or parameters have another shape; compiled code does not check.
+        DataError: states or parameters have another shape. The compiled code would not detect this.
     """
     tau = np.empty(np.shape(q))
     if np.shape(parameters) != (mdh.size, 10):
@@ -186,7 +186,8 @@ def _arguments(
     The arrays are copies, since numba would compile more versions for other layouts and read-only arrays.
 
     Raises:
-        DataError: the states have another shape than (N, n) with n joints of the chain; compiled code does not check.
+        DataError: the states have another shape than (N, n) with n joints of the chain. The compiled code would not
+            detect this.
     """
     states = [np.array(one, dtype=np.float64, order="C") for one in (q, dq, ddq)]
     if any(one.shape != (len(states[0]), mdh.size) for one in states):

@@ -4,10 +4,12 @@ This module is independent of the modified DH frames and of the recursion in `re
 and link frames have their z along the joint's axis at q = 0. In block matrices of all links, with twists V and joint
 screws A,
 
-    V = Gamma A dq,   dV = Gamma (A ddq - [ad_(A dq)] V + base),   tau = A' Gamma' (G dV - [ad_V]' G V),
+    V = Gamma A dq,   dV = Gamma (A ddq - [ad_(A dq)] V + base),   tau = A' Gamma' (G dV - [ad_V]' G V).
 
-which is linear in the spatial inertias G = diag(G_1 .. G_n). G_j has ten parameters lambda_j, so vec G_j = K lambda_j
-with a constant K. As vec(A X B) = (B' (x) A) vec X, the blocks of the regressor Y are Kronecker products:
+Block Gamma_ji transforms twists from frame i to frame j, and is zero if i > j. The first block of `base` is the
+acceleration of the base minus gravity, in frame 1; its other blocks are zero. tau is linear in the spatial inertias
+G = diag(G_1 .. G_n). G_j has ten parameters lambda_j, so vec G_j = K lambda_j with a constant K. As
+vec(A X B) = (B' (x) A) vec X, the blocks of the regressor Y are Kronecker products:
 
     Y_ij = (dV_j' (x) J_ij - V_j' (x) J_ij ad_Vj') K,   J_ij = (Gamma_ji xi_i)',
 
@@ -156,7 +158,7 @@ class ScrewChain:
     def _jacobians(self, steps: FloatArray) -> FloatArray:
         """Return the Jacobians J (N, n, n, 6): entry (i, j) is the twist of link j, in its frame, per rate of joint i.
 
-        `steps` (N, n, 6, 6) is the result of `_outward`.
+        `steps` (N, n, 6, 6) are the matrices that map twists from frame j - 1 to frame j.
         """
         J = np.zeros((len(steps), self.size, self.size, 6))
         for j in range(self.size):
@@ -203,7 +205,7 @@ class ScrewChain:
         Gravity is included as an acceleration of the base.
 
         Args:
-            steps: result of `_outward`, (N, n, 6, 6).
+            steps: matrices that map twists from frame i - 1 to frame i, (N, n, 6, 6).
             V: twists of the links in their frames, (N, n, 6).
             dq: joint velocities, (N, n).
             ddq: joint accelerations, (N, n).

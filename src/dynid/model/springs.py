@@ -4,8 +4,8 @@ A spring with coefficients k_p requires the motor torque sum_p k_p (q - a)^p at 
 `about_deg` and the powers p are those of robot.yaml. Its potential is sum_p k_p (q - a)^(p + 1) / (p + 1), and its
 stiffness sum_p p k_p (q - a)^(p - 1). Each coefficient is a parameter of the model, named KS<power>_<joint>, such as
 KS1_2. Torques are linear in the coefficients, which have no bounds and are identified together with all other
-parameters. A spring belongs to the joint, not to the drive: the gear carries its torque like that of gravity, so
-load-dependent friction includes this torque.
+parameters. A spring belongs to the joint, not to the drive: the gear carries its torque like that of gravity. So the
+load on which friction may depend includes this torque.
 """
 
 from collections.abc import Mapping, Sequence
@@ -99,7 +99,7 @@ class JointSpring:
 
 
 def is_spring(name: str) -> bool:
-    """Return whether a parameter or a kind of parameters, such as 'KS1_2', is a coefficient of a spring."""
+    """Return whether a name, such as 'KS1_2', or a kind, such as 'KS1_', is that of a spring's coefficient."""
     return name.startswith(PREFIX)
 
 

@@ -118,8 +118,8 @@ class LinkRow(Strict):
 class AxisRow(Strict):
     """One axis of a standard-parameter file; fields that are None belong to terms that the model lacks.
 
-    The fields `motor_...` hold the friction of a motor that moves several joints. They refer to the torque and velocity
-    of this motor instead of a joint, see `DriveTerms`.
+    The fields `motor_...` hold the friction of a motor that moves several joints. They refer to torque and velocity at
+    the output of this motor's gear, not at a joint, see `dynid.model.drive`.
     `spring_coefficients` are keyed by the exponent of the position, which is measured from `about_deg` of robot.yaml
     [N m/rad^exponent; N/m^exponent].
     """

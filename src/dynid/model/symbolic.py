@@ -1,8 +1,9 @@
 """Equations of motion of an arm in CasADi symbols (arXiv:2605.15949, eq. 3).
 
 Torques follow from the recursive Newton-Euler algorithm, and M(q) from composite rigid bodies, in the modified DH
-frames. Each base parameter takes the place of one standard parameter, its representative; all other standard parameters
-of the links are the constant zero. So tau is a function of phi, and terms of the other parameters drop out.
+frames. Each base parameter has the same effect on torques as one standard parameter, its representative. So the
+representative gets the value of the base parameter, and all other standard parameters of the links are zero. This makes
+tau a function of phi, in which no terms of these other parameters appear.
 """
 
 from dataclasses import dataclass

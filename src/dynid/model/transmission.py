@@ -1,8 +1,9 @@
 """Gears between motors and joints: q_motor = gear_ratio * (C q_joint), tau_joint = C' (gear_ratio * tau_motor).
 
 This is the only module that converts between motor and joint quantities. All code except the servo driver states
-quantities at the joints, including currents. The current of a joint is its torque over `Robot.joint_constants`. If
-every motor moves one joint, it is the motor's current with the sign of the gear ratio.
+quantities at the joints, including currents. The current of a joint is its torque divided by its torque constant at the
+joint, `Robot.joint_constants`. If every motor moves one joint, the current of a joint is that of its motor times the
+sign of the gear ratio.
 """
 
 from functools import cached_property
@@ -88,8 +89,9 @@ class Transmission:
     def within(self, joint_a: FloatArray, motor_caps: FloatArray) -> FloatArray:
         """Return currents of the joints, (n,) [A], reduced so that no motor exceeds its current limit.
 
-        All joints that share motors are reduced by the same factor, so that no torque changes its sign. The currents of
-        joints without shared motors are returned unchanged; the caller limits them by the limits of the joints.
+        All joints that share motors are reduced by the same factor. If each motor were limited alone, the torque of a
+        joint that several motors move could change its sign. The currents of joints without shared motors are returned
+        unchanged; the caller limits them by the limits of the joints.
 
         Args:
             joint_a: wanted currents of the joints, (n,) [A], see `joint_currents`.
