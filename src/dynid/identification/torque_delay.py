@@ -1,8 +1,8 @@
-"""First estimate of a torque delay: a scan over delays that are too long for a linearised step.
+"""First estimate of the delay of torques relative to positions, by a scan over candidate delays.
 
 For each candidate delay, the torques at t + delay are fitted to the states at t, by the arm's equations with Coulomb
 friction. The candidate with the smallest residual is chosen. The fit of the parameters then refines the delay and
-estimates its standard deviation.
+estimates its standard deviation. This fit is linearised in the delay, so it needs a first estimate that is close to it.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,9 @@ def scanned_delay(model: ArmModel, parts: Sequence[FineStates], grid_s: float, s
 def _costs(
     model: ArmModel, parts: Sequence[FineStates], delays: FloatArray, grid_s: float, slow_rad_s: float
 ) -> FloatArray:
-    """Return the logarithm of the relative squared torque error at each delay, summed over the joints, (K,).
+    """Return the logarithm of squared torque error over squared torque at each delay, summed over the joints, (K,).
+
+    The error is the residual of each joint's delayed torques after a fit of the model with Coulomb friction.
 
     Args:
         model: the arm.

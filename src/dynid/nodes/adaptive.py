@@ -2,8 +2,9 @@
 
 The client switches torque on, records the arm in motion, switches torque off and identifies a model from the bag.
 Parameters: `output` is the folder of bag and result, `scene` a file that describes the free space, `longest_s` the
-maximum time of motion, and `after` an earlier model of the arm from which the run starts. While the arm moves, the
-topic `identification_progress` reports the progress. The exit code is 0 only if the model was accepted.
+maximum time of motion, and `after` an earlier model.yaml of the arm: the run starts with this model, and the result
+lists the parameters that have changed. While the arm moves, the topic `identification_progress` reports the progress.
+The exit code is 0 only if the model was accepted.
 """
 
 import contextlib
@@ -127,7 +128,7 @@ def run_with_chain(robot: Robot, options: ChainOptions, files: AdaptiveFiles, pr
     Raises:
         NodeError: a node does not start, refuses, or does not answer.
         SafetyError: no segment is safe, the arm was stopped, or no file describes the free space of a real arm.
-        DataError: no model could be identified during the motion; bag and adaptive.json are kept.
+        DataError: no model could be identified during the motion, or from its bag; bag and adaptive.json are kept.
     """
     with Chain(robot, options, new_path(files.out / LOGS)) as chain:
         chain.bring_up()
@@ -148,7 +149,9 @@ def identify_adaptively(call: Supervisor) -> str:
     Raises:
         NodeError: a node refused or does not answer, or the model was not accepted.
         SafetyError: no segment is safe, the arm was stopped, or no file describes the free space of a real arm.
-        DataError: no model could be identified during the motion; bag and adaptive.json are kept.
+        OutputExistsError: one of the outputs exists in the folder `output`.
+        DataError: the earlier model `after` cannot be used, or no model could be identified during the motion or from
+            its bag. In the latter case bag and adaptive.json are kept.
     """
     robot = load_robot(declare(call.node, "robot", "crane_x7", "robot name or folder", fixed=True))
     output = Path(declare(call.node, "output", "", "new folder of bag and result", fixed=True)).absolute()

@@ -38,7 +38,7 @@ class TorqueWatch:
     Attributes:
         fault: message of the fault for which the driver stops the arm; "" without a fault.
         off: whether the driver reports that torque is off.
-        drives: whether the driver no longer follows commands, because it stops and lowers the arm itself or has ended.
+        drives: whether the driver no longer follows commands: it stops and lowers the arm itself, or an error ended it.
         reports: number of reports received so far.
         incomplete: number of cycles in which a servo did not reply, as counted by the driver.
     """
@@ -88,7 +88,7 @@ class TorqueWatch:
             raise SafetyError(f"nothing is {done}: the driver stops the arm ({self.fault or self._last_stop})")
 
     def refuse_idle(self) -> None:
-        """Raise SafetyError if the driver stops the arm or torque is off: a motion would run without moving the arm."""
+        """Raise SafetyError if the driver reports a fault or torque is off, since the arm would not follow a motion."""
         self.refuse_fault("moved")
         if self.off:
             reason = f" since the driver stopped the arm ({self._last_stop})" if self._last_stop else ""

@@ -1,4 +1,7 @@
-"""Test for changes of the arm between the first and the last recorded sample, as part of the verdict on a model."""
+"""Test for changes of the arm between the first and the last recorded sample.
+
+The test is one of the checks that decide whether an identified model is accepted.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -52,7 +55,13 @@ class Steadiness:
         return self.those(lambda one: one.kind in SUDDEN and one.course == "step")
 
     def beside(self, other: "Steadiness") -> "Steadiness":
-        """Return the changes of properties for which the search result `other` contains no change."""
+        """Return this result's changes, with their sentences, of properties that do not change in `other`.
+
+        A property is a kind, such as a joint zero, with the joints that it concerns.
+
+        Args:
+            other: result of another search.
+        """
         known = {(one.kind, one.axes) for one in other.changes}
         return self.those(lambda one: (one.kind, one.axes) not in known)
 

@@ -1,8 +1,9 @@
-"""Information matrices of a regression by windows of time.
+"""Products of a regression's columns in each window of time, for the search for changes of the arm.
 
-The rows of a regression consist of weighted columns X of all parameters, columns Z of properties of the arm that are
-tested for changes, and the residual y. Their products are computed window by window. A change over time is a column of
-Z times a function of time, so its fit and its scores follow from these products alone, without the rows.
+The matrix A of the regression has the weighted columns of all parameters, the columns of properties that are tested for
+changes, and the residual. Each window's product A'A is computed once. A change over time is a property's column times a
+function of time that is constant in each window. So the change and its standard deviation are estimated from these
+products alone, without the rows of A.
 """
 
 from dataclasses import dataclass
