@@ -116,7 +116,9 @@ def _named_if_broken() -> Iterator[None]:
 
 
 def with_progress(spread: Map, report: Callable[[str], None]) -> Map:
-    """Return a function that does the same as `spread` and reports its progress, in up to four texts per call.
+    """Return a function that does the same as `spread` and reports when each quarter of the items is done.
+
+    A call with fewer than four items reports after each item.
 
     Args:
         spread: function like the builtin `map`, such as the one that `process_map` yields.

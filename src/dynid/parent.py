@@ -11,7 +11,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 def expected_parent() -> int | None:
-    """Return the process ID of the parent with which this process must end, from `PARENT_VARIABLE`; None if not set."""
+    """Return the process ID of the parent with which this process must end; None if it may outlive its parent.
+
+    The ID is the value of the environment variable DYNID_END_WITH_PARENT, which is ignored if it is not a number.
+    """
     text = os.environ.get(PARENT_VARIABLE, "")
     return int(text) if text.isdigit() else None
 

@@ -174,10 +174,11 @@ class ArmStream:
         self._statuses[status.id] = status
 
     def _on_load(self, load: FloatArray) -> None:
-        """Initialise `load` with the first fractions of overload capacity that the driver reports, (n,) [-].
+        """Initialise the attribute `load` with the driver's first report of used overload capacity, `load` (n,) [-].
 
-        The first report includes the effect of all earlier currents. Later reports are ignored: from then on, `load` is
-        computed from the currents that the driver commanded, like the loads that are predicted for planned segments.
+        The first report includes the effect of all currents before this program started. Reports with another shape or
+        values that are not finite are ignored, and so are later reports: from then on, the attribute is computed from
+        the currents that the driver reports as applied, by the method by which the planner predicts future loads.
         """
         known = self._overload is not None and load.shape == self.load.shape and bool(np.isfinite(load).all())
         if known and not self._begun:

@@ -102,12 +102,13 @@ class BilateralNode(Node):
     # -- model and settings ------------------------------------------------------------------------------------------
 
     def _accepted(self, paths: dict[str, str]) -> list[ControlModel]:
-        """Return the models of leader and follower from their model files; `paths` maps parameter to path.
+        """Return the models of leader and follower; `paths` has the paths of their model files by parameter name.
 
         Raises:
             ConfigurationError: a path is empty.
             DataError: the structure of a model is not that of the robot, or a model is not physically consistent.
-            SafetyError: a model was not accepted, or must not move the arm for another reason.
+            SafetyError: a model did not pass the checks of its identification, or must not move the arm for another
+                reason, see `ModelGate.check`.
         """
         for parameter, path in paths.items():
             if not path:
@@ -185,7 +186,10 @@ class BilateralNode(Node):
             self._switch_off()
 
     def _switch_off(self) -> None:
-        """Log why the coupling ended, and request both drivers to lower their arms, without waiting for answers."""
+        """Request both drivers to lower their arms after the end of the coupling, without waiting for their answers.
+
+        The reason for the end, which the coupling has stored, is logged, and diagnostics are published.
+        """
         self.get_logger().error(f"the arms are not coupled any more: {self._cycles.pair.stopped}")
         self._lower_both()
         self._publish_diagnostics()

@@ -106,7 +106,11 @@ class ChainOptions:
 
 
 def _interrupt(number: int, _: FrameType | None) -> None:
-    """Raise KeyboardInterrupt on SIGTERM and SIGHUP, so that the arm comes to rest before this process ends."""
+    """Raise KeyboardInterrupt, as the handler of SIGTERM and SIGHUP while a chain runs.
+
+    These signals then act like Ctrl-C: the `with` block of the chain is left, which brings the arm to rest before this
+    process ends.
+    """
     raise KeyboardInterrupt
 
 
@@ -131,7 +135,8 @@ def _running_nodes(call: Supervisor) -> list[str]:
 class Chain:
     """Context manager that runs an arm and its nodes: simulated arm, hardware, executor, recorder, identification.
 
-    Leaving it ends all processes. A simulated arm ends last, after the hardware node has brought it to rest.
+    Leaving it ends all processes. A simulated arm ends last, after the hardware node has brought it to rest. The nodes
+    use the ROS domain that ROS_DOMAIN_ID names; without this variable, the chain reserves a free domain.
 
     Args:
         robot: robot of the arm.
@@ -145,7 +150,7 @@ class Chain:
         recorder: process of the recorder node; None before the start.
 
     Raises:
-        NodeError: another chain runs in the same ROS domain, or no domain is free.
+        NodeError: another chain runs in the domain of ROS_DOMAIN_ID, or this is not set and no domain is free.
     """
 
     def __init__(self, robot: Robot, options: ChainOptions, logs: Path) -> None:

@@ -124,8 +124,8 @@ def execute(call: Supervisor, name: str, report: Report = silent) -> float:
 
     Args:
         call: client of the running nodes.
-        name: name of the motion in messages. It is replaced by the name that the executor reports, which differs if a
-            trajectory file states its own name.
+        name: name of the motion in messages until the executor has reported a name, which is used from then on. The
+            reported name differs if a trajectory file states its own name.
         report: function that receives the progress.
 
     Raises:
@@ -222,9 +222,9 @@ def _undecided(call: Supervisor) -> str:
 
 
 def collect_one(call: Supervisor) -> str:
-    """Record the experiment that the ROS parameters of the client's node define; return a summary as text.
+    """Execute and record the trajectory that the ROS parameters of the client's node name; return a summary as text.
 
-    The parameters are `trajectory`, `profile` and `output`.
+    The parameters are `trajectory` (its name), `profile` (excitation profile) and `output` (folder of the new bag).
     """
     name = declare(call.node, "trajectory", "", "name of the trajectory")
     profile = declare(call.node, "profile", "limited", "excitation profile")

@@ -48,7 +48,10 @@ class CollectionOptions:
 
     @property
     def setting(self) -> dict[str, Any]:
-        """Settings that all bags of one collection share."""
+        """Settings that must be the same for all bags of one collection, by name.
+
+        They are robot, profile, mount, real_port, without (disturbances that the simulated arm leaves out) and seed.
+        """
         chain = self.chain
         return {
             "robot": chain.robot,
@@ -158,8 +161,8 @@ def run_collection(
         options: trajectories, chain, folder and temperature limit.
         durations: duration of each trajectory by name [s].
         report: receives the progress of the motion under way.
-        tell: receives a sentence for every unfinished bag that is renamed, and for every motion that starts, with the
-            remaining time.
+        tell: receives a sentence for every unfinished bag that is renamed, and for every motion that starts; the latter
+            states the remaining time of the whole collection.
         make: creates the chain of nodes from the robot, its options and a folder for logs.
 
     Raises:

@@ -91,10 +91,10 @@ class CommandedArm:
         return self._stream.load
 
     def to_start(self, feedforward: Feedforward) -> None:
-        """Move to the rest posture without checks of the free space, then start a series of motions.
+        """Move to the rest posture, then start the series of motions that is evaluated as one recording.
 
-        All later motions belong to the series, which is evaluated as one recording. `feedforward` gives the torques of
-        the motion to rest.
+        The motion to rest is not checked against the free space, and does not belong to the series. All motions after
+        it do, until `leave` is called. `feedforward` gives the torques of the motion to rest.
 
         Raises:
             SafetyError: the motion was stopped, or the arm must not be moved any more.

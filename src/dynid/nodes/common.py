@@ -157,7 +157,7 @@ class StopFlag:
 
 
 def compile_first(node: Node, robot: Robot, mount: str | None = None) -> None:
-    """Compile the functions that nodes of this robot run, unless they are cached; the node's log reports it.
+    """Compile the functions that nodes of this robot run, unless they are cached; log a line before compiling.
 
     `mount` is the name of the arm's mount; None is the robot's default.
     """

@@ -1,7 +1,7 @@
 """Contact handling of the executor node: publish its model and payload, and let contact stop its motions.
 
-Parameter `contact` sets the reaction: "stop" stops the arm, see `dynid.contact.stop`; "report" or "" does not
-stop it.
+Parameter `contact` sets the reaction: with "stop", contact stops the arm, see `dynid.contact.stop`. With "report" or ""
+(the default), which have the same effect, it does not.
 """
 
 from rclpy.node import Node

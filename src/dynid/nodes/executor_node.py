@@ -188,7 +188,10 @@ class ExecutorNode(Node):
         check_parameters(self, self._on_set)
 
     def _keep_payload(self) -> None:
-        """Make the model and payload that were set last the active ones, and publish them for contact detection."""
+        """Activate the model and payload that were set last and have passed all checks.
+
+        Both are published for contact detection.
+        """
         self._payload.keep()
         self._contact.share(self._selection.arm_model, *self._payload.kept)
 

@@ -34,12 +34,13 @@ class Tracking(Strict):
 
 
 class MotionStatus(Strict):
-    """Message of topic `motion_status` (latched): the outcome of a motion, with the identifier that its client chose.
+    """Message of topic `motion_status` (latched), published when a motion is refused, enters a new phase or ends early.
 
     Attributes:
-        id: identifier of the motion, chosen by the client.
+        id: identifier of the motion, chosen by the client; "" without one.
         trajectory: name of the motion.
-        state: phase of the motion, or "refused".
+        state: present phase ("approach", "trajectory", "rest", "done" or "cancelled"), or "refused"; None if the
+            message has none.
         reason: reason why the motion was refused or ended early; "" without one.
         left_tolerance: whether the executor braked because the arm left its path.
         tracking: tracking error of the motion.
@@ -63,7 +64,7 @@ def read_status(text: str) -> MotionStatus:
 
 
 class ExperimentReport:
-    """Publisher of the settings and the status of each motion, updated at every new phase.
+    """Publisher of each motion's settings (such as name, control law and duration) and status, at every new phase.
 
     Attributes:
         series: name of the series to which the next motions belong; a series forms one recording in a bag. "" for none.

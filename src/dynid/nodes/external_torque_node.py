@@ -154,9 +154,10 @@ class ExternalTorqueNode(SensingNode):
         self._forces.publish(message)
 
     def _note_contact(self) -> None:
-        """Count a contact, and log the joint whose external torque is largest relative to its threshold.
+        """Count a new contact, and log the joint whose external torque is largest relative to its threshold.
 
-        A contact that was also detected within the last `CONTACT_INTERVAL_S` is the same contact, and does not count.
+        This is called for every state with contact. If the previous call was less than `CONTACT_INTERVAL_S` ago, the
+        same contact continues, and is neither counted nor logged again.
         """
         last, self._last_contact_s = self._last_contact_s, time.monotonic()
         if self._last_contact_s - last < CONTACT_INTERVAL_S:

@@ -2,10 +2,11 @@
 
 The transition configure opens the port, checks every servo and finds the cycle rate that the line allows. The
 transition activate starts the cycle: states are published, torque is off. The service `~/enable` switches torque on and
-off; it switches it on only after the machine has kept the cycle rate, see `dynid.hardware.loop.cycle_pace`. If the
-process ends for any reason, the arm is first stopped and lowered, then torque goes off. A message on the topic `estop`
-and a second publisher of `joint_commands` also stop the arm. `~/clear_fault` ends the fault state if the cause is gone,
-`~/reboot` restarts servos that report an error, and `~/reopen` opens the port again after the cable was unplugged.
+off; it switches it on only after the machine has kept the cycle rate, see `dynid.hardware.loop.cycle_pace`. Before
+the process ends because of a signal or an error, the arm is stopped and lowered, then torque goes off. If the process
+is killed by SIGKILL, the servos' own watchdogs stop the motors. A message on the topic `estop` and a second publisher
+of `joint_commands` also stop the arm. `~/clear_fault` ends the fault state if the cause is gone, `~/reboot` restarts
+servos that report an error, and `~/reopen` opens the port again after the cable was unplugged.
 """
 
 import time
@@ -219,7 +220,7 @@ class HardwareNode(ManagedNode):
         return TransitionCallbackReturn.SUCCESS
 
     def shut_down(self) -> None:
-        """Set zero current, switch torque off and close the port; repeated calls have no effect.
+        """Stop and lower the arm, switch torque off and close the port; repeated calls have no effect.
 
         If the control loop does not end, the port stays open, because the loop's thread still uses it.
         """
@@ -227,9 +228,10 @@ class HardwareNode(ManagedNode):
             self._close_arm()
 
     def _start_options(self) -> StartOptions:
-        """Return the start options that the parameters allow: writing EEPROM, a start with torque on, and reboots.
+        """Return the actions that the parameters permit at the start.
 
-        The EEPROM of simulated servos may always be written.
+        They are to correct settings in the EEPROM, to switch off torque that is already on, and to reboot servos with a
+        hardware error. The EEPROM of simulated servos may always be written.
         """
         names = ("write_eeprom", "take_over", "reboot_servos")
         write, take_over, reboot = (bool(self.get_parameter(name).value) for name in names)
@@ -503,9 +505,10 @@ class HardwareNode(ManagedNode):
         return "the port is open again; torque is off"
 
     def _look(self) -> None:
-        """Lower the cycle rate if it is not kept, answer pending enable requests, and publish a changed state.
+        """Lower the cycle rate if it is not kept, and answer pending enable requests; called by a timer.
 
-        The rate is lowered only while torque is off. A timer calls this.
+        The rate is lowered only while torque is off. If the state of the control loop has changed, diagnostics are
+        published.
         """
         loop, pace = self._loop, self._pace
         if loop is not None and pace is not None and loop.running:

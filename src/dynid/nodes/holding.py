@@ -1,8 +1,9 @@
 """Gravity compensation for hand guiding, which begins only after the arm's torques have agreed with its model.
 
 This client of a running chain moves the arm to and fro about two postures and compares the measured torques with the
-model (see `dynid.runtime.hold_check`). The client then switches to the control law that compensates gravity. It is
-configured by the parameters `robot`, `model_file`, `mount` and `seconds`.
+model (see `dynid.runtime.hold_check`). The client then switches to the control law that compensates gravity. Its
+parameters are `robot`, `model_file`, `mount` and `seconds` (duration of hand guiding [s]; 0: until Ctrl-C,
+at most 24 h).
 """
 
 import contextlib
@@ -243,7 +244,8 @@ def compensate_gravity(call: Supervisor, robot: Robot, path: Path, over: Callabl
 def hold_one(call: Supervisor) -> str:
     """Check the arm with its model, then compensate gravity for hand guiding; return a sentence with the duration.
 
-    The ROS parameters `robot`, `model_file`, `mount` and `seconds` of the client's node define what is done.
+    Torque is switched on before; in the end the arm is lowered, also after an error. ROS parameters of the client's
+    node name the arm (`robot`, `mount`), its model (`model_file`) and the duration of hand guiding (`seconds` [s]).
     """
     name, path = declare(call.node, "robot", "crane_x7", "robot name or folder"), _model_file(call)
     mount = declare(call.node, "mount", "", "how the arm is mounted; '' takes robot.yaml's default")

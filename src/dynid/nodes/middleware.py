@@ -1,5 +1,6 @@
-"""Settings of the ROS middleware, unless the user chose others. Launch files load this file by its path.
+"""Environment variables with dynid's settings of the ROS middleware; settings that the user has made are kept.
 
+Launch files load this file by its path, because the package dynid need not be installed for their Python.
 Nodes are discovered on this machine only, so that no other machine in the network commands the arm. Shared memory
 between processes is disabled: when Fast DDS opens a shared-memory port, it may wait for 333 ms under a lock that every
 publisher of the process needs (Fast-DDS issue 6535). A driver that stalls for that long loses control of its arm. With

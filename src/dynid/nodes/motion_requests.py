@@ -45,7 +45,8 @@ class MotionRequests:
 
     Attributes:
         preparation: thread that plans and checks a motion.
-        approach_rad: largest angle of a joint between the arm and the start of a motion received as a message [rad].
+        approach_rad: largest permitted angle of a joint between the arm and the start of a motion received as a message
+            [rad].
     """
 
     def __init__(
@@ -230,7 +231,7 @@ def _times(message: Any) -> FloatArray:
 
 
 def _rows(message: Any, key: str) -> FloatArray | None:
-    """Return one field of all points of a JointTrajectory; None if no point has it.
+    """Return one field of all points of a JointTrajectory; None if no point has it, except for "positions".
 
     Args:
         message: the JointTrajectory, with K points for m joints.
@@ -238,6 +239,10 @@ def _rows(message: Any, key: str) -> FloatArray | None:
 
     Returns:
         Values of the field, (K, m) in any unit.
+
+    Raises:
+        ConfigurationError: a point does not have one value per joint although others have values, or no point has
+            positions.
     """
     lengths = {len(getattr(point, key)) for point in message.points}
     if lengths == {0} and key != "positions":

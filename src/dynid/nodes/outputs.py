@@ -50,7 +50,8 @@ class HardwareOutput:
     """Output as sensor_msgs/JointState on `joint_commands`; the hardware node stops the arm when commands end.
 
     The positions in the message are those at which the torques hold the arm; they are NaN if the arm is not held.
-    The hardware node stops the arm if it moves although it is held.
+    If a joint of a held arm moves far nevertheless, the hardware node stops the arm, see
+    `dynid.hardware.safety.claim_watch`.
     """
 
     silence_s = HARDWARE_SILENCE_S

@@ -117,7 +117,7 @@ class PairSide:
 
     @property
     def clock(self) -> str:
-        """Phrase for the diagnostics that names the clock of the timestamps, and says whether ages are known."""
+        """Phrase for the diagnostics: whether the driver uses this host's clock, so that its states' ages are known."""
         known = self.settings is not None and self.settings.boot_id == self._boot_id != ""
         return "this host's: ages are known" if known else "another: a constant delay is not noticed"
 

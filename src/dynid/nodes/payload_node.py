@@ -1,10 +1,10 @@
 """Node that estimates the payload of a moving arm from the topics joint_states and applied_commands.
 
 The topic `payload` (InertiaStamped, in the last link's frame) has the newest estimate; its standard deviations are in
-the diagnostics. If parameter `policy` is "report", nothing else is done. If it is "apply", a payload that fits the data
-and differs significantly from the previous one is sent to the executor, whose torques then change without a jump.
-The payload is not estimated while the arm may be hand-guided, because a steady hand force looks like a weight.
-The node runs in its own process, so that the estimation does not delay control.
+the diagnostics. If parameter `policy` is "report", nothing else is done. If it is "apply", an estimate is sent to the
+executor if it fits the data and differs significantly from the payload adopted before (none at the start); the
+executor's torques then change without a jump. The payload is not estimated while the arm may be hand-guided, because a
+steady hand force looks like a weight. The node runs in its own process, so that the estimation does not delay control.
 """
 
 import time

@@ -4,7 +4,8 @@ An active recorder is subscribed to the topics, and `~/start` opens a new bag at
 bag once it contains the whole motion, and answers whether the bag is complete; a second call of `~/stop` closes it at
 once. Latched messages that were published before a bag was opened are written at its start, so that every bag is
 sufficient for identification. Each topic has its own limits (`dynid.recording.topic_budget`). If a topic exceeds them,
-its messages are dropped and its subscription pauses for a while. The arm's states are recorded nevertheless.
+messages are dropped and its subscription pauses for a while; the other topics are recorded as before. The subscriptions
+to topics in `STAMPED`, such as the arm's states, never pause.
 """
 
 import shutil
@@ -197,7 +198,7 @@ class RecorderNode(ManagedNode):
             answer.give(not problem, f"the bag is {quality}: {problem}" if problem else message)
 
     def _give_up(self, reason: str) -> None:
-        """End the recording for this reason, and finish as much of the bag as possible."""
+        """Log the reason why the recording must end, and close the bag as incomplete, with the messages so far."""
         self._given_up = reason
         self.get_logger().error(reason)
         self._close(reason)

@@ -1,9 +1,9 @@
 """Node that offers control_msgs/FollowJointTrajectory (the interface of MoveIt) in front of the executor.
 
 Each goal is published on `joint_trajectory` with the goal's id as its name, and its outcome is read from
-`motion_status`. The node calls `executor/cancel` if a goal is cancelled, leaves its path tolerance, or is replaced by a
-newer goal. The arm stops before the newer goal begins. The node needs control_msgs, which comes with a ROS installation
-but not as a wheel.
+`motion_status`. The node calls `executor/cancel` if a goal is cancelled or replaced by a newer goal, or if the arm
+violates its path tolerance. The arm stops before the newer goal begins. The node needs control_msgs, which comes with a
+ROS installation but not as a wheel.
 """
 
 import math
@@ -125,9 +125,11 @@ class GoalWatch:
         return self._known_to_executor
 
     def tick(self) -> None:
-        """Set the outcome "refused" if the executor has not answered in time, "lost" if it sends no messages any more.
+        """Set the outcome of an open goal if the executor sends nothing; call this periodically.
 
-        Call this periodically.
+        The outcome is "refused" if the executor has not reported a status of the goal within `ANSWER_TIMEOUT_S`. It is
+        "lost" if there was a status, but no message of the executor has arrived for `SILENT_S`. After such a "refused",
+        the caller must cancel the motion, since the executor may still receive it.
         """
         if not self._known_to_executor and self.outcome is None and self._now() - self._begin_s > ANSWER_TIMEOUT_S:
             self.outcome = Outcome(

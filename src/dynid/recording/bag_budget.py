@@ -37,9 +37,10 @@ class BagBudgetError(DataError):
 
 
 class BagBudget:
-    """Limit on the bytes of memory and disk that reading one bag may take, and a count of those taken so far.
+    """Limit on the bytes that reading one bag may take, memory and disk together, and a count of those taken so far.
 
-    The environment variable DYNID_BAG_GIB replaces the default limit [GiB].
+    The default is 256 MiB plus 100 times the size of the bag's files, but at most half of the memory that this process
+    may use. The environment variable DYNID_BAG_GIB replaces it [GiB].
 
     Args:
         path: path of the bag, for messages.

@@ -114,10 +114,11 @@ def missed_cycles(stamp_ns: NDArray[np.int64], cycle_s: float) -> Drops:
 
 
 def _drift(lateness: NDArray[np.float64]) -> float:
-    """Return the drift between the driver's clock and the stamps' clock [cycles per message].
+    """Return the drift of the stamps' clock relative to the driver's clock [cycles per message].
 
-    The messages are divided into blocks of `DRIFT_BLOCK`. The drift is the median change of the smallest delay from
-    block to block, divided by `DRIFT_BLOCK`. It is 0 with fewer than five blocks.
+    It is positive if stamps advance by more than one nominal cycle per cycle of the driver. The messages are divided
+    into blocks of `DRIFT_BLOCK`, and each block's smallest delay is determined. The drift is the median change of this
+    delay from one block to the next, divided by `DRIFT_BLOCK`. It is 0 with fewer than five blocks.
 
     Args:
         lateness: delay of each message: its stamp minus its nominal time, (N,) [cycles].

@@ -54,7 +54,9 @@ class Topic:
 
 
 def topic_of(name: str, message_type: str, offered_qos: str) -> Topic:
-    """Return a topic with its quality of service, parsed from a bag's YAML text, which may be empty.
+    """Return a topic with its quality of service, parsed from a bag's YAML text.
+
+    An empty text means "reliable" and a queue of 10 messages.
 
     Raises:
         DataError: the YAML is not what rosbag2 writes.

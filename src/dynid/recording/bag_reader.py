@@ -84,9 +84,14 @@ _FileContent = tuple[Sequence[TopicContent], str | None]  # topics, and a findin
 def read_bag(path: Path | str) -> Bag:
     """Read a whole bag, either a folder or a single .mcap or .db3 file, without changing it.
 
+    Faults such as a truncated end of a data file or a missing metadata.yaml are not errors, but findings of the bag.
+
     Raises:
         InputNotFoundError: the path does not exist.
-        DataError: the path is not a bag, a data file is missing, or it is damaged.
+        DataError: the path is not a bag, a data file is missing or has other damage, a topic has several message
+            types, or the bag takes more memory or disk than permitted.
+        ConfigurationError: the environment variable DYNID_BAG_GIB is not a positive number, or the cache of compiled
+            code is damaged.
     """
     path = Path(path)
     with guarded(path, "bag"):
@@ -117,7 +122,7 @@ def _read_bag(path: Path) -> Bag:
 
 
 def _locate(path: Path) -> tuple[tuple[Path, ...], BagMetadata, list[str]]:
-    """Return the paths of a bag's data files, the bag's metadata, and findings for the user.
+    """Return the paths of a bag's data files, the bag's metadata, and findings about a missing or provisional one.
 
     Raises:
         InputNotFoundError: the path does not exist.

@@ -87,7 +87,11 @@ class McapFile:
         self._writer.flush()
 
     def close(self, metadata: str) -> None:
-        """Write the remaining messages, the index and the footer, and wait until the file is on the disk."""
+        """Write the remaining messages, the bag's metadata, the index and the footer, and close the file.
+
+        `metadata` is the text of the bag's metadata.yaml, which is stored in the file, too. The call returns when the
+        file is on the disk.
+        """
         try:
             self.flush()
             self._writer.add_metadata("rosbag2", {"serialized_metadata": metadata})
