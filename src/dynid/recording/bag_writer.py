@@ -1,7 +1,8 @@
 """Writer of rosbag2 bags (version 9, ROS 2 Jazzy) from serialized messages, without ROS.
 
-If the process is killed, at most the last `flush_interval_s` of data are lost, and `repair_bag` completes the bag. The
-bags can be opened by `ros2 bag`, Foxglove, PlotJuggler and rosbags.
+If the process is killed, at most the data since the last regular flush to the files are lost. The bag is then
+unfinished, until `repair_bag` makes it readable for all programs. Finished bags can be opened by `ros2 bag`, Foxglove,
+PlotJuggler and rosbags.
 """
 
 import fcntl

@@ -49,9 +49,10 @@ class Discovery:
         self._reported_s: dict[str, float] = {}
 
     def matched(self, topic: str, publishers: int, departed: int) -> bool:
-        """Record the publishers of a topic; return True if the discovery may have changed.
+        """Store the number of a topic's publishers; return True if the discovery must be checked again.
 
-        This is the case if the topic got its first publisher, lost its last publisher, or if any publisher has left.
+        This is the case if the topic got its first publisher, if it lost its last publisher, or if any of its
+        publishers has left since the previous call.
 
         If a publisher has left, all diagnostics received before are ignored, because a restarted node must discover the
         recorder again.
@@ -59,7 +60,7 @@ class Discovery:
         Args:
             topic: name of the topic.
             publishers: number of publishers that are known now.
-            departed: number of publishers that have left so far.
+            departed: total number of publishers that have left the topic so far.
         """
         changed = bool(publishers) != bool(self._publishers.get(topic, 0))
         fewer = departed > self._departed.get(topic, 0)
@@ -116,9 +117,9 @@ class MotionCompletion:
             messages with zero stamps are ignored.
 
     Attributes:
-        missing: what the bag still lacks; empty if the motion is complete, or if no motion was reported. Until the end
-            of the motion is reported, it contains a phrase about this end. Then it contains the names of the topics
-            that have not reached the stamp of the end.
+        missing: set of texts that state what the bag still lacks. While a motion is running, the set contains one
+            phrase about the motion's end. Once the end is reported, the set contains the names of the topics that have
+            not reached the end's stamp. The set is empty if the motion is complete, or before a motion is reported.
     """
 
     def __init__(self, experiment: str, stamped: Collection[str]) -> None:
@@ -248,13 +249,14 @@ def _within(reports: list[Counters], stamps: NDArray[np.int64]) -> list[Counters
     """Select the driver's reports between which a bag must contain every published state.
 
     At the start and the end of a recording, topics arrive with different delays. So the first report may be recorded
-    although states published just after it are not. The first report is left out if it is up to `MOST_OFFSET_NS` older
-    than the first recorded state. Likewise, the last report is left out if it is up to `MOST_OFFSET_NS` newer than the
-    last recorded state.
+    although states published just after it are not. The first report is left out if it is older than the first recorded
+    state by at most `MOST_OFFSET_NS`. If it is older than that, the delays do not explain the difference: the report is
+    kept, and the missing states count as lost. Likewise, the last report is left out if it is newer than the last
+    recorded state by at most `MOST_OFFSET_NS`, and kept if it is newer than that.
 
     Args:
         reports: reports of the driver, in order.
-        stamps: stamps of the joint states in the bag, (N,) [ns].
+        stamps: stamps of the joint states in the bag, (N,) [ns]; the result is [] if there are none.
     """
     if not len(stamps):
         return []

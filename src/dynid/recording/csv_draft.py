@@ -75,14 +75,14 @@ def draft_mapping(csv: Path, robot: Robot, rate_hz: float | None) -> Draft:
 def _tell_series(
     draft: Draft, header: Header, told: list[ColumnName | None], places: list[int], kind: str, robot: Robot
 ) -> None:
-    """Add notes to the draft of a mapping: which columns of a CSV file hold one quantity, as far as this is a guess.
+    """Add notes to a drafted mapping if the columns of a quantity, or the joints of these columns, are guessed.
 
-    If a column name contains unknown words, a note lists the columns that the draft assigns to the quantity. If some
-    names contain the joint's name and others only a number, a note lists the joint that the draft assigns to each
-    number.
+    If the name of a column contains a word without a known meaning, other than "motor", one note gives the first of
+    the quantity's columns as an example. If some names contain a joint's name and others only a number, a note for each
+    of the others gives the joint to which the number is assigned.
 
     Args:
-        draft: the draft.
+        draft: the drafted mapping.
         header: header of the CSV file.
         told: interpretation of every column; None for the time column.
         places: indices of the columns of the quantity, in joint order.
@@ -122,7 +122,8 @@ def _series(csv: Path, told: list[ColumnName | None], kind: str, robot: Robot) -
     """Return the indices of the columns that hold one quantity, one per joint in joint order.
 
     A series is a set of columns whose names differ only in the joint. The result is [] if no series has one column for
-    each joint.
+    each joint. If several have, a series whose only additional word states a measurement, such as "actual", is
+    preferred. If there is none, a series without additional words is preferred.
 
     Args:
         csv: path of the CSV file.
@@ -131,7 +132,7 @@ def _series(csv: Path, told: list[ColumnName | None], kind: str, robot: Robot) -
         robot: the robot.
 
     Raises:
-        DataError: several series have one column for each joint, and none of them is preferable.
+        DataError: several series have one column for each joint, and the preference does not leave exactly one.
     """
     fitting = _whole_series(told, kind, robot, counted=False) or _whole_series(told, kind, robot, counted=True)
     best = [one for one in fitting if one[0] == ("measured",)] or [one for one in fitting if one[0] == ()] or fitting
@@ -153,8 +154,10 @@ def _whole_series(
         told: interpretation of every column; None for the time column.
         kind: kind of quantity, a key of `KINDS`.
         robot: robot whose joints a series must contain.
-        counted: whether the number in a joint's name, such as `joint1`, also counts as a joint number. If so, columns
-            with joint names and columns with only numbers may form one series, whose numbers must begin at 1.
+        counted: whether a column with a joint's name, such as `joint1`, also counts as a column with the number in this
+            name, provided that it is the joint's place in the robot, counted from 1. If True, columns with joint names
+            and columns with only numbers may form one series, and the numbers of a series must begin at 1. If False,
+            they may begin at any number.
 
     Returns:
         For each series, the words in its column names that distinguish it from others, and the columns' indices in

@@ -57,7 +57,7 @@ class CsvMapping(Strict):
     delimiter: delimiter between fields; "space" for any number of blanks.
     decimal: the decimal sign.
     skip_corrupt_rows: whether unreadable rows are left out; otherwise the file is refused.
-    mount: mount of the arm during the recording; None is the robot's default.
+    mount: name of the arm's mount (how it is fixed) during the recording; None is the robot's default.
     torque_delay_s: delay from the stamp of a commanded torque to the middle of the time in which it acts [s]; 0 for
         measured torques.
     velocity: columns of recorded velocities, used only to check units.

@@ -60,9 +60,10 @@ class ColumnName:
         kind: kind of quantity, a key of `KINDS`; "" if the name states none.
         joint: index of the joint whose name the column's name contains; None if it contains none.
         number: joint number as written in the name; None if there is none.
-        unit: unit as written in a mapping file; "" if the name states none; `UNKNOWN` followed by the text if the unit
-            is unknown.
-        commanded: whether the column contains a command, a limit, or a part of the torque instead of a measurement.
+        unit: unit as written in a mapping file; "" if the name states none; "?" (`UNKNOWN`) followed by the text in
+            brackets if this text is not a known unit.
+        commanded: whether the name states something other than the measured quantity: a command, a limit, or a part of
+            the motor torque, such as gravity, friction or a torque computed by a model.
         measured: whether the name states that the column holds a measurement.
         rest: words with no known meaning, which distinguish several series of columns of one quantity.
     """

@@ -37,7 +37,8 @@ def time_unit(stamps: FloatArray) -> tuple[str, str]:
 def length_units(values: FloatArray, names: Sequence[str], robot: Robot) -> list[str]:
     """Return the unit of each joint's positions: one that places them within the joint limits, preferably an SI unit.
 
-    All revolute joints get the same unit.
+    The possible units are rad and deg for revolute joints, which all get the same unit, and m and mm for prismatic
+    joints.
 
     Args:
         values: positions as recorded, (N, n).
@@ -45,7 +46,8 @@ def length_units(values: FloatArray, names: Sequence[str], robot: Robot) -> list
         robot: the robot that was recorded.
 
     Raises:
-        DataError: a position exceeds its limits in every known unit, or no unit is likely.
+        DataError: positions exceed a joint's limits in every possible unit. Or they fit only in deg, but no angle
+            reaches `LEAST_DEG`, so they may also be angles in rad beyond the limits.
     """
     low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
 
@@ -73,7 +75,8 @@ def length_units(values: FloatArray, names: Sequence[str], robot: Robot) -> list
 def rate_unit(values: FloatArray, positions: FloatArray, time: FloatArray, units: Sequence[str], robot: Robot) -> str:
     """Return the unit with which recorded velocities match the derivatives of the positions; "" if none matches.
 
-    The unit is the same for all joints: rad/s, deg/s or rpm. If the robot has a sliding joint, the result is "".
+    The unit is the same for all joints: rad/s, deg/s or rpm. The result is also "" if the robot has a prismatic joint,
+    because these units do not fit it, or if the times do not increase or are fewer than three.
 
     Args:
         values: velocities as recorded, (N, n).

@@ -136,9 +136,13 @@ class DriverRecording:
         return self.seconds(span[0]), self.seconds(span[1])
 
     def _series_span(self, series: str) -> tuple[float, float]:
-        """Return start and end [s] of a series of motions: the start of its first and the end of its last trajectory.
+        """Return start and end [s] of a series of motions, which is evaluated as one recording.
 
-        A series of motions is evaluated as one recording. `series` is its name, which its experiments contain.
+        The start is that of the first trajectory in the series, the end is that of the last trajectory. Trajectories
+        that never started are ignored.
+
+        Args:
+            series: name of the series, which is stated in the settings of each of its experiments.
 
         Raises:
             DataError: no trajectory of the series ever started.
@@ -150,7 +154,7 @@ class DriverRecording:
         return self.seconds(began[0][0]), self.seconds(began[-1][1])
 
     def window(self, start: float, end: float) -> "DriverRecording":
-        """Return the part of the recording from time `start` to time `end` [s].
+        """Return the part of the recording from time `start` to time `end` [s], both included.
 
         The time axis stays the same, so the times of the part do not start at 0 again.
 

@@ -2,8 +2,9 @@
 
 The joint states may be of type JointState, or of ros2_control's DynamicJointState. Their topic may contain other joints
 or several publishers, efforts in only some messages, no stamps, or stamps of a clock that was set back. If no message
-has all of the arm's joints, the messages of several publishers are merged, see `publishers`. Such a bag states neither
-the mount of the arm nor the units of its numbers, so a mapping file states them.
+has all of the arm's joints, the messages of several publishers are merged by the module `publishers`. Such a bag states
+neither the units of its numbers nor the arm's mount (how the arm is fixed). A mapping file can state them; otherwise SI
+units and the robot's default mount are assumed.
 """
 
 from collections.abc import Sequence
@@ -185,7 +186,10 @@ def _log(rows: Measured, conversion: Conversion, mapping: BagMapping) -> Log:
 
 
 def _rows(bag: Bag, topics: Topics, names: tuple[str, ...], conversion: Conversion) -> Measured:
-    """Return the measured values of one topic whose messages have all joints, or of several topics, merged.
+    """Return the measured values of the arm's joints in the given topics.
+
+    If there is only one topic, and if it has messages with all joints, these messages give the values. Otherwise, the
+    messages of all publishers on the topics are merged.
 
     Args:
         bag: the bag.
@@ -229,7 +233,7 @@ def _whole(bag: Bag, topic: str, names: tuple[str, ...], conversion: Conversion)
 
 
 def _merged(bag: Bag, topics: Topics, names: tuple[str, ...], conversion: Conversion) -> Measured:
-    """Merge the measured values of several publishers to common stamps, without commanded positions.
+    """Merge the measured values of several publishers to common stamps; commanded positions are not read.
 
     Args:
         bag: the bag.
@@ -250,7 +254,9 @@ def _merged(bag: Bag, topics: Topics, names: tuple[str, ...], conversion: Conver
 def _goals(
     bag: Bag, topic: str, names: tuple[str, ...], stamp_ns: NDArray[np.int64], *, of_recorder: bool
 ) -> FloatArray | None:
-    """Return the last commanded positions before each stamp, (N, n); None if no topic contains commands.
+    """Return the positions that were commanded last at each stamp, (N, n); None if no topic has commands of all joints.
+
+    At stamps before the first command, the result contains the first command.
 
     Args:
         bag: the bag.

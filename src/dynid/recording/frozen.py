@@ -43,9 +43,9 @@ def refuse_frozen(time: FloatArray, q: FloatArray, margin: FloatArray, robot: Ro
     """Raise DataError if a position changes, stops abruptly and stays constant to the end while other joints move.
 
     This is the sign of a failed encoder, because a joint with an intact encoder brakes gradually. Speeds are means over
-    intervals of `INTERVAL_S`. A stop is abrupt if the speed before it clearly exceeds every earlier change of speed
-    between successive intervals. Joints outside the kinematic chain, such as grippers, are not checked, because they
-    stop on objects.
+    intervals of `INTERVAL_S`. A stop is abrupt if the speed just before it, which is also the change of speed at the
+    stop, exceeds `ABRUPT_RATIO` times the largest earlier change of speed from one interval to the next. Joints outside
+    the kinematic chain, such as grippers, are not checked, because they stop on objects.
 
     Args:
         time: increasing stamps, (N,) [s].

@@ -1,10 +1,10 @@
 """Removal of rows that repeat efforts, for recordings in which efforts are updated less often than positions.
 
 A row contains the values of all joints at one time. A driver that reads currents at 10 Hz and positions at 200 Hz
-repeats the last effort in 19 of 20 rows. The repeated efforts are late by a varying time, half a period on average.
-Only rows with a new effort are used, because the delay between effort and position is constant in them. The efforts of
-all joints must be updated in the same rows, at regular intervals. Otherwise all rows are used, because coarse efforts
-of a slow arm may repeat by chance.
+repeats the last effort in 19 of 20 rows. The repeated efforts are late by a varying time, on average half the time
+between two updates of the efforts. Only rows with a new effort are used, because in them the delay between effort
+and position is constant. This requires that the efforts of all joints are updated in the same rows, at regular
+intervals. Otherwise all rows are used, because coarse efforts of a slow arm may repeat by chance.
 """
 
 import numpy as np
@@ -26,10 +26,12 @@ MOVING = 0.5  # minimum fraction of rows with new positions within regular holds
 
 
 def without_held_efforts(rows: Rows) -> Rows:
-    """Remove rows that repeat the previous row, and rows that repeat only its efforts, from a recording.
+    """Remove or replace the rows of a recording that repeat the previous row, or only its efforts.
 
-    Rows that repeat all values are removed or interpolated, see `without_repeats`. Rows that repeat only the efforts
-    are removed if the driver certainly updates efforts less often than positions, see `hold`.
+    Rows that repeat all values although the arm moves are removed if the recorder was faster than its source. If
+    replies of servos were lost, short runs of such rows get interpolated values, and longer runs are removed, see
+    `without_repeats`. Rows that repeat only the efforts are removed if `hold` finds regular updates of the efforts,
+    less often than in every row.
     """
     found = without_repeats(rows)
     usual = hold(found)

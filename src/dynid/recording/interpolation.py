@@ -26,7 +26,8 @@ def interpolate(fine: FloatArray, time: FloatArray, values: FloatArray) -> Float
 def known_between(fine: FloatArray, time: FloatArray) -> NDArray[np.bool_]:
     """Return a mask (K,) of the times at which a recording has values or its values can be interpolated.
 
-    A value can be interpolated if the time lies between two stamps without a gap.
+    A value can be interpolated if the time lies between two stamps without a gap. A gap is a step of the stamps of more
+    than `GAP_STEPS` times their median step.
 
     Args:
         fine: times to judge, (K,) [s].
@@ -42,11 +43,12 @@ def known_between(fine: FloatArray, time: FloatArray) -> NDArray[np.bool_]:
 def by_splines(fine: FloatArray, time: FloatArray, values: FloatArray) -> FloatArray:
     """Interpolate values by cubic splines at other times; return them as (K, n).
 
-    Each part between two gaps of the stamps has a separate spline. Linear interpolation would flatten the motion if a
-    publisher is slow.
+    Each part between two gaps of the stamps has a separate spline. Splines are used because linear interpolation
+    between the few messages of a slow publisher would flatten the motion.
 
     Args:
-        fine: times at which values are wanted, (K,) [s]; all must be `known_between` the stamps.
+        fine: ascending times at which values are wanted, (K,) [s]. Each must lie on a stamp, or between two stamps
+            without a gap, which `known_between` checks.
         time: stamps of the given values, (N,) [s].
         values: given values, (N, n), any unit.
     """

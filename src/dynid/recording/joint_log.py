@@ -91,12 +91,14 @@ def joint_log(
 ) -> Log:
     """Convert measured values to a log of values at the joints, and remove or replace repeated rows.
 
-    A row contains the values of all joints at one time. `without_held_efforts` defines which rows are repeated.
+    A row contains the values of all joints at one time. A row is repeated if it equals the previous row although the
+    arm moves, or has the same efforts because the driver updates them less often, see `without_held_efforts`.
 
     Args:
         own: measured values, on the side of the gears where they were measured.
         conversion: conversion from that side of the gears to the joints.
-        cure: question at the end of error messages about impossible values, which suggests what to check.
+        cure: end of error messages about impossible values: a question that suggests what to check, such as "are the
+            units right?".
         mount: mount of the arm, see `Log`.
         torque_delay_s: delay of the torques [s], see `Log`.
         sha256: hash of the files, see `Log`.

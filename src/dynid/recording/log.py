@@ -22,8 +22,9 @@ class Log:
         name: name of the file, topic or episode.
         joint_names: names of the joints, (n,).
         time: stamps, (N,) [s], increasing.
-        q: positions, (N, n) [rad, or m for sliding joints].
-        tau: motor torques at the joints, (N, n) [N m, or N for sliding joints]; None if they were not logged.
+        q: positions, (N, n) [rad, or m for prismatic joints].
+        tau: motor torques, converted to the joint side of the gears, (N, n) [N m, or N for prismatic joints]; None if
+            they were not logged.
         goal: commanded positions, (N, n) [rad or m]; None if they were not logged.
         notes: remarks on data that the reader changed or left out.
         dq: recorded velocities, (N, n) [rad/s or m/s], which only serve to check units; None if they were not logged.
@@ -86,7 +87,7 @@ class Log:
         return float(np.median(np.diff(self.time)))
 
     def pieces(self) -> list["Log"]:
-        """Split the log at gaps in its times; return the parts with enough rows, in order."""
+        """Split the log at gaps in its times; return the parts that have at least `SHORTEST` rows, in order."""
         cuts = np.flatnonzero(np.diff(self.time) > GAP_STEPS * self.interval_s) + 1
         bounds = [0, *cuts.tolist(), len(self.time)]
         return [self.rows(slice(a, b)) for a, b in pairwise(bounds) if b - a >= SHORTEST]

@@ -31,11 +31,11 @@ class BagMapping(Strict):
     topics: topics with the arm's joint states, merged if each contains only some joints; () searches for them.
     joints: names of the robot's joints in messages, or of columns in a data set, in the robot's order; () uses the
         robot's joint names.
-    mount: mount of the arm during the recording; None is the robot's default.
+    mount: name of the arm's mount (how it is fixed) during the recording; None is the robot's default.
     torque_delay_s: delay from the stamp of a commanded torque to the middle of the time in which it acts [s]; 0 for
         measured torques.
-    position: unit, side and sign of positions; None is rad, or m for a sliding joint.
-    torque: unit, side and sign of efforts; None is N m at the joints, or N for a sliding joint.
+    position: unit, side and sign of positions; None is rad, or m for a prismatic joint.
+    torque: unit, side and sign of efforts; None is N m at the joints, or N for a prismatic joint.
     """
 
     schema_version: Literal[1] = 1

@@ -25,7 +25,7 @@ def copy_mcap(source: Path, target: Path, information: str) -> None:
     describe are left out.
 
     Args:
-        source: file without an index that `read_mcap` can read.
+        source: MCAP file that `read_mcap` can read; it needs no index.
         target: path of the new file.
         information: content of metadata.yaml, which is added unless the old file contains it.
 

@@ -42,7 +42,8 @@ def _forward(stamp_ns: NDArray[np.int64], steps_per_step: float, notes: list[str
     Args:
         stamp_ns: stamps of the messages of all publishers, in order of arrival, (N,) [ns].
         steps_per_step: number of all messages, divided by the number of messages of the most frequent publisher. The
-            inserted gap lasts a few periods of that publisher: this ratio times the median time between messages.
+            period of that publisher is this ratio times the median of the positive steps between stamps. The inserted
+            gap lasts `CLOCK_GAP_STEPS` such periods.
         notes: list to which a note is added if the stamps are set back.
 
     Raises:

@@ -155,8 +155,9 @@ def wrap_notes(names: tuple[str, ...], wraps: list[int]) -> tuple[str, ...]:
 def likely_units(tau: FloatArray, robot: Robot) -> str:
     """Return the units other than N m with which `tau` (N, n) is plausible, joined by "or"; "" if there are none.
 
-    For each usual unit, every joint's peak is converted to N m and divided by the joint's torque limit. The unit is
-    plausible if the largest of these ratios is within `LIKELY_RATIOS`.
+    For each unit that drivers usually publish, the numbers in `tau` are assumed to be in this unit. The peak of every
+    joint is then converted to N m and divided by the joint's torque limit. The unit is plausible if the largest of
+    these ratios is within `LIKELY_RATIOS`.
     """
     peaks = np.abs(tau).max(axis=0)
     found = []

@@ -121,8 +121,8 @@ class _Track:
         time: times of the rows, (N,) [s].
         q: positions, (N, k) [rad or m].
         tau: torques, (N, j) [N m or N].
-        q_places: indices of the k joints whose positions are used.
-        tau_places: indices of the j joints whose torques are used.
+        q_places: indices, among the arm's joints, of the k joints in the columns of `q`.
+        tau_places: indices, among the arm's joints, of the j joints in the columns of `tau`.
     """
 
     topic: str
@@ -147,14 +147,14 @@ def merge_publishers(
 ) -> Measured:
     """Return positions and torques of all joints at the stamps of the most frequent publisher.
 
-    Stamps at which not all joints are known are left out.
+    Stamps at which not all joints are known are left out. The torques are None if a joint's efforts are not sent.
 
     Args:
         name: name of the log.
         publishers: the publishers, each of which sends some of the joints.
         times: for each publisher, the times (N,) [s] of its messages on a common axis, and a mask (N,) of the messages
             to use.
-        choice: result of `chosen`.
+        choice: index of the publisher to use for each field ("position" or "effort") and joint name, from `chosen`.
         conversion: conversion from raw numbers to SI units.
         notes: list with the notes made so far, to which further notes are added; it becomes the log's notes.
 

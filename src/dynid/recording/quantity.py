@@ -10,7 +10,7 @@ robot.yaml:
 
     q_joint = C^-1 (q_motor / N),   tau_joint = C' (N tau_motor)
 
-Currents are always currents of the motors, and are first multiplied by the torque constants.
+C' is the transpose of C. Currents are always currents of the motors, and are first multiplied by the torque constants.
 """
 
 import re
@@ -119,7 +119,7 @@ def _factors(quantity: Quantity, robot: Robot, what: str, turning: Units, slidin
         robot: the recorded robot.
         what: name of the quantity, for messages.
         turning: sizes of the units that are valid for revolute joints, by name.
-        sliding: sizes of the units that are valid for sliding joints, by name.
+        sliding: sizes of the units that are valid for prismatic joints, by name.
 
     Raises:
         ConfigurationError: a unit is unknown, or `quantity` has a list whose length is not the number of joints.

@@ -139,12 +139,11 @@ def _stretches(time: FloatArray, own: NDArray[np.int64], alike: NDArray[np.bool_
 def _roughness(q: FloatArray, own: NDArray[np.int64], stretches: NDArray[np.int64]) -> tuple[float, float]:
     """Return two measures of uneven motion: the first is small for a slow source, the second for lost replies.
 
-    A displacement is the change of the positions from one row that is not a repeat to the next. Each displacement is
-    compared with the mean of the displacements before and after it. A measure is the sum of these squared differences,
-    divided by the sum of squared displacements.
-
-    The first measure is for a slow source, and compares the displacements themselves. The second measure is for lost
-    replies, and compares displacements per recorded row, counting repeats.
+    A displacement is the change of the positions from one row that is not a repeat to the next such row. Its speed is
+    the displacement, divided by the number of recorded rows that it spans, repeats included. The first measure compares
+    each displacement with the mean of the displacements before and after it. The second measure compares it with the
+    displacement that would result from the mean of the speeds before and after it. Each measure is the sum of these
+    squared differences, divided by the sum of squared displacements.
 
     Only displacements next to repeats count, or all displacements if the repeats are perfectly regular. Both measures
     are infinite if the arm does not move.

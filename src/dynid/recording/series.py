@@ -143,7 +143,10 @@ def _first_whole(raw: RawMessages, content: TopicContent) -> _Message:
 
 
 def _first_of(raw: RawMessages, content: TopicContent, wanted: tuple[str, ...]) -> _Message | None:
-    """Return the first message with all joints in `wanted`, preferably with their efforts; None if none has them."""
+    """Return the first message that has all joints in `wanted`, preferably one that also has efforts.
+
+    Only the messages that `_looks` selects are examined. The result is None if none of them has all these joints.
+    """
     found: _Message | None = None
     for index in _looks(len(raw)):
         try:

@@ -143,10 +143,17 @@ def _query(path: Path, budget: BagBudget, *, immutable: bool) -> SqliteContent:
 
 
 def _within(size: int, most: int, path: Path) -> int:
-    """Return `size`, the number of bytes read from a file so far, unless the file contains too many bytes.
+    """Return the number of bytes read from a file so far, `size`, if an intact file can contain this number.
+
+    A manipulated file can yield more data than it contains, for example if its pages form a loop.
+
+    Args:
+        size: number of bytes read so far.
+        most: maximum for an intact file, derived from the sizes of the file and its write-ahead log [bytes].
+        path: path of the file, for messages.
 
     Raises:
-        DataError: `size` exceeds `most`, the number of bytes that a file of this size can contain.
+        DataError: `size` exceeds `most`.
     """
     if size > most:
         raise DataError(

@@ -18,17 +18,20 @@ def adaptive_section(history: dict[str, Any] | None) -> dict[str, Any] | None:
         history: the result of `AdaptiveRun.as_dict()`.
 
     Returns:
-        A dictionary with these entries. Curves and heights are coordinates in an SVG drawing; a curve is the text of a
-        polyline's points:
+        A dictionary with these entries. The ratio is the largest ratio of a confidence interval's half width to the
+        limit required for it, over the model's base parameters and predicted torques. Curves and heights are
+        coordinates in an SVG drawing; a curve is the text of a polyline's points:
 
         - end: reason why the run ended.
-        - rows: one row of text for each evaluation of the model during the run.
-        - points: curve of the widest confidence interval, divided by its limit, on a logarithmic axis.
-        - expected: curve of the values that the planner expected after each segment.
+        - rows: for each check of the model during the run, a dictionary of texts: time, ratio ("widest"), parameter
+          with this ratio, and outcome.
+        - points: curve of the ratio at the checks, over the time of motion, on a logarithmic axis.
+        - expected: curve of the ratios that the planner expected after each segment. The segments are evenly spaced
+          over the time axis.
         - dots: the points of the curve `points` again, as pairs of coordinates, to mark each point by a dot.
-        - limit: height at which the interval equals its limit.
+        - limit: height of the ratio 1, at which the interval equals its limit.
         - last_s: right end of the time axis [s].
-        - most: upper end of the vertical axis, as a multiple of the limit.
+        - most: ratio at the upper end of the vertical axis.
     """
     if not history:
         return None

@@ -81,8 +81,10 @@ class LinkMargin:
         mass: mass [kg].
         lowest: lower bound of the mass [kg].
         highest: upper bound of the mass [kg].
-        eigenvalue: smallest eigenvalue of the link's pseudo-inertia matrix.
-        required: lower bound required of this eigenvalue.
+        eigenvalue: smallest eigenvalue of the link's pseudo-inertia matrix about the origin of its modified DH frame,
+            in SI units (its entries are in kg m^2, kg m and kg).
+        required: `pseudo_inertia_margin` of robot.yaml, the lower bound of this eigenvalue. An identification requires
+            it even after mass times the square of `minimal_spread_m` is subtracted from the second moments.
     """
 
     joint: str
