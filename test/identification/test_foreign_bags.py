@@ -17,7 +17,15 @@ from dynid.identification.pipeline import identify
 from dynid.identification.settings import load_identification
 from dynid.recording.bag_metadata import Topic
 from dynid.recording.bag_writer import BagWriter
-from dynid.recording.messages import JOINT_STATE, STRING, JointStateEncoder, encode_string
+from dynid.recording.log import Log, LogFacts
+from dynid.recording.messages import (
+    JOINT_STATE,
+    JOINT_TRAJECTORY,
+    STRING,
+    JointStateEncoder,
+    ReferenceEncoder,
+    encode_string,
+)
 from dynid.robot import FloatArray, load_robot
 
 ROBOT = load_robot("planar_3r")
@@ -79,6 +87,26 @@ def test_messages_without_stamps_have_the_recorders_times(tmp_path: Path) -> Non
     log = found(write(tmp_path / "bag", lambda k, at: [sent(k, 0)])).read()
     np.testing.assert_allclose(log.time, SIGNALS.time - SIGNALS.time[0], atol=1e-8)
     assert "no stamps of their own" in log.notes[0]
+
+
+def test_commands_without_stamps_have_the_recorders_times(tmp_path: Path) -> None:
+    """A trajectory with stamp 0 is to start at once."""
+    encode = ReferenceEncoder(ROBOT.joint_names)
+    writer = BagWriter(tmp_path / "bag", [Topic("/joint_states", JOINT_STATE), Topic("/command", JOINT_TRAJECTORY)])
+    writer.open()
+    for k, time in enumerate(SIGNALS.time.tolist()):
+        at = START_NS + round(1e9 * time)
+        writer.write("/joint_states", at + 1000, sent(k, at))
+        writer.write("/command", at, encode.encode(0, SIGNALS.q[k] + 0.01, np.zeros(3), np.zeros(3)))
+    writer.close()
+    log = found(tmp_path / "bag").read()
+    np.testing.assert_allclose(log.goal, SIGNALS.q + 0.01)
+
+
+def test_gaps_are_counted_whatever_rows_they_leave() -> None:
+    time = np.concatenate([np.arange(30), 100 + np.arange(5), 200 + np.arange(30)]) * 0.01
+    log = Log("gaps", ("a",), time, np.sin(time)[:, None], None)
+    assert LogFacts.of(log).gaps == 2 and len(log.pieces()) == 2
 
 
 def test_a_clock_that_is_set_back_starts_a_new_piece(tmp_path: Path) -> None:

@@ -113,7 +113,13 @@ def test_collection_can_be_extended_but_not_changed(tmp_path: Path) -> None:
         start(options(tmp_path, "V03", profile="paper"), Arm(), [])
     with pytest.raises(ConfigurationError, match="real_port None, not '/dev/x'"):
         start(options(tmp_path, "V03", chain=ChainOptions("crane_x7", "/dev/x")), Arm(), [])
-    assert json.loads((tmp_path / "collection.json").read_text())["profile"] == "limited"
+    with pytest.raises(ConfigurationError, match="friction None, not 'M6'"):
+        start(options(tmp_path, "V03", chain=ChainOptions("crane_x7", friction="M6")), Arm(), [])
+    stored = json.loads((tmp_path / "collection.json").read_text())
+    assert stored["profile"] == "limited"
+    former = {key: value for key, value in stored.items() if key not in ("friction", "motor", "held_kg")}
+    (tmp_path / "collection.json").write_text(json.dumps(former))
+    start(options(tmp_path, "V01", "V02"), Arm(), [])
 
 
 def test_a_motion_begins_with_cool_servos_only(tmp_path: Path) -> None:

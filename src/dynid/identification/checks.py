@@ -260,7 +260,9 @@ def torque_source_difference(found: Fitted) -> Measured:
         droop = np.clip(sign * change[columns], 0.0, most)
         change[columns] -= sign * droop
         detail += f", beside a droop of up to {droop.max(initial=0.0):.2g} N m s/rad"
-    return float(np.linalg.norm(regression.of_all_states @ change) / np.linalg.norm(regression.torques)), detail
+    phi = regression.solve().phi
+    moved = regression.misfit(phi) - regression.misfit(phi + change)
+    return float(np.linalg.norm(moved) / np.linalg.norm(regression.torques)), detail
 
 
 def of_moving(errors: TorqueErrors) -> tuple[float, str]:

@@ -88,7 +88,7 @@ class TorqueWatch:
             raise SafetyError(f"nothing is {done}: the driver stops the arm ({self.fault or self._last_stop})")
 
     def refuse_idle(self) -> None:
-        """Raise SafetyError if the driver reports a fault or torque is off, since the arm would not follow a motion."""
+        """Raise SafetyError if the driver stops the arm or torque is off, since the arm would not follow a motion."""
         self.refuse_fault("moved")
         if self.off:
             reason = f" since the driver stopped the arm ({self._last_stop})" if self._last_stop else ""

@@ -50,7 +50,8 @@ class CollectionOptions:
     def setting(self) -> dict[str, Any]:
         """Settings that must be the same for all bags of one collection, by name.
 
-        They are robot, profile, mount, real_port, without (disturbances that the simulated arm leaves out) and seed.
+        They are robot, profile, mount, real_port and, of the simulated arm, without (disturbances that are left out),
+        seed, friction, motor (effects of the motors) and held_kg.
         """
         chain = self.chain
         return {
@@ -60,6 +61,9 @@ class CollectionOptions:
             "real_port": chain.real_port,
             "without": list(chain.switched_off),
             "seed": chain.seed,
+            "friction": chain.friction,
+            "motor": list(chain.motor),
+            "held_kg": chain.held_kg,
         }
 
 
@@ -79,7 +83,8 @@ class Collection:
         stored = read_json(path)
         if not isinstance(stored, dict):
             raise ConfigurationError(f"{path} holds no JSON object; expected the settings of a collection")
-        other = [name for name, value in options.setting.items() if stored.get(name) != value]
+        # a setting that a former version did not store had its default
+        other = [name for name, value in options.setting.items() if (stored.get(name) or None) != (value or None)]
         if other:
             settings = options.setting
             differences = ", ".join(f"{name} {shown(stored.get(name))}, not {shown(settings[name])}" for name in other)

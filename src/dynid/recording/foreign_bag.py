@@ -10,7 +10,6 @@ units and the robot's default mount are assumed.
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dynid.errors import ConfigurationError, DataError
 from dynid.recording.bag_reader import Bag
@@ -227,7 +226,7 @@ def _whole(bag: Bag, topic: str, names: tuple[str, ...], conversion: Conversion)
     if lost := int((keep & ~whole).sum()):
         notes.append(f"{lost} of {len(keep)} messages hold values that are not finite and were left out")
         keep = keep & whole
-    goal = _goals(bag, topic, names, own if unstamped else states.stamp_ns, of_recorder=unstamped)
+    goal = _goals(bag, topic, names, states, of_recorder=unstamped)
     tau, goal = (None if one is None else one[keep] for one in (effort, goal))
     return measured(f"{bag.path}:{topic}", conversion, time[keep], position[keep], tau, goal, notes=tuple(notes))
 
@@ -252,18 +251,19 @@ def _merged(bag: Bag, topics: Topics, names: tuple[str, ...], conversion: Conver
 
 
 def _goals(
-    bag: Bag, topic: str, names: tuple[str, ...], stamp_ns: NDArray[np.int64], *, of_recorder: bool
+    bag: Bag, topic: str, names: tuple[str, ...], states: JointSeries, *, of_recorder: bool
 ) -> FloatArray | None:
-    """Return the positions that were commanded last at each stamp, (N, n); None if no topic has commands of all joints.
+    """Return the last command at each state, (N, n) [rad or m]; None if no topic has commands of all joints.
 
-    At stamps before the first command, the result contains the first command.
+    At states before the first command, the result contains the first command. Commands without stamps, such as
+    trajectories that are to start at once, have the recorder's times.
 
     Args:
         bag: the bag.
         topic: name of the topic of joint states; commands are searched in its namespace.
         names: names of the joints, (n,).
-        stamp_ns: stamps of the joint states, (N,) [ns].
-        of_recorder: whether `stamp_ns` are log times of the recorder instead of header stamps.
+        states: states of the joints, N messages.
+        of_recorder: whether the states carry no stamps, so that the recorder's times count.
     """
     for other, content in bag.topics.items():
         kind = content.message_type in (JOINT_STATE, JOINT_TRAJECTORY)
@@ -275,7 +275,9 @@ def _goals(
             continue
         values = series.values.get("position", series.values.get("positions"))
         if values is not None and np.isfinite(values).all():
-            sent = series.log_ns if of_recorder else series.stamp_ns
-            place = np.searchsorted(sent, stamp_ns, side="right") - 1
-            return np.asarray(values[np.clip(place, 0, len(values) - 1)])
+            logged = of_recorder or not np.ptp(series.stamp_ns)
+            sent, at = (series.log_ns, states.log_ns) if logged else (series.stamp_ns, states.stamp_ns)
+            order = np.argsort(sent, kind="stable")
+            place = np.searchsorted(sent[order], at, side="right") - 1
+            return np.asarray(values[order][np.clip(place, 0, len(values) - 1)])
     return None

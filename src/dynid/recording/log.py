@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.errors import DataError
 from dynid.robot import FloatArray, read_only
@@ -88,9 +89,13 @@ class Log:
 
     def pieces(self) -> list["Log"]:
         """Split the log at gaps in its times; return the parts that have at least `SHORTEST` rows, in order."""
-        cuts = np.flatnonzero(np.diff(self.time) > GAP_STEPS * self.interval_s) + 1
-        bounds = [0, *cuts.tolist(), len(self.time)]
+        bounds = [0, *(self.gaps + 1).tolist(), len(self.time)]
         return [self.rows(slice(a, b)) for a, b in pairwise(bounds) if b - a >= SHORTEST]
+
+    @property
+    def gaps(self) -> NDArray[np.int64]:
+        """Indices of the rows before a gap in the stamps, (k,)."""
+        return np.flatnonzero(np.diff(self.time) > GAP_STEPS * self.interval_s)
 
     def rows(self, chosen: slice) -> "Log":
         """Return a log of the rows that a slice selects."""
@@ -134,7 +139,7 @@ class LogFacts:
             seconds=float(log.time[-1] - log.time[0]),
             interval_s=interval_s,
             jitter_s=float(np.std(steps)),
-            gaps=len(log.pieces()) - 1,
+            gaps=len(log.gaps),
             torques=log.tau is not None,
             goals=log.goal is not None,
             moving_s=(speed > SLOW_RAD_S).sum(axis=0) * interval_s,

@@ -11,7 +11,8 @@ from dynid.identification.feasibility.quick_audit import quick_audit
 from dynid.model.chain import SerialChain
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import ModelFile
-from dynid.model.standard import from_file, pseudo_inertia
+from dynid.model.standard import from_file
+from dynid.model.within_limits import spread_out
 from dynid.robot import FloatArray, Robot
 
 POSES = 20_000
@@ -82,9 +83,9 @@ class LinkMargin:
         lowest: lower bound of the mass [kg].
         highest: upper bound of the mass [kg].
         eigenvalue: smallest eigenvalue of the link's pseudo-inertia matrix about the origin of its modified DH frame,
-            in SI units (its entries are in kg m^2, kg m and kg).
-        required: `pseudo_inertia_margin` of robot.yaml, the lower bound of this eigenvalue. An identification requires
-            it even after mass times the square of `minimal_spread_m` is subtracted from the second moments.
+            in SI units (its entries are in kg m^2, kg m and kg), after mass times the square of `minimal_spread_m` of
+            robot.yaml was subtracted from the second moments.
+        required: `pseudo_inertia_margin` of robot.yaml, the lower bound of this eigenvalue.
     """
 
     joint: str
@@ -112,7 +113,7 @@ def link_margins(robot: Robot, content: ModelFile) -> list[LinkMargin]:
             joint,
             row.mass_kg,
             *bound.mass,
-            float(np.linalg.eigvalsh(pseudo_inertia(standard.link(j)))[0]),
+            float(np.linalg.eigvalsh(spread_out(standard.link(j), limits.spread))[0]),
             limits.margin,
         )
         for j, (row, bound, joint) in enumerate(rows)
