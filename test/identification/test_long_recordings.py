@@ -89,6 +89,20 @@ def test_omitted_parts_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(source.samples(SETTINGS)) < 0.3 * 120.0 / SETTINGS.sampling_interval_s
 
 
+@pytest.mark.parametrize("pause_s", [900.0, 5000.0, 1e8])
+@pytest.mark.parametrize("rows", ["filtered", "averaged"])
+def test_a_long_pause_costs_only_itself(rows: str, pause_s: float) -> None:
+    """A logger that ran on over a break, or whose clock was set after its first rows."""
+    signals, settings = recording(30.0).signals(SETTINGS), SETTINGS.model_copy(update={"rows": rows})
+    time = signals.time + pause_s * (np.arange(len(signals.time)) >= 1500)
+    source = recording_from_arrays(ROBOT, time, signals.q, signals.tau, name="paused")
+    samples = source.samples(settings)
+    assert len(samples) > 0.8 * 30.0 / samples.settings.interval_s
+    assert samples.time.min() < 15.0 and samples.time.max() > pause_s + 20.0
+    blocks = list(preprocessing.all_blocks(source.signals(settings), settings))
+    assert sum(map(len, blocks)) == len(samples)
+
+
 def test_a_block_within_a_gap_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     cut(monkeypatch, 2000, 100)
     source = recording(60.0, gap_s=(18.0, 33.0))

@@ -11,7 +11,7 @@ from dynid.identification.data.recordings import Recording
 from dynid.identification.estimators.least_squares import WeightedLeastSquares
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import load_identification
-from dynid.identification.setup import Setup, SetupEstimate, choose, estimate_setup
+from dynid.identification.setup import Choice, Setup, SetupEstimate, _estimates, choose, estimate_setup
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import load_standard
 from dynid.robot import FloatArray, Robot, load_robot
@@ -127,6 +127,21 @@ def test_unknowns_that_a_motion_does_not_show_are_refused_by_name() -> None:
 def test_all_torque_constants_are_compared_with_the_strongest_joint() -> None:
     axes = [one.axis for one in choose(["torque-constants"], ROBOT)]
     assert axes == [0, 2, 3, 4, 5, 6] and int(np.argmax(ROBOT.torque_limits)) == 1
+
+
+def test_corrections_are_those_of_the_entries_that_they_name() -> None:
+    """Recorded constants are those at the joint, the one of robot.yaml is the motor's; a mapping has its own offset."""
+    changes = [{}, {"gear_ratio": -50.0, "zero_offset_rad": 0.2}, *[{}] * 6]
+    joints = tuple(one.model_copy(update=own) for one, own in zip(ROBOT.file.joints, changes, strict=True))
+    robot = Robot(ROBOT.file.model_copy(update={"joints": joints}), ROBOT.folder)
+    mount, chosen = robot.file.default_mount, [Choice("torque scale", 1, True), Choice("position zero", 1, True)]
+    setup = Setup.of(robot, mount, chosen, np.array([0.1, -0.05]))
+    constants = tuple(robot.joint_constants.tolist())
+    scale, zero = _estimates(robot, mount, setup, chosen, np.full(2, 0.001), constants)
+    own = float(robot.torque_constants[1]) / float(setup.scales[1])
+    assert f"torque_constant_nm_per_a: {own:.5g} in robot.yaml" in scale.correction
+    assert "if dynid's driver recorded it, give this joint zero_offset_rad: 0.15000 in robot.yaml" in zero.correction
+    assert "add -0.05000 rad to the offset of this joint's positions in the mapping" in zero.correction
 
 
 def test_unknown_set_up_parts_are_refused() -> None:

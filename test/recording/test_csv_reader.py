@@ -13,6 +13,7 @@ from dynid.errors import ConfigurationError, DataError, InputNotFoundError, Unkn
 from dynid.recording.csv_draft import draft_mapping
 from dynid.recording.csv_mapping import CsvMapping
 from dynid.recording.csv_reader import is_csv, read_csv
+from dynid.recording.csv_table import read_table
 from dynid.recording.log import Log
 from dynid.recording.mapping import load_mapping
 from dynid.robot import FloatArray, Robot, load_robot
@@ -95,6 +96,17 @@ def test_other_dialects_are_read(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read(tmp_path / "blanks.txt", delimiter="space").q, expected)
     np.testing.assert_array_equal(read(tmp_path / "quoted.csv").q, expected)
     assert all(is_csv(path) for path in tmp_path.iterdir()) and not is_csv(tmp_path)
+
+
+@pytest.mark.parametrize("row", ["0.04 0.1 1.0 2.0 30", "0.04 0.1 0.2 1.0 2.0 30 31"])
+def test_a_row_between_blanks_with_other_fields_is_corrupt(tmp_path: Path, row: str) -> None:
+    """Its columns would be shifted: a torque for a position, a temperature for a torque."""
+    good = [f"{0.01 * k:.2f} 0.1 0.2 1.0 2.0 30" for k in (0, 1, 2, 3, 5)]
+    lines = ["t q1 q2 tau1 tau2 temp", *good[:4], row, good[4]]
+    (tmp_path / "log.txt").write_text("\n".join(lines) + "\n")
+    table = read_table(tmp_path / "log.txt", ["t", "q1", "q2", "tau1", "tau2"], delimiter="space")
+    assert [(one.row, one.reason) for one in table.bad] == [(4, f"{len(row.split())} fields, expected 6")]
+    assert np.isnan(table.values[4]).all() and np.isfinite(np.delete(table.values, 4, axis=0)).all()
 
 
 def test_chosen_rows_are_read_at_the_stated_rate(file: Path) -> None:

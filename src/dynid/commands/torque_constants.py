@@ -48,14 +48,15 @@ def torque_constants(
     with stages("torque-constants", 1) as begin:
         begin("reading")
         runs = load_two_runs(loaded, (without, carrying), mappings)
+    used = runs.torque_constants and tuple((runs.torque_constants / np.abs(loaded.gear_ratios)).tolist())  # of motors
     place_values: dict[str, list[float]] = {}
     if at is None:
-        check = check_with_mass_alone(runs.model, *runs.samples, mass, radius, runs.torque_constants)
+        check = check_with_mass_alone(runs.model, *runs.samples, mass, radius, used)
         found = check.joints
         place_values = {"place_m": check.place_m.tolist(), "place_deviation_m": check.place_deviation_m.tolist()}
     else:
         body = LinkInertia(mass, np.array(at), 0.4 * mass * radius**2 * np.eye(3))
-        found = check_torque_constants(runs.model, *runs.samples, body, runs.torque_constants)
+        found = check_torque_constants(runs.model, *runs.samples, body, used)
     pooled_constants = pooled(found)
     sentence = torque_sentence(runs.torque_constants, loaded.joint_names)
     if as_json:

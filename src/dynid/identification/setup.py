@@ -472,7 +472,7 @@ def _estimates(
         setup: the estimated set-up.
         chosen: the unknowns, k of them.
         deviations: standard deviations of the unknowns, (k,).
-        constants: torque constants of the recorded currents, (n,) [N m/A]; () if torques were recorded.
+        constants: torque per ampere at the joints, (n,) [N m/A]; () if torques were recorded.
     """
     found, leans = [], []
     for one, deviation in zip(chosen, deviations.tolist(), strict=True):
@@ -484,16 +484,18 @@ def _estimates(
             continue
         joint = robot.joint_names[one.axis]
         if one.kind == "position zero":
-            total = robot.file.joints[one.axis].zero_offset_rad + float(setup.zeros[one.axis])
-            correction = (
-                f"give this joint zero_offset_rad: {total:.5f} in robot.yaml (of a CSV file: offset in its mapping)"
-            )
-            unit = robot.position_units[one.axis]
-            found.append(SetupEstimate(one.kind, joint, float(setup.zeros[one.axis]), deviation, correction, unit))
+            zero, unit = float(setup.zeros[one.axis]), robot.position_units[one.axis]
+            correction = f"add {zero:+.5f} {unit} to the offset of this joint's positions in the mapping"
+            if unit == "rad":
+                total = robot.file.joints[one.axis].zero_offset_rad + zero
+                own = f"give this joint zero_offset_rad: {total:.5f} in robot.yaml"
+                correction = f"if dynid's driver recorded it, {own}; else {correction}"
+            found.append(SetupEstimate(one.kind, joint, zero, deviation, correction, unit))
             continue
         scale, correction = float(setup.scales[one.axis]), "divide the recorded torques by it"
         if constants:
-            correction = f"give this joint torque_constant_nm_per_a: {constants[one.axis] / scale:.5g} in robot.yaml"
+            own = constants[one.axis] / scale / abs(float(robot.gear_ratios[one.axis]))  # on the motor's side
+            correction = f"give this joint torque_constant_nm_per_a: {own:.5g} in robot.yaml"
         found.append(SetupEstimate(one.kind, joint, scale, scale * deviation, correction))
     if leans:
         given, now = robot.gravity(mount), setup.gravity

@@ -298,8 +298,10 @@ def _parse(
         first: index of the first of these rows among the file's data rows.
         dated: index of the column that holds dates with times; None if there is none.
     """
-    separators = lines.width - 1
-    even = lines.separator is None or all(line.count(lines.separator) == separators for line in text)
+    if lines.separator is None:
+        even = all(len(line.split()) == lines.width for line in text)
+    else:
+        even = all(line.count(lines.separator) == lines.width - 1 for line in text)
     if dated is None and even and not any('"' in line or "_" in line or not line.isascii() for line in text):
         try:
             values = np.loadtxt(text, delimiter=lines.separator, usecols=places, ndmin=2, comments=None)

@@ -48,6 +48,8 @@ def averaged_samples(signals: Signals, settings: IdentificationSettings, interva
     Raises:
         DataError: there are too few samples.
     """
+    if not len(signals.time) or not len(signals.torque_time):
+        raise DataError("no positions or no torques were recorded in this part: record without such pauses")
     begin, end = signals.window or (signals.time[0], signals.time[-1])
     steps = averaging_grid(interval)
     grid, edge = interval / steps, 0.5 * HOPS * interval

@@ -26,7 +26,7 @@ from dynid.identification.data.signals import Signals, Span, TimeAxis, Torques, 
 from dynid.identification.data.weak_form import HOPS
 from dynid.identification.settings import IdentificationSettings
 from dynid.recording.driver_recording import DriverRecording
-from dynid.robot import Robot, read_only
+from dynid.robot import FloatArray, Robot, read_only
 
 # The regression needs kilobytes per instant of the fine grid. A recording of more than `WHOLE` instants is cut
 # into blocks of `BLOCK` instants, whose filters use data of their neighbours. At most `MOST_BLOCKS` blocks are used.
@@ -174,7 +174,7 @@ class _Blocks:
         step, reach = _grid_and_reach(choice, settings, axis)
         windows: Sequence[tuple[float, float]] = ()
         if end - begin > WHOLE * step and axis.period <= SLOWEST_S:  # slower recordings are refused as a whole
-            windows = _windows(begin, end, max(1, round(BLOCK * step / interval)) * interval, interval)
+            windows = _windows(signals.time, begin, end, max(1, round(BLOCK * step / interval)) * interval, interval)
         return cls(settings, axis, choice.kind, interval, begin, end, reach, windows)
 
     @property
@@ -210,18 +210,21 @@ class _Blocks:
             raise refusal
 
 
-def _windows(begin: float, end: float, length: float, interval: float) -> list[tuple[float, float]]:
-    """Return start and end [s] of consecutive blocks that cover a motion; the last block may be shorter.
+def _windows(time: FloatArray, begin: float, end: float, length: float, interval: float) -> list[tuple[float, float]]:
+    """Return start and end [s] of the consecutive blocks of a motion that have rows; the last one may be shorter.
 
     Args:
+        time: stamps of the rows, (N,) [s].
         begin: start of the motion [s].
         end: end of the motion [s].
         length: length of a block [s].
         interval: sampling interval [s]; each block ends half a sampling interval before the next one starts.
     """
     count = math.ceil((end - begin) / length)
-    edges = [begin + k * length for k in range(count)]
-    return [(a, end if k + 1 == count else edges[k + 1] - 0.5 * interval) for k, a in enumerate(edges)]
+    inside = time[(time >= begin) & (time <= end)]
+    places, rows = np.unique(np.minimum((inside - begin) // length, count - 1), return_counts=True)
+    used = places[rows > 1].tolist()  # of a pause, however long, there are none
+    return [(begin + k * length, end if k + 1 == count else begin + (k + 1) * length - 0.5 * interval) for k in used]
 
 
 def _grid_and_reach(choice: RowChoice, settings: IdentificationSettings, axis: TimeAxis) -> tuple[float, float]:

@@ -106,7 +106,8 @@ def check_torque_constants(
         without: samples of the run without the body.
         carrying: samples of the run with the body.
         body: mass, centre of mass and inertia of the known body, in the last URDF link frame.
-        torque_constants: torque constants that were used, (n,) [N m/A]; () if torques were recorded.
+        torque_constants: torque constants that were used, on the motors' side of the gears, (n,) [N m/A]; () if torques
+            were recorded. They are stated in the result.
 
     Raises:
         DataError: the body does not load any joint enough in this motion, or no joint's reported torque contains the
