@@ -64,8 +64,8 @@ def guarded(path: Path | str, what: str, kind: type[DynidError] = DataError) -> 
 
     Args:
         path: the file.
-        what: expected kind of the file, for the message.
-        kind: class of the error.
+        what: description of a valid file, such as "CSV table", for the message.
+        kind: class of the error that is raised.
 
     Raises:
         kind: an error other than a `DynidError` was raised in the `with` block.

@@ -39,7 +39,14 @@ def bars(title: str, axis: str, names: Sequence[str], series: Series) -> Figure:
 
 
 def write_bars(path: Path, title: str, axis: str, names: Sequence[str], series: Series) -> None:
-    """Write a bar chart to a new file; the arguments after `path` are those of `bars`.
+    """Write a chart with one group of horizontal bars per name, one bar per series, to a new file.
+
+    Args:
+        path: the file; its suffix selects the format.
+        title: title of the figure.
+        axis: label of the horizontal axis.
+        names: names of the groups.
+        series: for each series, by its name, one value per group; None draws no bar.
 
     Raises:
         UnknownNameError: the suffix is not a figure format.

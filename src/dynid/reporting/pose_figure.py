@@ -38,7 +38,7 @@ def sign_test_poses(robot: Robot) -> dict[str, FloatArray]:
 
 
 def skeleton(chain: SerialChain, q: FloatArray) -> FloatArray:
-    """Return the origins of base and c chain joints at a pose q (c,) [rad or m], as (c + 1, 3) [m]."""
+    """Return the origins of base and c chain joints in the base frame, (c + 1, 3) [m], at a pose q (c,) [rad or m]."""
     return np.array([np.zeros(3), *chain.placements(q)[:, :3, 3]])
 
 
@@ -84,9 +84,9 @@ def _draw(axes: Any, chain: SerialChain, q: FloatArray, colour: str, reach: floa
 
 
 def _axis(axes: Any, chain: SerialChain, joint: int, reach: float) -> None:
-    """Draw the axis of joint `joint` in the zero pose as an arrow in its positive direction.
+    """Draw the axis of a joint in the zero pose as an arrow in its positive direction.
 
-    `reach` is the length of the arm [m], which scales the arrow.
+    `joint` is the index of the joint, from 0, and `reach` is the length of the arm [m], which scales the arrow.
     """
     origin, direction = chain.joint_placements[joint][:3, 3], chain.axes[joint]
     axes.quiver(*origin, *(0.3 * reach * direction), color=AXIS, linewidth=1.6, arrow_length_ratio=0.3)

@@ -1,4 +1,4 @@
-"""Files of measured and predicted torques of each motion in a result folder, which the report reads."""
+"""File with measured and predicted torques of each motion in a result folder; the report reads this file."""
 
 import io
 from collections.abc import Sequence
@@ -80,7 +80,8 @@ def recorded_bags(content: ModelFile) -> list[tuple[Path, Kind, Mapping]]:
     CSV files are omitted. Model files of older versions do not name their bags; then the list is empty.
 
     Returns:
-        For each bag its path, its use in the identification (such as "fitted" or "held out") and its mapping.
+        For each bag its path, its use in the identification (such as "fitted" or "held out"), and its mapping. The
+        mapping describes the topics and units of a bag of other software; it is None for bags of dynid.
 
     Raises:
         DataError: the model file states an unknown use of a bag.
@@ -102,13 +103,14 @@ def predicted_with(robot: Robot, content: ModelFile, recordings: Sequence[tuple[
     Args:
         robot: robot of the model.
         content: model file; its provenance contains the settings of the identification.
-        recordings: path of each bag or CSV file, its use in the identification, and its mapping.
+        recordings: path of each bag or CSV file, its use in the identification, and its mapping, which describes the
+            topics or columns of data of other software.
 
     Raises:
         InputNotFoundError: a recording does not exist.
         ConfigurationError: a mapping is invalid.
-        DataError: a recording cannot be used, its torque constants differ from those of the model, or the settings in
-            the model file are of another version.
+        DataError: a recording cannot be used, its torque constants differ from those of the model, or this version of
+            dynid does not accept the settings in the model file.
     """
     stored = content.provenance.get("settings")
     if not recordings:

@@ -82,7 +82,10 @@ def _figures(results: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def _motions(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Return a row for each motion that is held out in a result, with its relative torque errors in all results."""
+    """Return a row for each motion that is held out in at least one result, with its relative torque error per result.
+
+    The error is a dash for results in which the motion is not held out.
+    """
     found: dict[str, list[str]] = {}
     for k, one in enumerate(results):
         for row in one.motion_errors():
@@ -94,8 +97,8 @@ def _motions(results: Sequence[Result]) -> list[dict[str, Any]]:
 def _joint_errors(results: Sequence[Result]) -> list[list[float]]:
     """Return the relative torque error of each joint, as one list of n errors per result.
 
-    An error is the root mean square of the errors of the result's held-out motions. The list of a result without
-    held-out motions is empty.
+    The error of a joint is the root mean square of its relative torque errors in the result's held-out motions. The
+    list of a result without held-out motions is empty.
     """
     found = []
     for one in results:
@@ -122,7 +125,7 @@ def _differences(first: Result, other: Result) -> list[float | None]:
 def _parameters(results: Sequence[Result]) -> list[dict[str, Any]]:
     """Return one row for each base parameter: its values in all results, and the differences from the first result.
 
-    Differences are in standard deviations.
+    Each difference is divided by its standard deviation, which follows from those of the two values.
     """
     rows = []
     for k, row in enumerate(results[0].content.parameters):

@@ -19,7 +19,10 @@ CLOUD_STAGES = ("OLS", "SDP", "CLIE")
 
 
 def packed(values: FloatArray) -> dict[str, Any]:
-    """Encode values (N,), any unit, as 16-bit numbers in base64, so that value = low + step * number."""
+    """Encode values (N,), any unit, as 16-bit numbers in base64.
+
+    The entries of the result are `low`, `step` and `data`, the encoded numbers: value = low + step * number.
+    """
     low, high = float(np.min(values)), float(np.max(values))
     step = (high - low) / STEPS or 1.0
     numbers = np.rint((np.asarray(values) - low) / step).astype("<u2")

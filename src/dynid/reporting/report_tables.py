@@ -27,8 +27,9 @@ def digits(value: float | None, count: int) -> str:
 def check_rows(result: Result) -> list[dict[str, Any]]:
     """Return one row for each check of a result, failed checks first.
 
-    A row has group, name, value, limit, outcome and detail. Its entry `share` is the length of a bar: the result of
-    `used`, limited to 0.99 if the check passed and to 1 otherwise; None if it is undefined.
+    A row has group, name, value, limit, outcome and detail. Its entry `share` is the length of a bar: value / limit, or
+    limit / value if the limit is a lower bound. It is at most 0.99 if the check passed and at most 1 otherwise; None if
+    the ratio is undefined or the check could not be made.
     """
     rows = []
     for check in (*result.content.verdict, *result.processing):

@@ -49,7 +49,8 @@ class Result:
     def name(self) -> str:
         """Short name of the result: the name of its folder.
 
-        The result of a demo is in a subfolder `model`; its short name is the name of the demo's folder.
+        `dynid demo` writes its result into the subfolder `model` of its output folder; then the short name is the name
+        of the output folder.
         """
         own = self.folder.resolve()
         return own.parent.name if (own.parent / "logs").is_dir() else own.name

@@ -22,7 +22,7 @@ def write_result(result: Identification, folder: Path | str) -> Path:
 
     The folder contains model.yaml, MJCF, URDF with rotor_inertias.yaml, predictions.npz and report.html. For a
     campaign, it also contains campaign.json and the folders tables, figures and runs. After the folder is complete,
-    the campaign's temporary files of finished runs are removed.
+    the temporary files in which the campaign stored its finished runs are removed.
 
     Returns:
         Path of the report.

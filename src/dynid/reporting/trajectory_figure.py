@@ -99,10 +99,10 @@ def _curve(axes: Axes, times: FloatArray, values: FloatArray, label: str, note: 
 
 
 def _limits(axes: Axes, arm: Span | None, profile: Span | None) -> None:
-    """Draw the limits of the arm and of excitation.yaml as lines, and shade the range beyond the arm's limits.
+    """Draw the limits of the plotted quantity as lines, and shade the range beyond the arm's limits.
 
-    `arm` are the lower and upper limit of the arm, and `profile` those of excitation.yaml; None draws no limits. The
-    vertical axis is extended so that all limits are visible.
+    `arm` are the lower and upper limit of the arm, and `profile` those of excitation.yaml; one of them may be None,
+    which draws no limits. The vertical axis is extended so that all limits are visible.
     """
     bottom, top = axes.get_ylim()
     given = [value for span in (arm, profile) if span for value in span]
@@ -131,7 +131,14 @@ def _legend(figure: Figure, profile: str) -> None:
 def write_trajectory_figure(
     robot: Robot, excitation: Excitation, trajectory: Trajectory, profile: str, path: Path
 ) -> None:
-    """Write the figure of a trajectory to a new file; the arguments before `path` are those of `trajectory_figure`.
+    """Write a figure of position, velocity and acceleration of all joints in a trajectory to a new file.
+
+    Args:
+        robot: the robot, whose limits are drawn.
+        excitation: excitation.yaml of the robot, whose limits are drawn.
+        trajectory: the trajectory.
+        profile: name of the profile of excitation.yaml whose position limits are drawn.
+        path: the file; its suffix selects the format.
 
     Raises:
         UnknownNameError: the suffix is not a figure format.

@@ -326,13 +326,14 @@ def draft_robot(
 
 
 def _drop_answered(questions: dict[str, str], rows: list[dict[str, Any]], geared: bool, whole: bool) -> None:
-    """Remove the questions that a file of servos answers, in place.
+    """Remove the questions that a file of servos answers, in place; do nothing if a joint has no servo ID.
 
     Args:
         questions: questions that the user must answer, by field.
         rows: the joints' entries of robot.yaml.
-        geared: whether the friction of all gears is known.
-        whole: whether every movable joint of the URDF has an entry.
+        geared: whether the friction of all gears is known, which answers the question about terms of the model.
+        whole: whether every movable joint of the URDF has an entry, which answers the question about the choice of
+            joints.
     """
     if not all("servo_id" in row for row in rows):
         return
@@ -443,9 +444,9 @@ def _draft(
 
 
 def _within(row: dict[str, Any], angle_deg: float) -> float:
-    """Clip an angle [deg] of an imported rest posture to at least `CLEAR_DEG` from a joint's limits.
+    """Move an angle [deg] of an imported rest posture to at least `CLEAR_DEG` from a joint's limits; round it to 0.1.
 
-    Drafted motions begin in the rest posture. `row` is the joint's entry of robot.yaml.
+    Drafted motions begin in the rest posture, and need room on both sides. `row` is the joint's entry of robot.yaml.
     """
     return round(float(np.clip(angle_deg, row["lower_deg"] + CLEAR_DEG, row["upper_deg"] - CLEAR_DEG)), 1)
 

@@ -56,9 +56,9 @@ def gravity_loads(chain: SerialChain, rows: list[dict[str, Any]]) -> tuple[Float
 
 
 def inertia_matrices(chain: SerialChain, poses: FloatArray) -> FloatArray:
-    """Return the links' inertia matrices without rotors at K postures (K, n), as (K, chain, chain) [kg m^2; kg].
+    """Return the inertia matrices of the links at K postures (K, n), as (K, c, c) [kg m^2; kg] for c chain joints.
 
-    Only the upper triangles are filled.
+    Rotor inertias are not included. Only the upper triangles are filled.
     """
     data = chain.model.createData()
     return np.array([pinocchio.crba(chain.model, data, q[: chain.size]) for q in poses])
@@ -67,17 +67,19 @@ def inertia_matrices(chain: SerialChain, poses: FloatArray) -> FloatArray:
 def proposed_drives(rows: list[dict[str, Any]], loads: FloatArray, M: FloatArray) -> tuple[FloatArray, list[AxisRow]]:
     """Return each drive's required torque, (n,) [N m; N], and proposed rotor inertias and viscous friction.
 
-    The required torque holds the largest gravity load and accelerates the joint by `BRISK`. It is at most the torque
-    limit in `rows`. A URDF states neither rotor inertia nor friction, so these rules give proposals:
+    The required torque holds the largest gravity load and accelerates the joint by `BRISK` [rad/s^2 or m/s^2]. It is at
+    least the fraction `SMALL` of the largest required torque among joints of the same kind (revolute or prismatic), and
+    at most the torque limit in `rows`. A URDF states neither rotor inertia nor friction, so these rules give proposals:
 
-    - A rotor inertia is the largest of three values: a fifth of the mean inertia of the links that the joint moves; the
-      largest gravity load divided by 60 rad/s^2; and a minimum.
+    - A rotor inertia is the largest of four values: a fifth of the mean inertia of the links that the joint moves; the
+      largest gravity load divided by 60 rad/s^2; the fraction `SMALL` of the largest such mean inertia among joints of
+      the same kind; and `LEAST_ROTOR`.
     - Viscous friction is 5 % of the required torque at the speed limit, or at 2 rad/s if that is lower.
 
     Args:
         rows: joints of robot.yaml.
         loads: gravity torques at K postures, (K, n) [N m; N].
-        M: inertia matrices of the links at these postures, upper triangles, (K, chain, chain) [kg m^2; kg].
+        M: inertia matrices of the links at these postures, upper triangles, (K, c, c) [kg m^2; kg] for c chain joints.
     """
     inertia = _mean_inertia(rows, M)
     load = np.abs(loads).max(axis=0)
@@ -102,7 +104,7 @@ def _mean_inertia(rows: list[dict[str, Any]], M: FloatArray) -> FloatArray:
     """Return the inertia of the links about each joint, averaged over K postures, (n,) [kg m^2; kg].
 
     Decoupled joints get a small constant. `rows` are the joints of robot.yaml, and `M` are the inertia matrices of the
-    links at the K postures, (K, chain, chain) [kg m^2; kg].
+    links at the K postures, (K, c, c) [kg m^2; kg] for c chain joints.
     """
     inertia = np.full(len(rows), 1e-3)
     inertia[: M.shape[1]] = np.mean(np.diagonal(M, axis1=1, axis2=2), axis=0)
@@ -112,9 +114,11 @@ def _mean_inertia(rows: list[dict[str, Any]], M: FloatArray) -> FloatArray:
 def brisk_torques(rows: list[dict[str, Any]], M: FloatArray, drives: list[AxisRow]) -> FloatArray:
     """Return the torques (n,) [N m; N] that accelerate links and rotors by `BRISK` [rad/s^2 or m/s^2].
 
+    The inertia of the links about each joint is its mean over K postures.
+
     Args:
         rows: joints of robot.yaml.
-        M: inertia matrices of the links at K postures, (K, chain, chain) [kg m^2; kg].
+        M: inertia matrices of the links at the K postures, (K, c, c) [kg m^2; kg] for c chain joints.
         drives: drive parameters of all joints, with the rotor inertias.
     """
     return BRISK * (_mean_inertia(rows, M) + [drive.rotor_inertia_kg_m2 for drive in drives])
@@ -134,7 +138,8 @@ def propose_limits(rows: list[dict[str, Any]], need: FloatArray, questions: dict
 
     Torque limits serve to detect recorded torques in a wrong unit. With a limit of 1000 N m for a small arm, all
     torques would seem to be in a wrong unit. A limit is implausible if it far exceeds the torques that this joint and
-    all others of its kind require. The other joints count because a wrist may have a servo as strong as the shoulder's.
+    all others of its kind (revolute or prismatic) require. The other joints count because a wrist may have a servo as
+    strong as the shoulder's. For a decoupled joint, the joints of the chain count too.
 
     Args:
         rows: joints of robot.yaml; torque limits are changed in place.
@@ -168,7 +173,7 @@ def least_eigenvalue(M: FloatArray) -> float:
     to `LAMBDA_MIN`. Rotor inertias, which increase the eigenvalues, are not counted, because they may be almost zero.
 
     Args:
-        M: inertia matrices of the links at K postures, upper triangles, (K, chain, chain) [kg m^2; kg].
+        M: inertia matrices of the links at K postures, upper triangles, (K, c, c) [kg m^2; kg] for c chain joints.
     """
     least = float(np.linalg.eigvalsh(M, UPLO="U").min())
     return float(np.clip(three_figures(EIGENVALUE_SHARE * least), LEAST_LAMBDA, LAMBDA_MIN))

@@ -43,7 +43,7 @@ class DraftedGears:
 
     Attributes:
         file: content of friction.yaml.
-        rotors: rotor inertia at the servo's shaft, by servo model [kg m^2].
+        rotors: rotor inertia as seen at the servo's output shaft, behind its gear, by servo model [kg m^2].
     """
 
     file: GearFile
@@ -87,9 +87,12 @@ class DraftedGears:
         return float(law.starting_torque(np.array([load]), 1.0)[0]) - load
 
     def easy_load(self, row: dict[str, Any]) -> float:
-        """Return the largest load torque [N m] that a joint's drive lifts from rest with a torque margin.
+        """Return the largest load torque [N m] that a joint's drive can hold for long and lift from rest.
 
-        The result is infinite if the joint has no torque limit. `row` is the joint's entry of robot.yaml.
+        It is at most the fraction `MODERATE` of the torque at the current limit, or of the torque limit without one.
+        If the friction of the gear is known, the load is also limited so that starting against load and friction takes
+        about the fraction `STARTING` of this torque. The result is infinite without limits. `row` is the joint's entry
+        of robot.yaml.
         """
         limit = joint_torque_nm(row)
         if not math.isfinite(limit) or row.get("servo_model") not in self.file.servos:

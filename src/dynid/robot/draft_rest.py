@@ -32,9 +32,9 @@ class _Postures:
 
     Args:
         urdf: path of the arm's URDF, for its shapes.
-        chain: the chain.
-        easy: largest gravity torque at which each drive has a torque margin, (chain,) [N m; N].
-        clear: lower and upper ends of the allowed range of each joint, (chain,) each [rad or m].
+        chain: the chain of c joints.
+        easy: largest gravity torque at which each drive has a torque margin, (c,) [N m; N].
+        clear: lower and upper ends of the allowed range of each joint, (c,) each [rad or m].
     """
 
     def __init__(self, urdf: Path, chain: SerialChain, easy: FloatArray, clear: tuple[FloatArray, FloatArray]) -> None:
@@ -55,7 +55,7 @@ class _Postures:
         self._by_design = self._always_touching()
 
     def _heights(self, q: FloatArray) -> FloatArray:
-        """Return the heights (k,) [m] above the base of all k joint frames of pinocchio's model at q (chain,)."""
+        """Return the heights (k,) [m] above the base of all k joint frames of pinocchio's model at q, (c,) [rad; m]."""
         pinocchio.framesForwardKinematics(self._chain.model, self._data, q)
         return np.array([frame.translation[2] for frame in self._data.oMf])
 
@@ -69,7 +69,7 @@ class _Postures:
         return {pair for pair in set().union(*found) if sum(pair in one for one in found) >= ALWAYS * SEEN}
 
     def cost(self, q: FloatArray) -> float:
-        """Return the cost of a posture q (chain,): potential energy divided by its range over the random postures.
+        """Return the cost of a posture q (c,) [rad; m]: potential energy divided by its range over the random postures.
 
         A small term for the distance from the zero posture is added.
         """
@@ -77,7 +77,7 @@ class _Postures:
         return self._energy(q) / self._span + NEAR_ZERO * float(away @ away)
 
     def allowed(self, q: FloatArray) -> bool:
-        """Return whether a posture q (chain,) may be a rest posture.
+        """Return whether a posture q (c,) [rad; m] of c joints may be a rest posture.
 
         Joints must be within their limits, and the moving joint frames above the base plane. Gravity torques must leave
         each drive a margin. Links must not touch, except those that always touch by design.
@@ -92,7 +92,7 @@ class _Postures:
         return self._shapes is None or set(self._shapes.touching(q)) <= self._by_design
 
     def lowest(self) -> FloatArray | None:
-        """Return the allowed posture (chain,) with the lowest cost; None if no random posture is allowed."""
+        """Return the allowed posture (c,) [rad; m] with the lowest cost; None if no random posture is allowed."""
         found = []
         order = np.argsort([self.cost(q) for q in self.drawn])
         for place in order:
@@ -103,7 +103,7 @@ class _Postures:
         return min(found, key=self.cost) if found else None
 
     def _refined(self, q: FloatArray) -> FloatArray:
-        """Reduce the cost of a posture q (chain,) by random steps of decreasing size through allowed postures.
+        """Reduce the cost of a posture q (c,) [rad; m] by random steps of decreasing size through allowed postures.
 
         Return the allowed posture with the lowest cost that was found.
         """

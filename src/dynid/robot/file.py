@@ -44,7 +44,7 @@ class Joint(Strict):
         torque_constant_nm_per_a: torque of all servos of the joint together per ampere of one servo, on the motor's
             side of the gear. If None, it is the servo model's constant times the number of servos.
         gear_ratio: motor angle over joint angle, for data measured at the motors.
-        direction: -1 if the joint turns against its first servo's registers, else 1.
+        direction: -1 if the motor angle of the joint falls while its first servo's position register rises, else 1.
         reverse_mode: whether the first servo counts backwards (bit 0 of its drive mode). The driver requires this
             value of the servo and does not change it.
         centre_count: position register at angle zero; None selects the value of `bus`.

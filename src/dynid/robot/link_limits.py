@@ -1,9 +1,9 @@
 """Physical limits of a link: its mass, a box for its centre of mass, and a box for its whole mass.
 
-If robot.yaml does not state the box of the whole mass, it is derived from the URDF. It encloses the shapes of the link
-and of everything fixed to the link, widened by `SHAPE_MARGIN_M`. Without shapes, or if a mesh cannot be read, it
-encloses the link's joint, the next joint and the box of the centre of mass. It is then widened by `REACH_SHARE` of the
-arm's length, at least by `LEAST_MARGIN_M`.
+If robot.yaml does not state the box of the whole mass, it is derived from the URDF. It encloses the link's joint, the
+next joint, and the shapes of the link and of everything fixed to the link, with a margin of `SHAPE_MARGIN_M`. If there
+are no shapes, or none that can be read, it encloses the link's joint, the next joint and the box of the centre of mass,
+with a margin of `REACH_SHARE` of the arm's length, at least of `LEAST_MARGIN_M`.
 """
 
 import contextlib
@@ -150,9 +150,10 @@ def _joint_box(link: LinkBounds, step: FloatArray, margin: float) -> Box:
 def shape_boxes(urdf: Path, joints: tuple[str, ...], chain: SerialChain | None = None) -> list[Box | str]:
     """Return for each chain link the box around its shapes and joints, or the reason why there is no box.
 
-    The box encloses the collision and visual shapes of the link and of everything fixed to it, the link's joint and the
-    next joint. If one collision shape cannot be read, all collision shapes of the link are ignored; likewise for visual
-    shapes.
+    The box is parallel to the axes of the link's URDF frame, in which its corners are given. It encloses the collision
+    and visual shapes of the link and of everything fixed to it, the link's joint and the next joint, with a margin of
+    `SHAPE_MARGIN_M`. If one collision shape cannot be read, all collision shapes of the link are ignored; likewise for
+    visual shapes.
 
     Args:
         urdf: path of the URDF; meshes are searched in its folder and in ROS packages.
@@ -260,7 +261,7 @@ def _load_together(riding: Sequence[Sequence[tuple[ElementTree.Element, FloatArr
 def robot_shapes(robot: Robot) -> list[Box | str]:
     """Return for each chain link of a robot the box around its URDF shapes, or the reason why there is no box.
 
-    If robot.yaml states the box of every link, the URDF is not read.
+    If robot.yaml states the box of every link, the URDF is not read, and this is the reason for every link.
     """
     if all(link.box_lower_m is not None for link in robot.file.physical_bounds.links):
         return ["robot.yaml has all boxes"] * robot.chain_size

@@ -264,7 +264,8 @@ class Robot:
         The limits are torque_limit_nm in robot.yaml, or else the torques at the current limits current_limit_a.
 
         Raises:
-            ConfigurationError: a joint has neither torque_limit_nm nor current_limit_a.
+            ConfigurationError: a joint has neither torque_limit_nm nor current_limit_a, or it has current_limit_a alone
+                and neither a torque constant nor a servo model.
         """
         limits = []
         for joint in self.file.joints:
@@ -283,8 +284,11 @@ class Robot:
     def drive_constants(self) -> FloatArray:
         """Torque at each joint per unit of command, (n,).
 
-        If commands are currents, the constants are `joint_constants` [N m/A]. If no joint has a torque constant or a
-        servo model, commands are torques, and the constants are 1.
+        If all joints have a torque constant or a servo model, commands are currents, and the constants are
+        `joint_constants` [N m/A]. If no joint has one, commands are torques, and the constants are 1.
+
+        Raises:
+            ConfigurationError: some joints have a torque constant or a servo model, and others have neither.
         """
         bare = not any(j.torque_constant_nm_per_a or j.servo_model for j in self.file.joints)
         return read_only(np.ones(self.size)) if bare else self.joint_constants
@@ -294,6 +298,10 @@ class Robot:
         """Largest command of each joint within its current and torque limits, (n,).
 
         The unit is A if commands are currents, and N m if commands are torques, see `drive_constants`.
+
+        Raises:
+            ConfigurationError: only some joints have a current limit, a joint has neither current nor torque limit, or
+                only some joints have a torque constant or a servo model.
         """
         if all(j.current_limit_a is None for j in self.file.joints):
             return read_only(self.torque_limits / self.drive_constants)
@@ -330,7 +338,8 @@ class Robot:
     def audit_lower(self) -> FloatArray:
         """Lower ends of the chain joints' ranges in which M(q) must be positive definite, (chain_size,) [rad or m].
 
-        Without `audit_domain` in robot.yaml, the joint limits apply; for revolute joints the value is at least -pi.
+        `audit_domain` in robot.yaml states them. Without it they are the lower joint limits, or -pi if a revolute joint
+        has a lower limit below -pi.
         """
         return self._audit_corner(np.maximum, self.lower, -np.pi, "lower_deg")
 
@@ -338,7 +347,8 @@ class Robot:
     def audit_upper(self) -> FloatArray:
         """Upper ends of the chain joints' ranges in which M(q) must be positive definite, (chain_size,) [rad or m].
 
-        Without `audit_domain` in robot.yaml, the joint limits apply; for revolute joints the value is at most pi.
+        `audit_domain` in robot.yaml states them. Without it they are the upper joint limits, or pi if a revolute joint
+        has an upper limit above pi.
         """
         return self._audit_corner(np.minimum, self.upper, np.pi, "upper_deg")
 

@@ -139,9 +139,9 @@ def undrivable_number(label: str, model_number: int) -> Iterator[str]:
 
 
 def mismatch_deg(servo: WiredServo, first: WiredServo, position: int, first_position: int) -> float:
-    """Return the difference between a servo's position and the position implied by the joint's first servo [deg].
+    """Return a servo's position minus the position that is expected from its joint's first servo [deg].
 
-    The difference is within half a turn.
+    Positions are angles of the servo's shaft. Their difference is reduced by whole turns to within half a turn.
 
     Args:
         servo: the servo.

@@ -19,8 +19,9 @@ NOISE_RAD = 1e-6  # rounding noise of exporters
 def read_urdf_text(path: Path) -> str:
     """Read the text of a URDF file, and replace rounded angles such as 1.5708 by exact ones.
 
-    With rounded angles, the angle between two parallel axes is some 4e-6 rad, and their common normal may be kilometres
-    away. A DOCTYPE is refused, because it could include other files as external entities.
+    Rounded angles tilt parallel joint axes by some 4e-6 rad against each other, so their common normal, which defines
+    the link frames of the modified DH convention, may be kilometres away. A DOCTYPE is refused, because it could
+    include other files as external entities.
 
     Raises:
         InputNotFoundError: the file does not exist.

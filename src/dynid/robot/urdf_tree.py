@@ -207,7 +207,8 @@ def _refuse_no_tree(links: Sequence[str], joints: Sequence[UrdfJoint]) -> None:
 def with_limited_turns(tree: UrdfTree) -> str:
     """Replace continuous joints in the tree by revolute joints with wide limits; return the URDF text.
 
-    pinocchio represents a continuous joint by two position variables, and a revolute joint by one.
+    The replacement gives pinocchio's model one position variable per joint: pinocchio represents a continuous joint by
+    two variables, and a revolute joint by one.
     """
     for element in tree.element.findall("joint"):
         if element.get("type") == "continuous":

@@ -95,7 +95,7 @@ def ambiguous_friction(model: Model, dq: FloatArray, load: FloatArray) -> BoolAr
     Args:
         model: the model.
         dq: velocities, (N, n) [rad/s].
-        load: load torques that the motors deliver to the links, (N, n) [N m].
+        load: torques that the motors deliver to the links, which load the gears, (N, n) [N m].
     """
     if model.friction_law is None:
         return np.zeros(dq.shape, dtype=bool)

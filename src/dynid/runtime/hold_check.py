@@ -68,15 +68,16 @@ class HeldTorques:
 
     Attributes:
         place: mean position [rad].
-        measured: mean of the joint's torques in both directions of motion, without friction [N m]. For a joint that
-            hardly moved, it is the mean torque.
+        measured: mean of the joint's torques in both directions of motion, in which friction cancels [N m]. For a joint
+            that hardly moved, it is the mean torque.
         expected: mean of the torques that the model predicts for the samples of `measured`, without acceleration
             [N m]. For a joint that hardly moved, it is the gravity torque at `place`.
         allowed: allowed difference [N m]; for a joint that hardly moved it includes all friction.
         drives: half of the difference between the mean torques in positive and in negative direction of motion [N m].
             It must be positive, because the motor overcomes friction; otherwise a sign in robot.yaml is wrong.
         moved: whether the joint moved long enough in both directions.
-        stopped: whether the motion was aborted before the samples were taken; joints then need not have moved.
+        stopped: whether the motion was aborted before the samples were taken. If so, a joint that hardly moved does not
+            fail the check for this reason.
     """
 
     place: FloatArray
@@ -92,7 +93,8 @@ class HeldTorques:
         """Return the holding torques from samples of a `sway_motion`.
 
         Velocities and torques are averaged over `AVERAGED_S`, then samples near constant speed are selected by their
-        velocity. Feedback makes both oscillate, so a selection without averaging would bias the mean torque.
+        velocity. Feedback makes both oscillate together, so a selection by velocities that are not averaged would
+        select certain phases of the oscillation and bias the mean torque.
 
         Args:
             model: model of the arm as mounted.

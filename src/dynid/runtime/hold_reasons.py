@@ -39,8 +39,8 @@ def _explanations(
 ) -> Iterator[tuple[str, FloatArray]]:
     """Yield possible explanations as text, each with the holding torques that it predicts, (N, n) [N m].
 
-    The explanations are, most certain first: another mount, the opposite sign of a joint, another scale of all torques,
-    a payload, and another scale of one joint's torque.
+    The explanations are, from the most to the least reliable: another mount, the opposite sign of a joint, another
+    scale of all torques, a payload, and another scale of one joint's torque.
 
     Args:
         model: model of the arm.

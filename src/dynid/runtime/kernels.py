@@ -1,7 +1,8 @@
 """Compiled loops that compute torques, accelerations, inertia matrices or Jacobians of an arm for many states.
 
-For each state, a loop calls the arm's compiled program with the angles of revolute axes wrapped into +-pi. Torques of
-springs and friction that the program does not contain are added.
+For each state, a loop calls the arm's compiled program with the angles of revolute axes wrapped into +-pi. If
+needed, it adds the terms that the program does not contain: the torques of springs, sign-dependent friction, and the
+additional friction law.
 
 The loops do not depend on the arm. An arm's program computes one state, and is passed as the address of its machine
 code, see `dynid.codegen.kernels.load_programs`. An arm's constants are arrays, see `dynid.runtime.calls.Constants`.
@@ -62,7 +63,7 @@ def rigid(program: int, turns: Any, springs: Any, q: Any, dq: Any, ddq: Any, phi
 
 @compiled
 def resting(program: int, turns: Any, springs: Any, q: Any, phi: Any, at: Any, out: Any) -> None:
-    """Compute the torques of gravity and springs on an arm at rest into `out` (n,) [N m].
+    """Compute the torques that hold an arm at rest against gravity and springs into `out` (n,) [N m].
 
     Args:
         program: address of the compiled function that computes gravity torques.

@@ -130,7 +130,10 @@ class Model:
         return self.calls.torques(states).reshape(shape)
 
     def gravity(self, q: FloatArray) -> FloatArray:
-        """Return the torques of gravity and springs, which hold the arm at rest at q [rad], (n,) or (N, n) [N m]."""
+        """Return the torques that hold the arm at rest at q [rad] against gravity and springs, (n,) or (N, n) [N m].
+
+        Constant friction offsets are added if they are base parameters, but not those of `friction_law`.
+        """
         states, shape = self._states(q)
         return self.calls.gravity(states[0]).reshape(shape)
 
@@ -160,9 +163,11 @@ class Model:
     def forward_dynamics(self, q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
         """Return the accelerations under motor torques, (n,) or (N, n) [rad/s^2]; the inverse of `torques`.
 
-        Stiction is not modelled: sign-dependent friction is 0 at zero velocity. A friction term that is quadratic in
-        torque is discontinuous where motor torque and load have equal magnitudes. Because of this, some accelerations
-        cannot be produced by any motor torque. For these, `torques` returns a motor torque at the discontinuity.
+        Stiction is not modelled: sign-dependent friction is 0 at zero velocity.
+
+        There is an exception to the inverse: `friction_law` may contain terms that are quadratic in torque. They are
+        discontinuous where motor torque and load have equal magnitudes, so there may be accelerations that no motor
+        torque produces. For these, `torques` returns a motor torque at the discontinuity.
 
         Args:
             q: positions, (n,) or (N, n) [rad].

@@ -35,7 +35,8 @@ def read_simulator_file(path: Path, robot: Robot) -> Model:
     Raises:
         InputNotFoundError: the file does not exist.
         ConfigurationError: the file cannot be read or loaded by MuJoCo, or lacks a joint of the robot.
-        DataError: its geometry differs from the robot's, or it has terms that the robot's structure lacks.
+        DataError: its geometry differs from the robot's, or it has drive parameters or springs that `structure` and
+            `springs` in robot.yaml do not contain.
     """
     return model_of_text(read_urdf_text(path), robot, str(path))
 
@@ -50,7 +51,8 @@ def model_of_text(text: str, robot: Robot, name: str) -> Model:
 
     Raises:
         ConfigurationError: MuJoCo cannot load the text, or it lacks a joint of the robot.
-        DataError: the geometry differs from the robot's, or the text has terms that the robot's structure lacks.
+        DataError: the geometry differs from the robot's, or the text has drive parameters or springs that `structure`
+            and `springs` in robot.yaml do not contain.
     """
     content = _SimulatorFile(text, robot, name)
     if content.has_armature() and not robot.file.structure.rotor_inertia:  # predict with it, as a simulator does
