@@ -164,7 +164,7 @@ def load_trajectory_file(path: Path, excitation: Excitation, hold: FloatArray) -
 
     Args:
         path: the file; its stem is the trajectory's name unless the file gives one.
-        excitation: named trajectories of the robot; their velocity and acceleration limits apply between waypoints.
+        excitation: excitation.yaml of the robot, whose velocity and acceleration limits apply between waypoints.
         hold: positions of joints that the file does not name, (n,) [rad].
 
     Raises:

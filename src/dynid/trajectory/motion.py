@@ -17,7 +17,7 @@ class Motion(ABC):
     Attributes:
         name: name of the motion.
         joint_names: names of the axes, (n,).
-        knots: times at which the pieces of the motion meet, (k,) [s]; the first is 0.
+        knots: times at which the pieces of the motion begin and end, (k,) [s]; the first is 0, the last the duration.
         ends: first and last posture, (2, n) [rad].
     """
 

@@ -77,7 +77,9 @@ def through_points(
     velocities: FloatArray | None = None,
     accelerations: FloatArray | None = None,
 ) -> PolynomialTrajectory:
-    """Return a trajectory through points in time; it starts at the first point, whose time may be later than 0.
+    """Return a trajectory through points in time.
+
+    The trajectory has no motion to the first point: its time 0 is the time of this point, which may be above 0.
 
     Args:
         name: name of the trajectory.

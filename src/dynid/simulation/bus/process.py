@@ -55,7 +55,8 @@ def serve(
         clock: new file of a shared clock that stops while the driver is late (`ClockPage`); removed at the end.
         link: symbolic link to the port.
         ignore_interrupt: whether to ignore SIGINT (Ctrl-C), so that a driver can still command the servos while it
-            shuts down. After SIGTERM, SIGHUP or the parent's end, the bus then ends once the driver is silent.
+            shuts down. If so, SIGTERM, SIGHUP and the parent's end take effect only once the driver is silent; if not,
+            they end the bus at once.
         baudrate: baud rate of the servos [bit/s]; None is the rate in robot.yaml.
         wire_time: whether replies take the time of their bytes on the wire.
         lock_step: whether only sync writes of goal currents advance time, by one control cycle each; otherwise time

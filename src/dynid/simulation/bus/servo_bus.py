@@ -72,7 +72,8 @@ class EmulatedServoBus:
 
     Raises:
         ConfigurationError: the servos do not support the baud rate, the fault script names a missing servo, or the
-            script unplugs a port without `link`, whose path would change when it is plugged in again.
+            script unplugs the cable and `link` is None. Without a link, the path of the port may change when the cable
+            is plugged in again.
         OutputExistsError: the link exists.
     """
 
@@ -207,9 +208,10 @@ class EmulatedServoBus:
         return min(due, default=None)
 
     def _leave_time(self) -> None:
-        """Allow a pausing clock to continue until the adapter delivers the next reply.
+        """Postpone the next pause of the shared clock until the adapter delivers the next reply.
 
-        The driver cannot act before this reply arrives. So the adapter's latency counts as simulated time.
+        The clock pauses while the driver is late. But a driver that waits for a reply is not late, so the adapter's
+        latency counts as simulated time.
         """
         if self._adapter is not None and self._page is not None and (due_s := self._due_s()) is not None:
             self._page.leave_time_until(round(due_s * 1e9))

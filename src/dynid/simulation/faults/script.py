@@ -113,7 +113,7 @@ class Stall(Strict):
 
 
 class OtherValue(Strict):
-    """A register of a servo that changes to `value` at `at_s`, without the checks of a write instruction."""
+    """Change of a servo's register to `value` at `at_s` [s], without the checks of a write instruction."""
 
     kind: Literal["register"]
     at_s: NonNegative = 0.0
@@ -132,9 +132,9 @@ class Unread(Strict):
 
 
 class MissedWrite(Strict):
-    """A register of a servo for which group writes (sync or bulk) are lost.
+    """Loss of group writes (sync or bulk) to the register `register_name` of a servo.
 
-    The first `writes` group writes to the register are lost, or all of them if `writes` is None.
+    The first `writes` group writes to this register are lost, or all of them if `writes` is None.
     """
 
     kind: Literal["missed_write"]

@@ -100,7 +100,7 @@ class PairRun:
         stopped: reason why the bilateral controller has stopped; "" if it has not.
         stopped_s: time at which the controller stopped [s]; infinity if it has not stopped.
         fell_back: reason why the controller left the requested mode; "" if it did not.
-        torque_on: whether each arm's servos must have torque at the end of the run, according to the arm's guard.
+        torque_on: whether each arm's guard requires at the end of the run that the torque of the servos stays enabled.
         measured: encoder readings, (2, N, n) [rad].
         stamps_ns: timestamp of each cycle, (N,) [ns]: the later of the timestamps of the two arms' states.
     """

@@ -170,7 +170,8 @@ class CompiledFeedforwardPd:
 def compiled_law(controller: Controller) -> Controller:
     """Return a compiled copy of a `FeedforwardPd`; return any other controller unchanged.
 
-    A subclass of `FeedforwardPd`, or an instance with another control law, counts as another controller.
+    A subclass of `FeedforwardPd` counts as another controller, and so does a `FeedforwardPd` whose control law was
+    replaced.
     """
     # a subclass, or an instance with a replaced law, may compute something else
     if type(controller) is FeedforwardPd and type(controller.law) is FeedforwardPdLaw:

@@ -185,8 +185,8 @@ class Records:
 def _run(plant: ArmPlant, controller: Controller, plan: Schedule, cycle: float, name: str) -> Records:
     """Run the control loop over a whole schedule and return its record.
 
-    The arm moves freely from the first cycle on: the stand on which an `ArmPlant` rests until its first current is
-    removed. Torque noise is drawn once per cycle.
+    An `ArmPlant` rests on a stand until its first current. Here the stand is removed before the first cycle, so the arm
+    moves freely from then on. Torque noise is drawn once per cycle.
 
     Args:
         plant: the simulated arm.

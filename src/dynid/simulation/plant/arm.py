@@ -115,8 +115,8 @@ class ArmPlant:
     ) -> tuple[FrictionLaw, tuple[float, float]]:
         """Return the gears' friction law, the fraction of friction that vanishes by warm-up, and its time constant [s].
 
-        The fraction is 0 for the friction model "viscous", and if the nuisance "coulomb" is left out, unless `chosen`
-        is itself a friction law.
+        Only gear models and a given friction law warm up. So the fraction is 0 for the friction model "viscous", and if
+        the nuisance "coulomb" is left out, which replaces a gear model by viscous and Coulomb friction.
 
         Args:
             chosen: a friction law, or its name; None is the choice of robot.yaml.

@@ -44,10 +44,10 @@ def plant_friction(
         robot: the robot.
         standard: standard parameters of the simulated arm, with its viscous and Coulomb friction.
         nuisances: nuisances of the robot; they include additional Coulomb friction.
-        switched_off: names of nuisances (such as noise or backlash) to leave out. With "coulomb", only the
+        switched_off: names of nuisances (such as noise or backlash) to leave out. If "coulomb" is among them, only the
             viscous and Coulomb friction of `standard` remain, whatever `chosen` is.
-        chosen: "viscous" for viscous and Coulomb friction, or a model for which the robot's folder has values; None is
-            the choice of robot.yaml.
+        chosen: "viscous" for viscous and Coulomb friction, or a gear model for which the robot's folder has values;
+            None is the choice of robot.yaml.
 
     Raises:
         UnknownNameError: the robot's folder has no values for this model.
@@ -74,7 +74,7 @@ def resist(
     loss: FloatArray,
     damping: FloatArray,
 ) -> None:
-    """Compute the friction of all axes: the maximum friction torque `loss` [N m] and the viscous `damping` [N m s/rad].
+    """Compute the friction of all axes: the largest dry friction torque `loss` and the viscous friction `damping`.
 
     Args:
         p: parameters of the friction law, (terms, n).
@@ -85,8 +85,8 @@ def resist(
         bias: MuJoCo's `qfrc_bias`, (n,) [N m]: torques of gravity, Coriolis and centrifugal forces on the joints, with
             the opposite sign.
         spring: torques that springs exert on the joints, (n,) [N m].
-        loss: result, the maximum friction torque that is independent of velocity, (n,) [N m].
-        damping: result, the viscous friction, (n,) [N m s/rad].
+        loss: result, the largest friction torque without the viscous friction, (n,) [N m].
+        damping: result, the viscous friction coefficient, (n,) [N m s/rad].
     """
     for i in range(dq.shape[0]):
         load = hand[i] + spring[i] - bias[i]

@@ -35,10 +35,10 @@ def holding(
 
 
 class HeldBody:
-    """Cube that a simulated arm can take into its hand and put down again while it moves.
+    """Cube that a simulated arm can take into its hand and put down again, also during a motion.
 
     Args:
-        plant: the arm without payload.
+        plant: the simulated arm, which has no payload at first.
         mass_kg: mass of the cube.
     """
 

@@ -34,7 +34,7 @@ class Plant(Protocol):
         ...
 
     def set_currents(self, current_a: FloatArray) -> None:
-        """Set the joint currents from now on, (n,) [A]; they are zero if torque is off.
+        """Set the joint currents from now on, (n,) [A]; the caller passes 0 for joints whose torque is off.
 
         A joint current times `Robot.joint_constants` is the motor torque at the joint.
         """

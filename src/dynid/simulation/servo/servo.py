@@ -327,7 +327,7 @@ class Servo:
     def _change_mode(self) -> None:
         """Reset gains, profile, goal PWM and goal current after a change of operating mode.
 
-        Position mode also resets the turn count.
+        A change to position mode also resets the turn count.
         """
         for address in _GAINS:
             if address in self._entries:

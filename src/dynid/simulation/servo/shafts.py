@@ -1,8 +1,9 @@
 """Conversion between servo registers and joint motors in the simulation, for one or more servos per joint.
 
-The positive direction of a shaft is that of its servo's registers with drive mode 0. The mounting direction follows
-from the joint's direction and the drive mode in robot.yaml. So if the servo has the other drive mode, its joint turns
-in the opposite direction, as on a real arm.
+The positive direction of a shaft is that of its servo's registers with drive mode 0. The sign between shaft and joint
+depends on how the servo is mounted. It is computed from the directions and drive modes in robot.yaml, and does not
+depend on the present drive mode of the servo. So if that mode differs from robot.yaml, the joint turns opposite to its
+commands, as on a real arm.
 """
 
 import numpy as np
