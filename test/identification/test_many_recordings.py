@@ -15,13 +15,17 @@ from typer.testing import CliRunner
 from dynid.cli import app
 from dynid.errors import ConfigurationError, DataError, DynidError, InputNotFoundError
 from dynid.identification import pipeline, prepared
+from dynid.identification.data.arrays import recording_from_arrays
 from dynid.identification.data.deferred_signals import SignalsOnDisk
-from dynid.identification.data.recordings import load_recordings
+from dynid.identification.data.parts import Span, parts_of
+from dynid.identification.data.recordings import Recording, load_recordings
 from dynid.identification.many import reduction
-from dynid.identification.many.spread import LOCAL, spread_over
+from dynid.identification.many.reduction import Task
+from dynid.identification.many.spread import LOCAL, spread_over, task_key
 from dynid.identification.methods import identify
 from dynid.identification.result import Identification
 from dynid.identification.settings import load_identification
+from dynid.identification.setup import Setup
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import load_nominal
 from dynid.parallel import in_order, in_processes, process_map, with_progress
@@ -126,6 +130,23 @@ def test_a_recording_too_short_for_rows_is_left_out_and_named(
     found = found_by(tmp_path)
     assert any("1 recordings give no rows: short.csv" in one for one in found.notes)
     assert np.allclose(found.base.values, alone.base.values, rtol=0.05, atol=1e-3)
+
+
+def test_kept_work_of_other_units_or_of_another_part_is_not_reused() -> None:
+    time = np.arange(0.0, 12.0, 0.04)
+    q = 0.5 * np.sin(time[:, None] * [1.0, 1.3, 1.7])
+    tau = 0.2 + q
+    settings, setup = load_identification(ROBOT), Setup.given(ROBOT, ROBOT.file.default_mount)
+    first, again, other = (
+        recording_from_arrays(ROBOT, time, q, tau, tau_unit=unit, name="x") for unit in ("N m", "N m", "mN m")
+    )
+    (part,) = parts_of([first], Span(2.0, 6.0))
+    assert first.sha256 == other.sha256  # the same numbers
+
+    def key(source: Recording) -> str:
+        return task_key(Task((source,), (0,), MODEL, setup, settings, 0.0, None, None))
+
+    assert key(first) == key(again) and len({key(first), key(other), key(part)}) == 3
 
 
 @pytest.mark.slow

@@ -494,8 +494,8 @@ def _estimates(
             continue
         scale, correction = float(setup.scales[one.axis]), "divide the recorded torques by it"
         if constants:
-            own = constants[one.axis] / scale / abs(float(robot.gear_ratios[one.axis]))  # on the motor's side
-            correction = f"give this joint torque_constant_nm_per_a: {own:.5g} in robot.yaml"
+            constant = constants[one.axis] / scale / abs(float(robot.gear_ratios[one.axis]))  # on the motor's side
+            correction = f"give this joint torque_constant_nm_per_a: {constant:.5g} in robot.yaml"
         found.append(SetupEstimate(one.kind, joint, scale, scale * deviation, correction))
     if leans:
         given, now = robot.gravity(mount), setup.gravity

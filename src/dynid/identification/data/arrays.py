@@ -131,7 +131,8 @@ def _source(rows: Measured, conversion: Conversion, mount: str, constants: tuple
     )
     notes = tuple(one for one in told if one)
     known = Path(name), digest, mount, constants, notes
-    return Recording(*known, SignalsInMemory(signals), joint_names=robot.joint_names, rows=signals)
+    names = robot.joint_names
+    return Recording(*known, SignalsInMemory(signals), joint_names=names, rows=signals, content=signals.digest())
 
 
 def _quantity(unit: UnitText, columns: list[int]) -> Quantity | None:

@@ -59,7 +59,8 @@ def _part(source: Recording, span: Span) -> Recording:
 
     note = f"only rows{span.words} are used"
     rows = None if source.rows is None else _cut(source.rows, span, str(source.path))
-    return replace(source, signals=signals, rows=rows, driver=None, notes=(*source.notes, note))
+    content = f"{source.content} {span.begin_s!r} {span.end_s!r}"
+    return replace(source, signals=signals, rows=rows, driver=None, notes=(*source.notes, note), content=content)
 
 
 def _cut(signals: Signals, span: Span, name: str) -> Signals:

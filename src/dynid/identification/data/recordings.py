@@ -72,6 +72,8 @@ class Recording(Columns):
         driver: complete recording, if dynid's driver wrote it; None for other bags, files and arrays.
         rows: signals of a recording from another source; None for a recording of dynid's driver, and if the signals are
             not in memory.
+        content: text that distinguishes different signals read from the same data, such as with other units or of
+            another part; "" if the signals follow from the data.
     """
 
     path: Path
@@ -84,6 +86,7 @@ class Recording(Columns):
     joint_names: tuple[str, ...] = ()
     driver: bags.DriverRecording | None = None
     rows: Signals | None = None
+    content: str = ""
 
     def __repr__(self) -> str:
         held = self.driver or self.rows
@@ -384,6 +387,7 @@ def recording_of_log(log: Log, path: Path, robot: Robot, *notes: str) -> Recordi
         SignalsInMemory(signals),
         joint_names=robot.joint_names,
         rows=signals,
+        content=signals.digest(),
     )
 
 

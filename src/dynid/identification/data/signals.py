@@ -4,6 +4,7 @@ Unusable signals raise an error. For doubtful signals, quality measures are comp
 limits.
 """
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,6 +82,13 @@ class Signals:
     likely_units: str = ""
     goal: FloatArray | None = None
     prior: BaseParameters | None = None
+
+    def digest(self) -> str:
+        """Return a hash of times, positions, torques and the delay of the torques."""
+        digest = hashlib.sha256(f"{self.torque_source} {self.torque_delay_s!r}".encode())
+        for values in (self.time, self.q, self.torque_time, self.tau):
+            digest.update(np.ascontiguousarray(values).tobytes())
+        return digest.hexdigest()
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ class Reduced:
             per joint. Rows from the block of time b of recording r, both counted from 0, are in group (r + b) modulo
             `GROUPS`. Standard deviations are widened if the groups contradict each other.
         rows: number of rows of each joint with full weight, (n,); weights are lowered near standstill.
-        seconds: total duration of the recordings that gave rows [s].
+        seconds: total duration of the recordings that gave rows, without their held-out ends [s].
         left_out: one sentence for each recording that gave no rows, with the reason.
     """
 
@@ -104,10 +104,13 @@ def reduced(task: Task) -> Reduced:
         except DataError as error:
             left_out.append(f"{source.name}: {error}")  # whole, as the sentence says: no block of it counts
             continue
+        if not own:
+            left_out.append(f"{source.name}: too short for rows before its held-out end")
+            continue
         for group, one in own.items():
             _merge(triangles, group, one)
         rows += count
-        seconds += float(signals.time[-1] - signals.time[0])
+        seconds += (1.0 - task.held_out_share) * float(signals.time[-1] - signals.time[0])
     return Reduced(triangles, rows, seconds, tuple(left_out))
 
 
@@ -196,7 +199,7 @@ def _notes(count: int, left_out: Sequence[str], seconds: float) -> tuple[str, ..
     Args:
         count: number of all recordings.
         left_out: one sentence for each recording that gave no rows, with the reason.
-        seconds: total duration of the recordings that gave rows [s].
+        seconds: total duration of the recordings that gave rows, without their held-out ends [s].
     """
     used = f"{count - len(left_out)} of {count} recordings" if left_out else f"all {count} recordings"
     used = "the whole recording" if count == 1 else used

@@ -122,12 +122,14 @@ def kept(spread: Map, folder: Path) -> Map:
 def task_key(task: Task) -> str:
     """Return the key under which a task's result is stored: a digest of everything on which the result depends.
 
-    The result depends on the contents of the task's recordings, the model, the settings, known friction and backlash,
-    and the estimated errors of the set-up (such as position zeros and delay).
+    The result depends on the contents of the task's recordings, how they were read (such as units and the span of
+    time), the model, the settings, known friction and backlash, and the estimated errors of the set-up (such as
+    position zeros and delay).
     """
     digest = hashlib.sha256(_probe(task.model))
     digest.update(f"{__version__} {FORMAT} {task.numbers} {task.held_out_share!r}".encode())
-    digest.update(" ".join(one.sha256 for one in task.sources).encode())
+    for one in task.sources:
+        digest.update(f"{one.sha256} {one.content} {one.mount} {one.torque_constants!r}".encode())
     digest.update(task.settings.model_dump_json().encode())
     setup = task.setup
     for values in (setup.zeros, setup.scales, setup.gravity, np.array([setup.delay_s]), task.play):
