@@ -34,8 +34,9 @@ def finished(words: list[str], folder: Path, **more: str) -> subprocess.Complete
 def install_wheel(folder: Path) -> None:
     """Build the wheel, and install it into an environment that has dynid's dependencies."""
     package, wheels, venv = copy_package(folder / "package"), folder / "wheels", folder / "venv"
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    finished([*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(wheels), str(package)], folder)
+    pip = ["-m", "pip", "--disable-pip-version-check", "--quiet"]
+    build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(wheels), str(package)]
+    finished([sys.executable, *build], folder)
     (wheel,) = wheels.glob("dynid-*.whl")
     finished([sys.executable, "-m", "venv", "--without-pip", str(venv)], folder)
     (site,) = venv.glob("lib/python*/site-packages")
@@ -44,8 +45,9 @@ def install_wheel(folder: Path) -> None:
         path = Path(lines[0]) / f"{name}.pth"
         lines += path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     (site / "dependencies.pth").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    python = str(venv / "bin" / "python")
-    finished([*pip, "--python", python, "install", "--no-deps", "--no-index", "--no-compile", str(wheel)], folder)
+    # pip of the dependencies, by the new environment's Python: pip 22 cannot be told another one
+    install = [*pip, "install", "--ignore-installed", "--no-deps", "--no-index", "--no-compile", str(wheel)]
+    finished([str(venv / "bin" / "python"), *install], folder)
     bring_machine_code(site / "dynid")
     shutil.rmtree(package)
 
