@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,10 +14,14 @@ import yaml
 from typer.testing import CliRunner
 
 from dynid.cli import app
+from dynid.commands.posterior import _undrawn
 from dynid.errors import DataError, InputNotFoundError, OutputExistsError, UnknownNameError
+from dynid.export.arms import Format, write_arms
+from dynid.export.simple_friction import simplified, whole_friction
 from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FrictionLaw
 from dynid.model.parameters import StandardParameters
-from dynid.model.standard import LinkInertia, from_link_frame
+from dynid.model.standard import LinkInertia, from_link_frame, load_nominal
 from dynid.robot import load_robot
 
 ROBOT = load_robot("planar_3r")
@@ -71,6 +76,31 @@ def test_arms_as_mjcf_have_the_parameters_of_the_table(result: Path, tmp_path: P
         drive = [float(axes[name]) for name in MODEL.regrouping.standard[30:]]
         standard = StandardParameters(MODEL.regrouping.standard, np.concatenate([*links, drive]), 3)
         np.testing.assert_allclose(MODEL.base_parameters(standard).values, line, atol=1e-9)
+
+
+@pytest.mark.parametrize("form", ["mjcf", "urdf"])
+def test_arms_have_all_friction_of_the_model_as_two_values_and_say_so(tmp_path: Path, form: Format) -> None:
+    """Gears rub by load and by Stribeck's curve, which no simulator's joint holds."""
+    standard = load_nominal(ROBOT, MODEL.mdh, MODEL.regrouping.standard)
+    law = FrictionLaw.of(3, {"fs": 0.3, "ws": 0.2, "a": 1.0, "km": 0.1}, 0.02)
+    simple = simplified(ROBOT, MODEL.mdh, standard, whole_friction(ROBOT, standard, law), ROBOT.file.default_mount)
+    files = write_arms(tmp_path, ROBOT, MODEL.mdh, [standard], ROBOT.file.default_mount, form, law)
+    text = (tmp_path / files[0]).read_text(encoding="utf-8")
+    assert "which this file cannot hold" in text and (simple.axis("FC") > standard.axis("FC")).all()
+    if form == "mjcf":
+        arm = mujoco.MjModel.from_xml_path(str(tmp_path / files[0]))
+        rubs = [arm.dof_frictionloss[arm.joint(name).dofadr[0]] for name in ROBOT.joint_names]
+    else:
+        rubs = [float(one) for one in re.findall(r'friction="([^"]+)"', text)]
+    np.testing.assert_allclose(rubs, simple.axis("FC"), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("drawn", "left"), [((), [0.1, 0.2, 0.3]), (("FC1", "FC3"), [0.0, 0.2, 0.0])])
+def test_coulomb_friction_that_arms_have_themselves_is_not_added_again(
+    drawn: tuple[str, ...], left: list[float]
+) -> None:
+    law = _undrawn(FrictionLaw.of(3, {"fb": np.array([0.1, 0.2, 0.3]), "km": 0.1}), drawn)
+    assert law is not None and law["fb"].tolist() == left and (law["km"] == 0.1).all()
 
 
 @pytest.mark.slow

@@ -1,8 +1,9 @@
 """`dynid posterior`: arms drawn from the posterior distribution of a model, as files for domain randomisation."""
 
 import json
+from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
@@ -10,6 +11,9 @@ import typer
 from dynid.commands.options import JsonOption, read_model
 from dynid.commands.terminal import SCHEMA_VERSION, print_json, say, stages
 from dynid.errors import InputNotFoundError, UnknownNameError
+
+if TYPE_CHECKING:
+    from dynid.model.friction import FrictionLaw
 
 QUANTILES = (0.05, 0.5, 0.95)
 
@@ -47,6 +51,7 @@ def posterior(
     content, belief = read_model(loaded, model_folder / "model.yaml"), Belief.load(model_folder)
     model = ArmModel.of(loaded, mount=content.mount, lengths_m=content.geometry_overrides_m)
     content.base_parameters(model)  # refuses a result of another structure
+    friction = _undrawn(content.friction(), set(belief.names) - set(model.names))
     start = None if content.standard is None else from_file(content.standard, model.mdh, model.regrouping.standard)
     with stages("posterior", 2) as begin, whole_folder(out) as work:
         begin("drawing arms")
@@ -61,6 +66,7 @@ def posterior(
             (found.arm(k) for k in range(arms)),
             content.mount,
             "urdf" if form == "urdf" else "mjcf",
+            friction,
         )
         write_table(work, files, found.base_names, found.base)
         table = np.quantile(found.base, QUANTILES, axis=0).T.tolist()
@@ -83,5 +89,22 @@ def posterior(
         print_json(summary)
         return
     say(f"{out}: {arms} consistent arms as {form.upper()}, parameters.csv, posterior.json")
-    if undetermined := undetermined_sentence(content.not_determined):
+    _say_limits(friction, undetermined_sentence(content.not_determined))
+
+
+def _undrawn(friction: "FrictionLaw | None", drawn: Collection[str]) -> "FrictionLaw | None":
+    """Return a friction law without the Coulomb friction FC that the drawn arms have as parameters of their own."""
+    if friction is None:
+        return None
+    own = [f"FC{axis + 1}" in drawn for axis in range(friction.axes)]
+    return friction.with_values({"fb": np.where(own, 0.0, friction["fb"])})
+
+
+def _say_limits(friction: "FrictionLaw | None", undetermined: str) -> None:
+    """Print what the arms' files cannot hold, and what their spread does not come from."""
+    from dynid.export.simple_friction import beyond_two_figures
+
+    if friction is not None and (lacks := beyond_two_figures(friction)):
+        say(lacks, markup=False)
+    if undetermined:
         say(f"{undetermined}; their spread comes from the physical bounds rather than from the data", markup=False)

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Literal
 
 from dynid.export.mjcf import PlantOptions, mjcf_text
+from dynid.export.simple_friction import beyond_two_figures, simplified, whole_friction
 from dynid.export.urdf import identified_urdf
+from dynid.model.friction import FrictionLaw
 from dynid.model.mdh import MdhChain
 from dynid.model.parameters import StandardParameters
 from dynid.model.standard import to_file
@@ -18,25 +20,38 @@ TABLE = "parameters.csv"
 
 
 def write_arms(
-    folder: Path, robot: Robot, mdh: MdhChain, arms: Iterable[StandardParameters], mount: str | None, form: Format
+    folder: Path,
+    robot: Robot,
+    mdh: MdhChain,
+    arms: Iterable[StandardParameters],
+    mount: str,
+    form: Format,
+    friction: FrictionLaw | None = None,
 ) -> list[str]:
     """Write one file per arm, `arm_0001` and so on, into a folder, and return the file names.
+
+    A file has two values of friction per joint. They approximate all friction of the arm, see `simplified`.
 
     Args:
         folder: existing folder; files with the same names are overwritten.
         robot: robot of all arms.
         mdh: geometry of all arms.
         arms: physically consistent standard parameters of each arm.
-        mount: mount that determines gravity in an MJCF; None is the default mount.
+        mount: mount that determines gravity in an MJCF.
         form: format of the files. An MJCF holds rotor inertias, a URDF cannot.
+        friction: friction law in addition to the friction terms of the arms' parameters; None if there is none.
     """
-    names, options = [], PlantOptions(mount=mount, motors=True)
-    for number, standard in enumerate(arms, start=1):
+    names, options, note = [], PlantOptions(mount=mount, motors=True), ""
+    for number, drawn in enumerate(arms, start=1):
+        standard = drawn
+        if friction is not None:
+            law = whole_friction(robot, drawn, friction)
+            standard, note = simplified(robot, mdh, drawn, law, mount), beyond_two_figures(law)
         if form == "mjcf":
             content = to_file(standard, mdh, robot.name, robot.joint_names, "drawn from the posterior")
-            text = mjcf_text(robot, content, options)
+            text = mjcf_text(robot, content, options, note)
         else:
-            text = identified_urdf(robot, mdh, standard)
+            text = identified_urdf(robot, mdh, standard, note)
         names.append(f"arm_{number:04d}.{SUFFIX[form]}")
         (folder / names[-1]).write_text(text, encoding="utf-8")
     return names
