@@ -38,6 +38,9 @@ def test_every_signal_of_a_part_has_the_rows_of_its_times() -> None:
 def test_without_a_span_recordings_stay_as_they_are() -> None:
     whole = recorded(ROBOT)
     assert parts_of([whole], Span()) == [whole]
+    (rest,) = parts_of([whole], Span(5.0, None))
+    signals, all_signals = rest.signals(SETTINGS), whole.signals(SETTINGS)
+    assert signals.time[-1] == all_signals.time[-1] and signals.torque_time[-1] == all_signals.torque_time[-1]
 
 
 @pytest.mark.parametrize(

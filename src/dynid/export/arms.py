@@ -24,7 +24,7 @@ def write_arms(
     robot: Robot,
     mdh: MdhChain,
     arms: Iterable[StandardParameters],
-    mount: str,
+    mount: str | None,
     form: Format,
     friction: FrictionLaw | None = None,
 ) -> list[str]:
@@ -37,7 +37,7 @@ def write_arms(
         robot: robot of all arms.
         mdh: geometry of all arms.
         arms: physically consistent standard parameters of each arm.
-        mount: mount that determines gravity in an MJCF.
+        mount: mount that determines gravity; None is the default mount.
         form: format of the files. An MJCF holds rotor inertias, a URDF cannot.
         friction: friction law in addition to the friction terms of the arms' parameters; None if there is none.
     """
@@ -46,7 +46,8 @@ def write_arms(
         standard = drawn
         if friction is not None:
             law = whole_friction(robot, drawn, friction)
-            standard, note = simplified(robot, mdh, drawn, law, mount), beyond_two_figures(law)
+            standard = simplified(robot, mdh, drawn, law, mount or robot.file.default_mount)
+            note = beyond_two_figures(law)
         if form == "mjcf":
             content = to_file(standard, mdh, robot.name, robot.joint_names, "drawn from the posterior")
             text = mjcf_text(robot, content, options, note)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -68,16 +68,18 @@ def _cut(signals: Signals, span: Span, name: str) -> Signals:
     begin, end = signals.window or (float(signals.time[0]), float(signals.time[-1]))
     begin = begin if span.begin_s is None else max(begin, span.begin_s)
     end = end if span.end_s is None else min(end, span.end_s)
-    first, last = np.searchsorted(signals.time, [begin, end], side="left")
+    until: Literal["left", "right"] = "right" if span.end_s is None else "left"  # the last row belongs to the recording
+    first, last = np.searchsorted(signals.time, begin), np.searchsorted(signals.time, end, side=until)
     if last - first < 2:
         raise DataError(
             f"{name} has no rows{span.words}; its motion lasts from {signals.time[0]:.3g} s to {signals.time[-1]:.3g} s"
         )
     own = slice(int(first), int(last))
-    torques = slice(*np.searchsorted(signals.torque_time, [begin, end]).tolist())
+    at = signals.torque_time
+    torques = slice(int(np.searchsorted(at, begin)), int(np.searchsorted(at, end, side=until)))
     other = signals.other
     if other is not None:
-        kept = slice(*np.searchsorted(other.time, [begin, end]).tolist())
+        kept = slice(int(np.searchsorted(other.time, begin)), int(np.searchsorted(other.time, end, side=until)))
         other = replace(other, time=other.time[kept], tau=other.tau[kept])
     return replace(
         signals,
