@@ -1,4 +1,4 @@
-"""Current model of an adaptive run, which predicts torques for feedforward and for the planning of segments."""
+"""The latest model of an adaptive run, which predicts torques for feedforward and for the planning of segments."""
 
 from dataclasses import dataclass
 from functools import cached_property

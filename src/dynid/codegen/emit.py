@@ -75,7 +75,10 @@ class _Writer:
         return value
 
     def sine_cosine(self, angle: str) -> tuple[str, str]:
-        """Return the names of the values with sine and cosine of an angle; only the first call appends assignments."""
+        """Return the names of the values with sine and cosine of an angle.
+
+        The first call with an angle appends the assignments that compute them.
+        """
         if angle not in self._angles:
             odd, even = _half_angle_polynomials()
             x = self.value(f"0.5 * {angle}")

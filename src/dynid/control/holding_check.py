@@ -68,7 +68,8 @@ class HoldingTorque:
         """Raise SafetyError if the torque that holds the arm at rest contradicts the torque that a law expects.
 
         Nothing is checked if the arm moves, or if all measured torques are zero or unknown, as with torque switched
-        off. A joint is not checked if friction could carry its measured torque, because an obstacle may support it.
+        off. A joint is not checked if its measured torque is so small that friction alone could cause it: an obstacle
+        may carry the joint's load.
 
         Args:
             law: the law that would hold the arm.
@@ -77,8 +78,8 @@ class HoldingTorque:
                 times this limit.
 
         Raises:
-            SafetyError: the measured torque of a joint has the opposite direction to the expected one, and friction
-                could carry neither; or, once the arm has been at rest for `STEADY_S`, friction and model error do not
+            SafetyError: the measured torque of a joint has the opposite direction to the expected one, and both exceed
+                that of friction; or, once the arm has been at rest for `STEADY_S`, friction and model error do not
                 explain the difference between them.
         """
         if not self._steady_s:

@@ -263,7 +263,7 @@ def _posture(robot: Robot, joint: int, limits: MotionLimits, settings: Excitatio
 def _window(
     robot: Robot, joint: int, posture: FloatArray, limits: MotionLimits, settings: ExcitationSettings
 ) -> Window:
-    """Return the limits of positions and speeds for a joint excitation, which is stopped before a joint exceeds one.
+    """Return the limits of positions and speeds for a joint excitation, which ends before a joint leaves them.
 
     The excited joint may travel by `settings.window_rad` to either side, the held joints by a small margin.
 

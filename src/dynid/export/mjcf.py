@@ -262,7 +262,7 @@ def mjcf_text(robot: Robot, standard: StandardFile, options: PlantOptions = DEFA
     """Return the MuJoCo model of a robot as MJCF text, with inertial and joint values in full precision.
 
     MuJoCo writes only six digits, too few for torques that must agree to 1e-6 N m. So these values are replaced by
-    those of the compiled model. Errors are those of `build_spec`.
+    those of the compiled model. It raises what `build_spec` raises.
 
     Args:
         robot: the robot, with its URDF.

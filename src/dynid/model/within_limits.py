@@ -32,8 +32,8 @@ def link_rows(link: LinkLimits, placement: FloatArray, reserve: float = 0.0) -> 
 
     The conditions keep mass and centre of mass within their bounds. They also limit the second moments to those of mass
     inside the link's box. Let a and b be the distances of a point from two faces of the box, positive inside. If all
-    mass is inside, the mean of a b over the mass is not negative. This is required for each pair of faces. The rows are
-    scaled so that their values are of order one.
+    mass is inside, the mean of the product a * b over the mass is not negative. This is required for each two faces.
+    The rows are scaled so that their values are of order one.
 
     Args:
         link: limits of the link.

@@ -26,7 +26,7 @@ class WaitingPortHandler(PortHandler):
 
     @property
     def simulated(self) -> bool:
-        """Whether the port is open and carries the mark of a simulated arm; any other line counts as a real arm's."""
+        """Whether the port is open and carries the mark of a simulated arm; a line without it is a real arm's."""
         return self.is_open and is_simulated(self.ser.fd)
 
     def setupPort(self, cflag_baud: int) -> bool:

@@ -144,7 +144,7 @@ def _match(
 def _pair(
     joint: Joint, motions: HandMotions, reference: FloatArray, found: Follower, first: tuple[float, int]
 ) -> dict[str, Any]:
-    """Return the entry of a further servo under `paired` in robot.yaml.
+    """Return the entry under `paired` in robot.yaml of one more servo that drives the joint.
 
     Args:
         joint: the joint in robot.yaml.

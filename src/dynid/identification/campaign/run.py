@@ -41,7 +41,7 @@ class StageRecord(Strict):
     """Stored parameters of one stage of a run, with smallest eigenvalue of the inertia matrix M and torque errors.
 
     A run is the identification from one bag at one sampling interval. Its stages are least squares, projection to a
-    positive-definite M, closed-loop refinement, and the end of the run.
+    positive-definite M, closed-loop refinement, and "final", the result of the run.
 
     Attributes:
         phi: base parameters, (p,).

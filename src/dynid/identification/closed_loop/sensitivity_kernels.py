@@ -193,7 +193,9 @@ def coefficients(h: float, time_constant: float, half_delay: float) -> Any:
 
 
 def step_matrices(M: Any, C: Any, K: Any, law: Any, gains: Any, E: Any) -> None:
-    """Compute the LU factors of the matrices that multiply the accelerations in LANES implicit midpoint steps.
+    """Compute the LU factors of the matrices that multiply the accelerations in implicit midpoint steps.
+
+    LANES simulations are computed side by side, with one step each.
 
     Args:
         M: inertia matrices in column order, (n n, LANES) [SI].

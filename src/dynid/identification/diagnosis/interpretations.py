@@ -140,9 +140,9 @@ class Interpretation:
     """An alternative interpretation of the data, compared with the data as recorded.
 
     Attributes:
-        kind: "sign" (torques with flipped signs), "torque columns" (two columns exchanged), "joints" (columns of
-            torques and motion exchanged), "gear", "mount", "delay", "torque scale", "position zero" or "position
-            scale"; or a meaning of all efforts, see `effort_meaning.KINDS`.
+        kind: "sign" (torques with flipped signs), "torque columns" (the torques of two joints exchanged), "joints" (the
+            torques and the motions of two joints exchanged), "gear", "mount", "delay", "torque scale", "position zero"
+            or "position scale"; or a meaning of all efforts, see `effort_meaning.KINDS`.
         axes: indices of the changed axes, from 0; () for all axes.
         value: by kind. "gear", "position scale": assumed true position / recorded position [-]. "torque scale": assumed
             recorded torque / true torque [-]. "position zero": assumed true minus recorded position [rad or m].

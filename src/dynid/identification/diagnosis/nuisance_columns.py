@@ -222,8 +222,9 @@ def deviation_in_common(values: FloatArray, deviations: FloatArray) -> float:
     """Return the standard deviation of the mean of estimates (n,) that scatter more than their own deviations explain.
 
     The random-effects model of DerSimonian and Laird (1986) is used: the variance between the estimates is their
-    scatter beyond their own standard deviations. For delays, a wrong timestamp affects all joints equally, while
-    friction that is not in the model delays each joint differently. Values and result have the same unit.
+    scatter beyond their own standard deviations. An example are delays, one for each joint: a wrong timestamp delays
+    all joints equally, while friction that is not in the model delays each joint differently. Values and result have
+    the same unit.
 
     Args:
         values: estimates, (n,).

@@ -184,7 +184,8 @@ def closest_standard(
 def _column_scale(model: ArmModel, columns: Columns, essential: EssentialParameters | None) -> tuple[FloatArray, int]:
     """Return scale factors (s,) of the regressor's columns, and the number of singular values to use.
 
-    The regressor has one column per standard parameter. The factors of parameters that must not change are zero. The
+    The regressor has one column per standard parameter. The search for the closest standard parameters changes some
+    parameters only, see `columns`; the factors of the others are zero. The
     number is that of the essential parameters for `columns` "essential", else that of the base parameters.
 
     Args:

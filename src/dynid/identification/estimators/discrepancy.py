@@ -95,11 +95,13 @@ def _sizes(normal: FloatArray, seen: FloatArray, groups: NDArray[np.int64]) -> F
 def _likeliest(
     normal: FloatArray, seen: FloatArray, groups: NDArray[np.int64], squares: FloatArray, steps: int
 ) -> FloatArray:
-    """Return the most likely variance of the effects of each group, (g,), by expectation maximisation.
+    """Return the most likely variances of random effects, (g,), by expectation maximisation.
+
+    A random effect is a coefficient of the regression with mean zero. All effects of one group have the same variance.
 
     Args:
         normal: normal matrix of the effects, (k, k).
-        seen: right-hand side, (k,).
+        seen: right-hand side of the normal equations, (k,).
         groups: index (k,) of the group of each effect.
         squares: initial variances of the groups, (g,); variances of zero stay zero.
         steps: number of iterations.

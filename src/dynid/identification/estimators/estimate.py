@@ -143,7 +143,7 @@ class Estimator(Protocol):
         Args:
             model: model of the arm, which defines the parameters.
             samples: filtered states and torques.
-            coulomb: how friction is treated; None ignores it.
+            coulomb: how friction is treated; None ignores friction outside the base parameters, whatever `known` is.
             known: friction fitted to other samples, see `Regression.stack`; None fits friction to `samples`.
 
         Raises:

@@ -65,7 +65,7 @@ class FoundDelay:
 
     @property
     def effects(self) -> FloatArray:
-        """Change of the torques by a delay of its likely size (rms), `remaining`, (N, n, 1) [N m]."""
+        """Change of the torques by a delay as large as `remaining`, (N, n, 1) [N m]."""
         return (self.column * self.remaining)[..., None]
 
 

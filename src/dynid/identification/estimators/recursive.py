@@ -47,7 +47,8 @@ class RecursiveRegression:
         known: structure of friction, and the parameter values at which torques are linearised.
         sliding: R factor of the rows of moving joints, (k + 1, k + 1). The columns are those of friction parameters,
             base parameters, and the torque.
-        standing: R factor of each axis's rows near standstill, (n, p + 1, p + 1).
+        standing: R factor of each axis's rows near standstill, (n, p + 1, p + 1). The columns are those of the p base
+            parameters, and the torque.
         sums: four sums over the samples for each axis, (4, n): of squared row weights, of squared weighted residuals,
             of squared weighted torques, and of the fractions of states near standstill.
         samples: number of samples so far.

@@ -159,7 +159,7 @@ def schedule(
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Record of the control loop, (N, n) each, in which velocity and current readings are not quantised yet.
+    """Record of the control loop, (N, n) each. Readings of velocities and currents are derived from it later.
 
     Attributes:
         position: encoder readings with quantisation [rad].
