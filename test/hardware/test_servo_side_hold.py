@@ -91,6 +91,29 @@ def test_goals_are_the_encoders_own_angles(robot: Robot) -> None:
     assert np.abs(line.plant.q - start).max() < 0.1
 
 
+@pytest.mark.parametrize(("centre", "holds"), [(300, True), (700, False), (4090, False)])
+def test_a_joint_whose_zero_is_not_the_encoders_middle_is_never_driven_around(
+    robot: Robot, centre: int, holds: bool
+) -> None:
+    """Its register leaves the revolution that position mode knows; near the end of that, its servo only brakes it."""
+    first = robot.file.joints[0].model_copy(update={"centre_count": centre, "lower_deg": -90.0, "upper_deg": 90.0})
+    line = Line(Robot(robot.file.model_copy(update={"joints": (first, *robot.file.joints[1:])}), robot.folder))
+    line.chain.undocumented.torque_on_holds = False
+    line.plant.q[0] = np.deg2rad(-60.0)  # register 683 below the centre
+    seen, start = line.arm.read().q, line.plant.q.copy()
+    line.silent = {line.chain.robot.servo_ids[0]}
+    line.arm.servo_side_hold.begin(np.arange(line.plant.size) == 0, seen)
+    farthest = 0.0
+
+    def step(_: int) -> None:
+        nonlocal farthest
+        line.arm.servo_side_hold.step(1.0, 0.001)
+        farthest = max(farthest, float(np.abs(line.plant.q - start)[0]))
+
+    line.cycles(1500, step)
+    assert farthest < (0.1 if holds else 1.5) and -1.0 < line.plant.dq[0] < 0.1
+
+
 def test_servo_that_boots_during_instructions_does_not_run_away(line: Line) -> None:
     axis = 3
     servo_id = line.chain.robot.servo_ids[axis]

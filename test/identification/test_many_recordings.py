@@ -141,12 +141,13 @@ def test_kept_work_of_other_units_or_of_another_part_is_not_reused() -> None:
         recording_from_arrays(ROBOT, time, q, tau, tau_unit=unit, name="x") for unit in ("N m", "N m", "mN m")
     )
     (part,) = parts_of([first], Span(2.0, 6.0))
+    fast = recording_from_arrays(ROBOT, time, q, tau, dq=np.cos(time)[:, None] * np.ones(3), tau_unit="N m", name="x")
     assert first.sha256 == other.sha256  # the same numbers
 
     def key(source: Recording) -> str:
         return task_key(Task((source,), (0,), MODEL, setup, settings, 0.0, None, None))
 
-    assert key(first) == key(again) and len({key(first), key(other), key(part)}) == 3
+    assert key(first) == key(again) and len({key(first), key(other), key(part), key(fast)}) == 4
 
 
 @pytest.mark.slow

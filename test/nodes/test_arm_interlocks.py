@@ -56,7 +56,7 @@ def test_nothing_is_held_or_moved_while_the_driver_stops_the_arm(level: bytes, m
     report(DiagnosticStatus.OK, "enabled", "enabled")
     watch.refuse_idle()
     report(level, message, state)
-    for refuse in (watch.refuse_idle, lambda: watch.refuse_fault("held")):
+    for refuse in (watch.refuse_idle, lambda: watch.refuse_stopped("held")):
         with pytest.raises(SafetyError, match=rf"the driver stops the arm \({message}\)"):
             refuse()
     report(DiagnosticStatus.OK, "enabled", "enabled")

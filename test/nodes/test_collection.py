@@ -119,7 +119,8 @@ def test_collection_can_be_extended_but_not_changed(tmp_path: Path) -> None:
     assert stored["profile"] == "limited"
     former = {key: value for key, value in stored.items() if key not in ("friction", "motor", "held_kg")}
     (tmp_path / "collection.json").write_text(json.dumps(former))
-    start(options(tmp_path, "V01", "V02"), Arm(), [])
+    for friction in (None, "M6"):  # not known any more
+        start(options(tmp_path, "V01", "V02", chain=ChainOptions("crane_x7", friction=friction)), Arm(), [])
 
 
 def test_a_motion_begins_with_cool_servos_only(tmp_path: Path) -> None:

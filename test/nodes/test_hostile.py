@@ -312,8 +312,29 @@ def test_mount_that_changes_while_the_arm_is_commanded_is_taken_once_it_is_relea
         with pytest.raises(SafetyError, match="the mount changed"):
             executor._refuse_second_source()
         executor._motion.release()
+        executor._poll()
         executor._refuse_second_source()
         assert executor._selection.mount == mount
+
+
+def test_a_motion_that_was_checked_for_the_former_mount_does_not_begin(executor: ExecutorNode) -> None:
+    arm, before = Arm(executor), executor._selection.mount
+    arm.into("holding")
+    told = driver_settings(ROBOT, "hanging", "/dev/x", simulated=True).model_dump_json()
+    executor._on_hardware_settings(String(data=told))
+    executor._motion.release()
+    executor._settings_refusal = ""  # as before the driver said so
+    assert all(one.successful for one in executor.set_parameters(chosen()))
+    answers: list[tuple[bool, str]] = []
+    executor._on_execute(SimpleNamespace(give=lambda *answer: answers.append(answer)))  # type: ignore[arg-type]
+    thread = executor._requests.preparation._thread
+    assert thread is not None
+    thread.join()
+    executor._poll()
+    assert executor._selection.mount == "hanging" and not executor._motion.moving
+    assert answers[0][0] is False and "start it again" in answers[0][1]
+    told = driver_settings(ROBOT, before, "/dev/x", simulated=True).model_dump_json()
+    executor._on_hardware_settings(String(data=told))
 
 
 # -- trajectories ----------------------------------------------------------------------------------------------

@@ -56,7 +56,8 @@ def compare(
     settings = load_identification(loaded)
     mappings = read_mapping(mapping, skip_corrupt_rows)
     other = read_mapping(validate_mapping or mapping, skip_corrupt_rows)
-    refuse_unused_mapping(mappings, [*recordings, *(validate or [])])
+    refuse_unused_mapping(mappings, [*recordings, *([] if validate_mapping else validate or [])])
+    refuse_unused_mapping(other if validate_mapping else None, validate or [])
     sources = load_recordings(recordings, loaded, mappings)
     split = [one.split(settings, hold_out) for one in sources]
     fitted_samples, held_out = ([one.samples for pair in split for one in pair[k]] for k in (0, 1))

@@ -48,7 +48,9 @@ def torque_constants(
     with stages("torque-constants", 1) as begin:
         begin("reading")
         runs = load_two_runs(loaded, (without, carrying), mappings)
-    used = runs.torque_constants and tuple((runs.torque_constants / np.abs(loaded.gear_ratios)).tolist())  # of motors
+    ratios = np.abs(loaded.gear_ratios).tolist()
+    # on the motors' side, as in robot.yaml, and without the division's rounding
+    used = tuple(float(f"{one / ratio:.12g}") for one, ratio in zip(runs.torque_constants, ratios, strict=False))
     place_values: dict[str, list[float]] = {}
     if at is None:
         check = check_with_mass_alone(runs.model, *runs.samples, mass, radius, used)
@@ -58,7 +60,7 @@ def torque_constants(
         body = LinkInertia(mass, np.array(at), 0.4 * mass * radius**2 * np.eye(3))
         found = check_torque_constants(runs.model, *runs.samples, body, used)
     pooled_constants = pooled(found)
-    sentence = torque_sentence(runs.torque_constants, loaded.joint_names)
+    sentence = torque_sentence(used, loaded.joint_names)
     if as_json:
         rows = {
             one.joint: {

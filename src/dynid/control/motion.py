@@ -19,7 +19,7 @@ from dynid.control.hold_watch import HoldWatch
 from dynid.control.motion_check import MotionCheck, position_and_speed
 from dynid.control.motion_kernels import reduce_yielding, tracking_error
 from dynid.control.path_time_scaling import PathTimeScaling
-from dynid.control.plan import Activity, Brake, HoldPath, MotionPlan, Part, Phase, plan_motion, warm_up
+from dynid.control.plan import Activity, Brake, HoldPath, MotionPlan, Part, Phase, plan_motion, transfer, warm_up
 from dynid.control.stamp_watch import StampWatch
 from dynid.control.tracking import Tracking, TrackingMeter
 from dynid.errors import SafetyError
@@ -186,24 +186,37 @@ class MotionExecutor:
         start = self.start_posture(q)
         plan = motion if isinstance(motion, MotionPlan) else plan_motion(self.robot, motion, start, self.check)
         self._refuse_double_torques(plan)
-        moved = np.abs(plan.start - start)
-        if not moved.max() <= LARGEST_SAG_RAD:
-            joint = int(np.argmax(moved))
-            raise SafetyError(
-                f"{self.robot.joint_names[joint]} moved by {np.rad2deg(moved[joint]):.1f} deg since '{plan.name}' was "
-                "planned; start it again"
-            )
+        first = self._way_to(plan, start)
         apart = np.abs(q - self._reference[0]).max() > LARGEST_SAG_RAD
         if not self.active or apart or stamp_ns < self._last_ns:
             self._reset(q, stamp_ns)
-        self.phases, self._parts, self._duration, self.stopped_itself = [], list(plan.parts), plan.duration, ""
-        if moved.max() > MOVED_RAD:  # the reference must not jump to the plan's start
-            self._parts.insert(0, Part("approach", approach(start, plan.start, self.robot.joint_names)))
+        self.phases, self._parts, self._duration, self.stopped_itself = [], [*first, *plan.parts], plan.duration, ""
         self.left_tolerance = self._held_before_stop = False
         self._meter.clear()
         self._watch.clear()
         self._chosen = self.controller.law
         self._enter(stamp_ns)
+
+    def _way_to(self, plan: MotionPlan, start: FloatArray) -> list[Part]:
+        """Return a checked motion from the posture `start` (n,) [rad] to a plan's start; [] if they are equal.
+
+        An arm that is not held may have moved a little since the plan was made, and the reference must not jump.
+
+        Raises:
+            SafetyError: the arm moved too far, was held meanwhile, or the motion exceeds a limit.
+        """
+        moved = np.abs(plan.start - start)
+        if moved.max() <= MOVED_RAD:
+            return []
+        if self.active or not moved.max() <= LARGEST_SAG_RAD:
+            joint = int(np.argmax(moved))
+            raise SafetyError(
+                f"{self.robot.joint_names[joint]} moved by {np.rad2deg(moved[joint]):.1f} deg since '{plan.name}' was "
+                "planned; start it again"
+            )
+        way = transfer(self.check, start, plan.start, self.robot.joint_names)
+        self.check.check([way])
+        return [Part("approach", way)]
 
     def _refuse_double_torques(self, plan: MotionPlan) -> None:
         """Raise SafetyError if a plan has feed-forward torques, and the control law computes its own from a model."""
@@ -382,6 +395,9 @@ class MotionExecutor:
         self._speed_left = max(0.0, 1.0 - (dt - LONGEST_STEP_S) / LOST_BRAKE_S)
         if self._parts[0].law is not None:
             self._leave_open_loop(q, stamp_ns, f"joint states were lost for {dt:.3f} s")  # its braking path begins now
+        elif isinstance(self._parts[0].path, Brake) and self._began_ns >= stamp_ns - round(dt * 1e9):
+            self._parts = [Part("cancelled", Brake(q, self._speed_left * self.controller.velocity))]
+            self._enter(stamp_ns)  # cancelled within the gap, from a posture of before it
         else:
             self._began_ns += round((dt - FIRST_DT_S) * 1e9)
             self._scaling.slowed(self._speed_left)
@@ -558,7 +574,9 @@ class MotionExecutor:
     def _forget(self, q: FloatArray) -> None:
         self.controller.reset(q)
         self._added.fade(STOP_BLEND_S)
-        self._given[:] = 0.0
+        self._given[:] = self._tau[:] = 0.0
+        if self._relief is not None:
+            self._relief.reset()  # the arm may stand elsewhere by now, which is no slip
 
     def _enter(self, stamp_ns: int) -> None:
         """Start the first of the remaining parts of the motion.

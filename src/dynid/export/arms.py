@@ -43,9 +43,8 @@ def write_arms(
     """
     names, options, note = [], PlantOptions(mount=mount, motors=True), ""
     for number, drawn in enumerate(arms, start=1):
-        standard = drawn
-        if friction is not None:
-            law = whole_friction(robot, drawn, friction)
+        law, standard = whole_friction(robot, drawn, friction), drawn
+        if friction is not None or "fs" in law.terms:  # else the arm's parameters are the two values themselves
             standard = simplified(robot, mdh, drawn, law, mount or robot.file.default_mount)
             note = beyond_two_figures(law)
         if form == "mjcf":

@@ -18,7 +18,7 @@ the demo.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Generic, Literal, NamedTuple, TypeVar, get_args
 
@@ -247,7 +247,7 @@ def torque_source_difference(found: Fitted) -> Measured:
     unit, sign or delay. A servo may have a known droop: its present current falls below the goal in proportion to
     speed. The part of the difference in viscous friction that this droop can explain is subtracted first.
     """
-    regression = found.estimate.regression
+    regression = replace(found.estimate.regression, reduced=None)  # of other currents, only rows in memory are known
     if regression.other is None:
         return None
     again = regression.of_other_current()

@@ -79,7 +79,7 @@ class TorqueWatch:
         if before and self._times_off != before:
             self._went_off()
 
-    def refuse_fault(self, done: str) -> None:
+    def refuse_stopped(self, done: str) -> None:
         """Raise SafetyError if the driver stops the arm, with or without a fault; it ignores all commands meanwhile.
 
         `done` is the participle of the refused action for the message, such as "held".
@@ -89,7 +89,7 @@ class TorqueWatch:
 
     def refuse_idle(self) -> None:
         """Raise SafetyError if the driver stops the arm or torque is off, since the arm would not follow a motion."""
-        self.refuse_fault("moved")
+        self.refuse_stopped("moved")
         if self.off:
             reason = f" since the driver stopped the arm ({self._last_stop})" if self._last_stop else ""
             raise SafetyError(f"nothing is moved: torque is off{reason}; switch it on with hardware/enable")

@@ -83,8 +83,8 @@ class Collection:
         stored = read_json(path)
         if not isinstance(stored, dict):
             raise ConfigurationError(f"{path} holds no JSON object; expected the settings of a collection")
-        # a setting that a former version did not store had its default
-        other = [name for name, value in options.setting.items() if (stored.get(name) or None) != (value or None)]
+        # a former version did not store all of them
+        other = [name for name, value in options.setting.items() if name in stored and stored[name] != value]
         if other:
             settings = options.setting
             differences = ", ".join(f"{name} {shown(stored.get(name))}, not {shown(settings[name])}" for name in other)

@@ -265,8 +265,8 @@ class ExecutorNode(Node):
     def _renew_check(self) -> None:
         """Let every motion pass the check of the present settings, one that was being checked with former ones, too."""
         self._motion.check = self._check()
-        text = "limits, scene, model or payload changed while it was being checked; start it again"
-        self._requests.preparation.withdraw(SafetyError(text))
+        text = "mount, scene, cycle rate, control law, sway, model or payload changed while it was being checked"
+        self._requests.preparation.withdraw(SafetyError(f"{text}; start it again"))
 
     def _check(self) -> MotionCheck:
         """Return the check that every motion must pass.
@@ -335,8 +335,6 @@ class ExecutorNode(Node):
         for source in self._sources:
             if source.refusal:
                 raise SafetyError(source.refusal)
-        if self._refused_settings is not None and not self._motion.active:
-            self._on_hardware_settings(self._refused_settings)  # an arm that is not commanded any more takes its mount
         if self._settings_refusal:
             raise SafetyError(f"the settings of the arm's driver are unknown: {self._settings_refusal}")
 
@@ -446,6 +444,8 @@ class ExecutorNode(Node):
     def _poll(self) -> None:
         self._log_push()
         self._end_silence()
+        if self._refused_settings is not None and not self._motion.active:
+            self._on_hardware_settings(self._refused_settings)  # a motion checked for the former mount does not begin
         self._requests.preparation.poll()
         if self._waiting and not (self._motion.moving and self._fresh()):
             answers, self._waiting = self._waiting, []
@@ -548,7 +548,7 @@ class ExecutorNode(Node):
 
     def _hold(self) -> str:
         self._refuse_stale()
-        self._driver.refuse_fault("held")
+        self._driver.refuse_stopped("held")
         self._refuse_contradiction(self._motion.controller.law)
         self._motion.hold(self._q, self._stamp_ns)
         return f"holding with {self._motion.controller.law.name}"

@@ -23,6 +23,7 @@ from dynid.robot import FloatArray, Robot
 from dynid.robot.servo_fields import WiredServo
 
 TIMES_SENT = 2  # number of times that each instruction is sent
+BORDER_COUNTS = 256  # distance from the end of an encoder's revolution within which a servo only brakes its joint
 BRAKING_S = 0.1  # time in which a servo's own hold reaches full strength; until then back EMF brakes a fast joint
 Instruction = tuple[Register, list[int], list[int]]  # register, raw values, IDs
 
@@ -49,6 +50,7 @@ class ServoSideHold:
         limits = np.minimum(robot.current_limits, robot.torque_limits / robot.joint_constants)
         share = np.minimum(1.0, limits / _stall_currents(robot))
         self._largest_pwm = np.floor(table.FULL_PWM * share)
+        self._share = np.ones(robot.size)  # 0 for joints that their servos only brake, (n,)
         self._strength = self._sent_strength = 0.0
         self._instructions: deque[list[Instruction]] = deque()  # one list per control cycle
 
@@ -60,14 +62,20 @@ class ServoSideHold:
         Args:
             axes: mask of the joints to hold, (n,).
             q: estimated joint angles, (n,) [rad]. They are sent as goal positions. Some servos replace these by their
-                own present positions when torque comes on.
+                own present positions when torque comes on. A joint near the end of its encoder's revolution is only
+                braked: if it crossed the end unseen, its servo would drive it nearly a whole turn to the goal.
         """
         self.held |= axes
+        self._share[axes] = 1.0
         chosen = [wired for wired in self._wired if axes[wired.axis]]
         ids = [wired.servo_id for wired in chosen]
         axis_counts = self._units.position_counts(self._transmission.motor_motion(q - self._zeros)).tolist()
         goals = [one.centre_count + one.direction * (axis_counts[one.axis] - self._centre(one)) for one in chosen]
-        counts = np.clip(goals, 0, table.COUNTS_PER_TURN - 1).tolist()
+        counts = np.mod(goals, table.COUNTS_PER_TURN)  # position mode knows no whole turns
+        near = np.minimum(counts, table.COUNTS_PER_TURN - counts) < BORDER_COUNTS
+        for one, only_brakes in zip(chosen, near.tolist(), strict=True):
+            if only_brakes:  # beyond the border, the way to the goal would be nearly a whole turn
+                self._share[one.axis] = 0.0
 
         def repeated(*values: tuple[Register, int | list[int]]) -> list[list[Instruction]]:
             instructions = [
@@ -79,7 +87,7 @@ class ServoSideHold:
         self._instructions += repeated(
             (table.TORQUE_ENABLE, 0), (table.BUS_WATCHDOG, 0), (table.OPERATING_MODE, table.POSITION_MODE)
         )
-        self._instructions += repeated((table.GOAL_POSITION, counts), (table.GOAL_PWM, 0))
+        self._instructions += repeated((table.GOAL_POSITION, counts.tolist()), (table.GOAL_PWM, 0))
         self._instructions += repeated((table.GOAL_CURRENT, 0), (table.TORQUE_ENABLE, 1))
 
     def step(self, strength: float, step_s: float) -> None:
@@ -114,7 +122,7 @@ class ServoSideHold:
             self._send_strength(0.0)
 
     def _send_strength(self, strength: float) -> None:
-        pwm = np.rint(strength * self._largest_pwm).astype(np.int64).tolist()
+        pwm = np.rint(strength * self._share * self._largest_pwm).astype(np.int64).tolist()
         held = [wired for wired in self._wired if self.held[wired.axis]]
         self._bus.sync_write(table.GOAL_PWM, [pwm[one.axis] for one in held], [one.servo_id for one in held])
         self._sent_strength = strength

@@ -84,10 +84,10 @@ class Signals:
     prior: BaseParameters | None = None
 
     def digest(self) -> str:
-        """Return a hash of times, positions, torques and the delay of the torques."""
-        digest = hashlib.sha256(f"{self.torque_source} {self.torque_delay_s!r}".encode())
-        for values in (self.time, self.q, self.torque_time, self.tau):
-            digest.update(np.ascontiguousarray(values).tobytes())
+        """Return a hash of all recorded values and of the delay of the torques."""
+        digest = hashlib.sha256(f"{self.torque_source} {self.torque_delay_s!r} {self.window}".encode())
+        for values in (self.time, self.q, self.torque_time, self.tau, self.dq, self.q_read):
+            digest.update(b"none" if values is None else np.ascontiguousarray(values).tobytes())
         return digest.hexdigest()
 
 

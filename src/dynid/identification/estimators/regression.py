@@ -505,7 +505,7 @@ class Regression:
             raise DataError("the samples hold the torques of one current only: record the other one, too")
         there = np.repeat(np.isfinite(self.other.reshape(-1, self.axes)).all(axis=1), self.axes)
         trust = np.where(there, 1.0 if self.trust is None else self.trust, 0.0)
-        return replace(self, tau=np.where(there, self.other, 0.0), trust=trust, other=None)
+        return replace(self, tau=np.where(there, self.other, 0.0), trust=trust, other=None, reduced=None)
 
     def solve(self, weights: FloatArray | None = None) -> Solution:
         """Return the weighted least-squares solution.
