@@ -26,6 +26,7 @@ from dynid.control.sag import Sag
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import SafetyError
 from dynid.hardware.safety.guard import SafetyGuard
+from dynid.hardware.safety.overload import OverloadModel
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.standard import load_standard
@@ -117,6 +118,28 @@ def test_torques_are_those_of_the_model_and_its_friction():
     nominal = nominal_torques(ROBOT, "hanging")(q, dq, ddq)
     np.testing.assert_allclose(nominal, expected - 0.2 * np.sign(dq), atol=1e-9)
     assert np.abs(nominal_torques(ROBOT, "upright")(q, dq, ddq) - nominal).max() > 1.0
+
+
+def test_motors_that_several_joints_load_together_are_counted_with_the_sum() -> None:
+    """Neither joint's own torque would overload a motor."""
+    coupling = np.eye(ROBOT.size)
+    coupling[5, 4] = 1.0
+    robot = Robot(ROBOT.file.model_copy(update={"coupling": tuple(map(tuple, coupling.tolist()))}), ROBOT.folder)
+    overload = OverloadModel.of(robot)
+    assert overload is not None
+    torque = np.zeros(robot.size)
+    torque[[4, 5]] = 0.8 * np.sqrt(overload.nominal[[4, 5]]) * robot.joint_constants[[4, 5]] * [1.0, -1.0]
+    rest = np.array(robot.rest_posture)
+    points = np.array([rest + 0.1 * (k % 2) for k in range(121)])
+    way = through("sway", robot.joint_names, points, np.minimum(0.2, robot.velocity_limits), np.full(robot.size, 0.5))
+    limits = robot_limits(robot, load_excitation(robot).acceleration_limits)
+    for sign, refused in ((torque, True), (np.abs(torque), False)):
+        check = MotionCheck(robot, limits, lambda q, *_, tau=sign: np.broadcast_to(tau, q.shape).copy())
+        if refused:
+            with pytest.raises(SafetyError, match="of the overload"):
+                check.check([way])
+        else:
+            check.check([way])
 
 
 def test_a_contact_of_two_links_is_refused_naming_both(torques, collision):

@@ -7,14 +7,15 @@ import pytest
 from arms import arm
 
 from dynid.control.arm_controller import BLEND_S
-from dynid.control.control_model import ControlModel, ModelGate, from_model_file
+from dynid.control.control_model import ControlModel, ModelGate, from_model_file, refuse_other_constants
 from dynid.control.controller import load_controller
 from dynid.control.selection import ControllerSelection
 from dynid.errors import SafetyError, UnknownNameError
+from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.model_file import CoulombBlock, CoulombRow, ModelFile, friction_block
 from dynid.model.parameters import BaseParameters
-from dynid.model.standard import from_file
+from dynid.model.standard import from_file, load_nominal
 from dynid.resources import load_validated
 from dynid.robot import load_robot
 from dynid.simulation.plant.arm import plant_standard
@@ -134,6 +135,39 @@ def test_a_mount_turns_gravity(selection: ControllerSelection) -> None:
     with pytest.raises(UnknownNameError, match="mount"):
         selection.set_mount("sideways")
     assert selection.mount == "hanging"
+
+
+def test_a_mount_at_which_other_parameters_determine_gravity_drops_the_model() -> None:
+    robot = load_robot("aloha_class")
+    there = next(
+        name
+        for name in robot.file.mounts_gravity_m_s2
+        if ArmModel.of(robot, mount=name).structure_hash != ArmModel.of(robot).structure_hash
+    )
+    chosen, upright = ControllerSelection(robot, load_controller(robot)), ArmModel.of(robot)
+    phi = upright.base_parameters(load_nominal(robot, upright.mdh, upright.regrouping.standard))
+    own = ControlModel(robot.name, upright.structure_hash, phi, FrictionLaw.of(robot.size, {}), True)
+    chosen.exchange(model=own, name="gravity_compensation")
+    with pytest.raises(SafetyError, match=f"does not determine gravity at mount '{there}'"):
+        chosen.set_mount(there)
+    assert chosen.mount == robot.file.default_mount and chosen.arm_model.structure_hash == upright.structure_hash
+    chosen.exchange(name="ff_pd")
+    chosen.set_mount(there)
+    assert chosen.model is None and chosen.mount == there
+    arm_there = ArmModel.of(robot, mount=there)
+    phi = arm_there.base_parameters(load_nominal(robot, arm_there.mdh, arm_there.regrouping.standard))
+    chosen.exchange(model=replace(own, structure_hash=arm_there.structure_hash, phi=phi), name="gravity_compensation")
+    torque = chosen.controller.law.torque(robot.rest_posture, *np.zeros((4, robot.size)))
+    expected = arm_there.gravity_torque(np.array(robot.rest_posture)[None], phi, arm_there.gravity)[0]
+    np.testing.assert_allclose(torque, expected, atol=1e-9)
+
+
+def test_a_model_of_other_torque_constants_is_refused_wherever_it_comes_from() -> None:
+    own = tuple(ROBOT.joint_constants.tolist())
+    refuse_other_constants(ROBOT, own)
+    refuse_other_constants(ROBOT, ())
+    with pytest.raises(SafetyError, match="is based on a torque constant"):
+        refuse_other_constants(ROBOT, (1.3 * own[0], *own[1:]))
 
 
 def sagging() -> ControlModel:

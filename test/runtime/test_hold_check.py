@@ -14,8 +14,9 @@ from dynid.control.ff_pd import FeedforwardPdLaw
 from dynid.control.model_laws import GravityCompensation
 from dynid.control.motion import MotionExecutor
 from dynid.errors import DataError, DynidError, SafetyError
-from dynid.model.standard import StandardFile
-from dynid.robot import FloatArray
+from dynid.model.dynamics import ArmModel
+from dynid.model.standard import StandardFile, load_nominal
+from dynid.robot import FloatArray, load_robot
 from dynid.runtime.hold_check import (
     HeldTorques,
     allowed_error,
@@ -159,6 +160,20 @@ def test_arm_that_differs_is_refused_with_the_reason(fault: str) -> None:
 
 
 @pytest.mark.slow
+def test_an_arm_with_a_mount_of_other_parameters_gets_the_reason_too() -> None:
+    robot = load_robot("aloha_class")
+    arm = ArmModel.of(robot)
+    standard = load_nominal(robot, arm.mdh, arm.regrouping.standard)
+    model = Model(robot, arm.base_parameters(standard), None, standard=standard, accepted=True)
+    q = np.array(robot.rest_posture) + 0.3
+    expected = model.gravity(q)
+    half = np.where(np.arange(robot.size) == 1, 0.5, 1.0) * expected
+    ones = np.ones(robot.size)
+    held = HeldTorques(q, half, expected, allowed_error(model, q), ones, np.ones(robot.size, dtype=bool))
+    with pytest.raises(SafetyError, match=robot.joint_names[1]):
+        refuse_deviation(model, [held])
+
+
 def test_joint_without_gravity_is_reported_as_unchecked() -> None:
     verdict = holding_verdict(MODEL, swayed(Wrong(sign=flipped(0))))
     assert verdict.accepted and "too little to check sign and scale" in verdict.checks[0].detail

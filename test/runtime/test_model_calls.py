@@ -3,6 +3,8 @@
 import pickle
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pinocchio
@@ -15,7 +17,8 @@ from dynid.errors import DataError
 from dynid.model.drive import KINDS, of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
-from dynid.robot import Robot
+from dynid.robot import Robot, load_robot
+from dynid.runtime import programs
 from dynid.runtime.model import Model
 
 EXACT = 1e-9
@@ -110,6 +113,18 @@ def test_coriolis_matrix_gives_torques_and_is_skew_with_the_rate_of_inertia(robo
     rate = (model.inertia_matrix(q + h * dq) - model.inertia_matrix(q - h * dq)) / (2.0 * h)
     left = rate - 2.0 * C
     np.testing.assert_allclose(left + np.swapaxes(left, 1, 2), 0.0, atol=1e-7)
+
+
+def test_the_jacobian_of_another_last_frame_is_another_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The arm's equations of motion are the same, and so is its key; the tool's place is not."""
+    names: list[str] = []
+    monkeypatch.setattr(programs, "load_programs", lambda name, *_: names.append(name))
+    own = ArmModel.of(load_robot("crane_x7")).mdh.in_link
+    turned = [*own[:-1], own[-1] @ np.diag([-1.0, -1.0, 1.0, 1.0])]
+    for frames in (own, own, turned):
+        arm: Any = SimpleNamespace(mdh=SimpleNamespace(in_link=frames))
+        programs.load_jacobian(arm, np.array([0.1, 0.0, 0.05]))
+    assert names[0] == names[1] != names[2]
 
 
 @pytest.mark.parametrize("robot", ["crane_x7", "serial_9dof"])

@@ -32,6 +32,7 @@ from dynid.model.friction import FrictionLaw
 from dynid.model.model_file import ModelFile
 from dynid.model.parameters import BaseParameters
 from dynid.model.standard import load_nominal
+from dynid.model.transmission import Transmission
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.polynomial import PolynomialTrajectory
 
@@ -255,4 +256,5 @@ class Planning:
             return load
         times = np.arange(0.0, motion.duration, LOAD_STEP_S)
         tau = model_torques(self.model, known.phi, known.friction)(*motion.sample_all(times))
-        return np.asarray(self._overload.along(load, tau / self.robot.joint_constants, LOAD_STEP_S)[-1])
+        currents = Transmission(self.robot).motor_currents(tau / self.robot.joint_constants)
+        return np.asarray(self._overload.along(load, currents, LOAD_STEP_S)[-1])

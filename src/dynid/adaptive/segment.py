@@ -16,6 +16,7 @@ from dynid.control.safe_box import SafeBox
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import SafetyError
 from dynid.hardware.safety.overload import OverloadModel
+from dynid.model.transmission import Transmission
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.polynomial import PolynomialTrajectory
 
@@ -131,7 +132,8 @@ class SegmentPlanner:
             return np.full(self.robot.size, np.inf)
         times = np.arange(0.0, motion.duration, STEP_S)
         current = frame.torques(*motion.sample_all(times)) / self.robot.joint_constants
-        expected = self._overload.along(frame.load, current, STEP_S).max(axis=0)
+        currents = Transmission(self.robot).motor_currents(current)
+        expected = self._overload.along(frame.load, currents, STEP_S).max(axis=0)
         return np.asarray(np.maximum(expected, STOP_LOAD))
 
     def _admissible(

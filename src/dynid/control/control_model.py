@@ -145,7 +145,7 @@ class ModelGate:
             )
         if not candidate.accepted:
             raise SafetyError(f"the model did not pass its verdict{hint}")
-        self._refuse_other_constants(candidate.torque_constants, hint)
+        refuse_other_constants(self._robot, candidate.torque_constants, hint)
         if candidate.friction.axes != self._model.axes:
             raise SafetyError(
                 f"the model's friction has {candidate.friction.axes} axes; expected {self._model.axes}{hint}"
@@ -166,26 +166,28 @@ class ModelGate:
             degrees = ", ".join(f"{x:.0f}" for x in np.rad2deg(self._poses[worst]))
             raise SafetyError(f"the model's inertia matrix is not positive definite at ({degrees}) deg{hint}")
 
-    def _refuse_other_constants(self, constants: tuple[float, ...], hint: str) -> None:
-        """Raise SafetyError if a model's torque constants (n,) [N m/A] differ from those of robot.yaml.
 
-        A model is valid only with the torque constants with which it was identified. Nothing is refused if the model or
-        the robot has no torque constants, because torques are then commanded and measured directly.
+def refuse_other_constants(robot: Robot, constants: tuple[float, ...], hint: str = "") -> None:
+    """Raise SafetyError if a model's torque constants (n,) [N m/A] differ from those of robot.yaml.
 
-        Args:
-            constants: torque constants of the model, (n,) [N m/A]; () if it has none.
-            hint: end of the error message.
-        """
-        if not constants or not self._robot.has_torque_constants:
-            return
-        own = self._robot.joint_constants
-        if len(constants) != len(own):
-            raise SafetyError(f"the model has {len(constants)} torque constants; expected {len(own)}{hint}")
-        wrong = np.flatnonzero(~(np.abs(np.array(constants) - own) <= CONSTANTS_TOLERANCE * own))
-        if len(wrong):
-            joint = int(wrong[0])
-            raise SafetyError(
-                f"the model is based on a torque constant of {constants[joint]:.4g} N m/A at "
-                f"{self._robot.joint_names[joint]}, but robot.yaml says {own[joint]:.4g} N m/A: restore the constant, "
-                f"or identify again from a recording with the new one{hint}"
-            )
+    A model is valid only with the torque constants with which it was identified. Nothing is refused if the model or
+    the robot has no torque constants, because torques are then commanded and measured directly.
+
+    Args:
+        robot: the robot that the model is to move.
+        constants: torque constants of the model, (n,) [N m/A]; () if it has none.
+        hint: end of the error message.
+    """
+    if not constants or not robot.has_torque_constants:
+        return
+    own = robot.joint_constants
+    if len(constants) != len(own):
+        raise SafetyError(f"the model has {len(constants)} torque constants; expected {len(own)}{hint}")
+    wrong = np.flatnonzero(~(np.abs(np.array(constants) - own) <= CONSTANTS_TOLERANCE * own))
+    if len(wrong):
+        joint = int(wrong[0])
+        raise SafetyError(
+            f"the model is based on a torque constant of {constants[joint]:.4g} N m/A at "
+            f"{robot.joint_names[joint]}, but robot.yaml says {own[joint]:.4g} N m/A: restore the constant, "
+            f"or identify again from a recording with the new one{hint}"
+        )

@@ -22,6 +22,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.parameters import BaseParameters
 from dynid.model.standard import load_nominal
+from dynid.model.transmission import Transmission
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.pieces import Pieces
@@ -145,6 +146,7 @@ class MotionCheck:
         self._names, self._limits, self.torques, self._collision = robot.joint_names, limits, torques, collision
         self._robot, self._efforts, self._box, self._sag = robot, efforts, box, sag
         self._overload = None if torques is None else OverloadModel.of(robot)
+        self._transmission = Transmission(robot)
         self._tool = None if limits.tool_m_s is None else ToolSpeed(robot, limits.tool_m_s)
 
     def check(self, parts: Sequence[Motion], load: FloatArray | None = None, *, carried: bool = False) -> None:
@@ -211,7 +213,7 @@ class MotionCheck:
             return None
         q, dq, _ = way.sample_all(np.arange(0.0, way.duration + COARSE_S, COARSE_S))
         held = self.torques(q, np.zeros_like(q), np.zeros_like(q)) / self._robot.joint_constants
-        current = np.where(held * dq > 0.0, LIFTING, 1.0) * held
+        current = self._transmission.motor_currents(np.where(held * dq > 0.0, LIFTING, 1.0) * held)
         return float(self._overload.along(np.zeros(len(self._names)), current, COARSE_S).max())
 
     def pace_within_tool_limit(self, way: Motion) -> float:
@@ -364,7 +366,7 @@ class MotionCheck:
         """
         if self._overload is None:
             return load
-        current = tau / self._robot.joint_constants
+        current = self._transmission.motor_currents(tau / self._robot.joint_constants)
         loads = self._overload.along(load, current, steps[:, None])
         beyond = ~(loads < LIMITED)
         if beyond.any():

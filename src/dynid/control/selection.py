@@ -55,14 +55,25 @@ class ControllerSelection:
     def set_mount(self, mount: str) -> None:
         """Change the arm's mount; call it while nothing moves.
 
+        Other base parameters may determine gravity at the new mount. A model of the former ones is then dropped.
+
         Raises:
             UnknownNameError: the robot has no such mount.
+            SafetyError: the active control law needs the model that would be dropped.
         """
         if mount == self.mount:
             return
-        self.arm_model = ArmModel.of(self.robot, mount=mount)
-        self.mount = mount
-        vars(self).pop("inverse_dynamics", None)  # the gate stays valid: it does not depend on gravity
+        arm = ArmModel.of(self.robot, mount=mount)
+        if arm.structure_hash != self.arm_model.structure_hash:
+            if self.model is not None and self.controller.law.uses_model:
+                raise SafetyError(
+                    f"the model does not determine gravity at mount '{mount}': choose the controller "
+                    f"{FeedforwardPdLaw.name}, and identify the arm at this mount"
+                )
+            self.model = None
+            vars(self).pop("gate", None)
+        self.arm_model, self.mount = arm, mount
+        vars(self).pop("inverse_dynamics", None)
         self.exchange()
 
     def make(self, name: str, model: ControlModel | None = None, share: float | None = None) -> TorqueLaw:

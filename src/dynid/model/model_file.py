@@ -1,5 +1,6 @@
 """File model.yaml: an identified model with names, units, standard deviations, verdict and provenance."""
 
+import re
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
@@ -231,9 +232,8 @@ class ModelFile(Strict):
         """Return the friction law that applies in addition to the base parameters; None if the file has none."""
         old, block = self.coulomb_friction, self.friction_law
         if block is not None:
-            size = (
-                len(block.terms[0].values) if block.terms else len([r for r in self.parameters if r.name[:2] == "FV"])
-            )
+            viscous = [row for row in self.parameters if re.fullmatch(r"FV\d+", row.name)]  # one for each axis
+            size = len(block.terms[0].values) if block.terms else len(viscous)
             values, known = np.zeros((len(SYMBOLS), size)), np.full((len(SYMBOLS), size), np.nan)
             for term in block.terms:
                 row = SYMBOLS.index(term.symbol)

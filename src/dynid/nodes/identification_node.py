@@ -24,8 +24,8 @@ from rclpy.task import Future
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
-from dynid.control.control_model import ControlModel, friction_or_zero
-from dynid.errors import ConfigurationError, DynidError, InputNotFoundError, OutputExistsError
+from dynid.control.control_model import ControlModel, friction_or_zero, refuse_other_constants
+from dynid.errors import ConfigurationError, DynidError, InputNotFoundError, OutputExistsError, SafetyError
 from dynid.hardware.loop.realtime import prefer_throughput
 from dynid.identification.campaign.store import runs_folder
 from dynid.identification.methods import identify
@@ -136,7 +136,7 @@ class IdentificationNode(Node):
         refusals = self._hand_over(outcome)
         if not refusals:
             response.message += "; accepted and handed over"
-            notes, refusals = await self._feed_controllers(as_values(control_model(outcome)))
+            notes, refusals = await self._feed(outcome)
             response.message += "".join(f"; {note}" for note in notes)
         response.success = not refusals
         response.message += "".join(f"; {refusal}" for refusal in refusals)
@@ -186,6 +186,14 @@ class IdentificationNode(Node):
             return [f"the parameters were refused: {outcome.reason}"]
         self._description.publish(String(data=exported_urdf(result)))
         return []
+
+    async def _feed(self, result: Identification) -> tuple[list[str], list[str]]:
+        """Set a model on the controllers, see `_feed_controllers`, unless the arm has other torque constants by now."""
+        try:
+            refuse_other_constants(self.robot, result.torque_constants)  # parameters do not carry them
+        except SafetyError as error:
+            return [], [f"not given to controllers: {error}"]
+        return await self._feed_controllers(as_values(control_model(result)))
 
     async def _feed_controllers(self, values: dict[str, object]) -> tuple[list[str], list[str]]:
         """Set a model on every running node of parameter `controllers`, in one atomic call each.

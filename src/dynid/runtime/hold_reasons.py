@@ -52,7 +52,7 @@ def _explanations(
     still, names, gravity = np.zeros_like(q), model.robot.joint_names, model.gravity(q)
     own = model.mount or model.robot.file.default_mount
     for mount in model.robot.file.mounts_gravity_m_s2:
-        if mount != own:
+        if mount != own and model.arm(mount).names == model.base.names:  # else other parameters determine its gravity
             other = model.arm(mount).inverse_dynamics(q, still, still, model.base)
             yield f"an arm that is mounted {mount}, not {own}: give --mount {mount}", expected - gravity + other
     for k, name in enumerate(names):

@@ -5,6 +5,7 @@ springs, whose torque depends on the unwrapped position, while all other terms r
 `dynid.runtime.kernels` add the springs.
 """
 
+import hashlib
 from dataclasses import replace
 
 import casadi as ca
@@ -97,7 +98,8 @@ def load_jacobian(model: ArmModel, tool: FloatArray) -> Programs:
 
     `tool` is the tool's point in the URDF frame of the last chain joint, (3,) [m].
     """
-    where = "_".join(float(x).hex().replace(".", "p").replace("-", "m").replace("+", "") for x in tool)
+    place = np.concatenate([np.asarray(tool, dtype=float), model.mdh.in_link[-1].ravel()])  # in no other key
+    where = hashlib.sha256(place.tobytes()).hexdigest()[:20]
     return load_programs(f"tool_{where}", model, lambda: Generated({"jacobian": jacobian_program(model, tool)}))
 
 
