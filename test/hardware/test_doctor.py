@@ -302,6 +302,26 @@ def test_torque_and_errors_are_fixed_by_name_only(robot: Robot, healthy: Emulate
         apply_fixes(robot, healthy.port, None, ["everything"])
 
 
+def test_torque_goes_off_although_a_servo_is_missing(robot: Robot, healthy: EmulatedServoBus) -> None:
+    for servo in healthy.chain.servos.values():
+        servo.set(table.TORQUE_ENABLE, 1)
+    healthy.chain.servos.pop(9)
+    with pytest.raises(BusError, match=r"servo 9 .*of the others: servo 2: torque off, servo 3: torque off"):
+        apply_fixes(robot, healthy.port, None, ["torque-off"])
+    assert not any(servo.torque_enabled for servo in healthy.chain.servos.values())
+
+
+@pytest.mark.parametrize("fix", ["torque-off", "eeprom"])
+def test_servos_that_answer_reads_only_are_fixed(robot: Robot, healthy: EmulatedServoBus, fix: str) -> None:
+    for servo in healthy.chain.servos.values():
+        servo.set(table.TORQUE_ENABLE, int(fix == "torque-off"))
+        servo.set(table.RETURN_DELAY_TIME, 250)
+        servo.set(table.STATUS_RETURN_LEVEL, 1)
+    assert len(apply_fixes(robot, healthy.port, None, [fix])) >= len(healthy.chain.servos)
+    assert not any(servo.torque_enabled for servo in healthy.chain.servos.values())
+    assert fix == "torque-off" or {one.get(table.RETURN_DELAY_TIME) for one in healthy.chain.servos.values()} == {0}
+
+
 # -- the command ---------------------------------------------------------------------------------------------------
 
 

@@ -164,6 +164,10 @@ def test_amplitudes_beyond_the_limits_are_refused(robot, tmp_path):
         (("profiles", "paper", "amplitudes_deg"), {}, "amplitude row 'A' is not defined"),
         (("trajectories", "../../escape"), {"concatenate": ["PA01"]}, "String should match"),
         (("patterns", "single"), [{"joints": [1, 2, 3]}], "at most 2"),
+        (("profiles", "paper", "joint_limits_deg"), {0: [-10.0, 10.0]}, "0 is no joint, expected a number from 1 to 8"),
+        (("profiles", "paper", "joint_limits_deg"), {9: [-10.0, 10.0]}, "9 is no joint"),
+        (("profiles", "paper", "joint_limits_deg"), {1: [10.0, -10.0]}, "the lower limit must come first"),
+        (("wrist_variant",), {"joint": 9}, "9 is no joint, expected one from 1 to 8"),
     ],
 )
 def test_bad_files_are_named(robot, tmp_path, keys, value, message):

@@ -179,10 +179,24 @@ class ExcitationFile(Strict):
             for name, row in self.speed_factors.items()
             if len(row) != len(self.levels)
         ]
-        problems += self._undefined_references()
+        problems += self._impossible_limits(size) + self._undefined_references()
         if problems:
             raise ValueError("; ".join(problems))
         return self
+
+    def _impossible_limits(self, size: int) -> list[str]:
+        """Return one sentence for each position limit of a joint that the robot lacks, or that leaves no room."""
+        found = []
+        if self.wrist_variant.joint > size:
+            found.append(f"wrist_variant.joint: {self.wrist_variant.joint} is no joint, expected one from 1 to {size}")
+        for profile, content in self.profiles.items():
+            for number, (low, high) in content.joint_limits_deg.items():
+                key = f"profiles.{profile}.joint_limits_deg: {number}"
+                if not 1 <= number <= size:
+                    found.append(f"{key} is no joint, expected a number from 1 to {size}")
+                elif not low < high:
+                    found.append(f"{key} is from {low:g} to {high:g} deg; the lower limit must come first")
+        return found
 
     def _undefined_references(self) -> list[str]:
         """Return one sentence for each reference to a name that the file does not define."""

@@ -4,6 +4,7 @@ After the set-up, all servos are in current mode with torque off. Nothing is wri
 one message reports all faults.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from dynid.errors import BusError, BusTimeoutError, MuteServoError
@@ -87,7 +88,7 @@ def _start_up(bus: ServoBus, robot: Robot, options: StartOptions, simulated: boo
     if changed:
         snapshots = _snapshots(bus, robot)
     if any(one.get(table.STATUS_RETURN_LEVEL) != table.STATUS_RETURN_ALL for one in snapshots):
-        _let_answer(bus, robot)
+        let_answer(bus, robot)
     return changed + configure(bus, robot, snapshots)
 
 
@@ -142,7 +143,7 @@ def presence_text(
         presence: the servos that answer.
         elsewhere: (ID, model number) of the servos that answer at each other baud rate [bit/s].
     """
-    other = "; ".join(_elsewhere_text(robot, rate, servos) for rate, servos in elsewhere.items())
+    other = "; ".join(_elsewhere_text(presence.missing, rate, servos) for rate, servos in elsewhere.items())
     if not presence.models and not presence.garbled:
         reason = f"it is not the servo bus of {robot.name}, the power is off, or the servos use another baud rate"
         if is_simulated_port(bus.port):
@@ -172,17 +173,17 @@ def presence_text(
     return f"servos on {bus.port} are not those of {robot.name}: {'; '.join(problems)}; check ids and wiring"
 
 
-def _elsewhere_text(robot: Robot, baudrate: int, servos: list[tuple[int, int]]) -> str:
+def _elsewhere_text(missing: Collection[int], baudrate: int, servos: list[tuple[int, int]]) -> str:
     """Return a message about servos that answer at another baud rate, with the remedy.
 
     Args:
-        robot: the expected robot.
+        missing: IDs of the robot's servos that do not answer at the usual baud rate.
         baudrate: the other baud rate [bit/s].
         servos: (ID, model number) of the servos that answer at this baud rate.
     """
     ids = ", ".join(str(servo_id) for servo_id, _ in servos)
     delivered = ", factory-fresh" if baudrate == FACTORY_BAUD_RATE else ""
-    unknown_ids = [str(servo_id) for servo_id, _ in servos if servo_id not in robot.all_servo_ids]
+    unknown_ids = [str(servo_id) for servo_id, _ in servos if servo_id not in missing]
     first = f"give {', '.join(unknown_ids)} the missing ids with DYNAMIXEL Wizard, then " if unknown_ids else ""
     return (
         f"servos {ids} answer at {baudrate} bit/s{delivered}: {first}set their baud rate with "
@@ -195,11 +196,11 @@ def _snapshots(bus: ServoBus, robot: Robot) -> list[servo_snapshot.Snapshot]:
     try:
         return [servo_snapshot.read_snapshot(bus, servo_id) for servo_id in robot.all_servo_ids]
     except MuteServoError:
-        _let_answer(bus, robot)
+        let_answer(bus, robot)
         return [servo_snapshot.read_snapshot(bus, servo_id) for servo_id in robot.all_servo_ids]
 
 
-def _let_answer(bus: ServoBus, robot: Robot) -> None:
+def let_answer(bus: ServoBus, robot: Robot) -> None:
     """Set all servos to answer every instruction, by a sync write, which works although they answer only pings."""
     ids = robot.all_servo_ids
     bus.sync_write(table.STATUS_RETURN_LEVEL, [table.STATUS_RETURN_ALL] * len(ids), ids)

@@ -9,10 +9,10 @@ from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.dialogue import PATIENT_S
 from dynid.hardware.bus.servo_bus import ServoBus
 from dynid.hardware.bus.usb_latency import SYSTEM, set_latency
-from dynid.hardware.startup.bring_up import reboot_faulty
+from dynid.hardware.startup.bring_up import let_answer, reboot_faulty
 from dynid.hardware.startup.position_mode import write_position_mode
 from dynid.hardware.startup.servo_checks import unfit_settings
-from dynid.hardware.startup.servo_snapshot import Snapshot, find_elsewhere, read_snapshot
+from dynid.hardware.startup.servo_snapshot import Snapshot, find_elsewhere, find_servos, read_snapshot
 from dynid.robot import Robot
 
 
@@ -83,9 +83,15 @@ def _baud_rate(servos: _ConnectedServos) -> list[str]:
     if wanted is None:
         raise BusError(f"the servos cannot be set to {bus.baudrate} bit/s")
     target = bus.baudrate
+    present = find_servos(bus, servos.robot, bus.simulated).models
     for rate, answering in find_elsewhere(bus, bus.simulated).items():
         for servo_id, _ in answering:
-            if servo_id in servos.robot.all_servo_ids:
+            if servo_id in present:
+                lines.append(
+                    f"servo {servo_id} at {rate} bit/s: left as it is, since a servo with this id answers at {target} "
+                    "bit/s; give it the id of a missing servo first"
+                )
+            elif servo_id in servos.robot.all_servo_ids:
                 with bus.at_baudrate(rate):
                     _write_baud_rate(bus, servo_id, wanted)
                 bus.ping(servo_id, PATIENT_S)
@@ -103,15 +109,33 @@ def _write_baud_rate(bus: ServoBus, servo_id: int, code: int) -> None:
 def _torque_off(servos: _ConnectedServos) -> list[str]:
     """Switch off the torque of all servos, and return one line of text for each change.
 
-    The arm drops unless it is supported.
+    The arm drops unless it is supported. Servos that do not answer are told as well.
+
+    Raises:
+        BusError: a servo did not answer, or did not confirm; the torque of all others is off.
     """
-    lines = []
-    for snapshot in servos.snapshots():
-        if snapshot.get(table.TORQUE_ENABLE):
-            with servos.bus.patiently():
-                servos.bus.write(snapshot.servo_id, table.TORQUE_ENABLE, 0)
-                servos.bus.write(snapshot.servo_id, table.BUS_WATCHDOG, 0)
-            lines.append(f"servo {snapshot.servo_id}: torque off")
+    bus, ids, lines = servos.bus, servos.robot.all_servo_ids, list[str]()
+    let_answer(bus, servos.robot)
+    on, failed = list[int](), list[str]()
+    for servo_id in ids:
+        try:
+            if read_snapshot(bus, servo_id).get(table.TORQUE_ENABLE):
+                on.append(servo_id)
+        except BusError as error:
+            failed.append(str(error))
+    bus.sync_write(table.TORQUE_ENABLE, [0] * len(ids), ids)
+    for servo_id in on:
+        try:
+            with bus.patiently():
+                bus.write(servo_id, table.TORQUE_ENABLE, 0)
+                bus.write(servo_id, table.BUS_WATCHDOG, 0)
+        except BusError as error:
+            failed.append(str(error))
+        else:
+            lines.append(f"servo {servo_id}: torque off")
+    if failed:
+        done = f"; of the others: {', '.join(lines)}" if lines else ""
+        raise BusError(f"not all servos confirm that their torque is off: {'; '.join(failed)}{done}")
     return lines
 
 
@@ -128,6 +152,7 @@ def _eeprom(servos: _ConnectedServos) -> list[str]:
     of the driver, which also sets the goal current.
     """
     lines = []
+    let_answer(servos.bus, servos.robot)
     for servo_id, register, found, wanted in unfit_settings(servos.robot, servos.snapshots()):
         mode = register is table.OPERATING_MODE
         with servos.bus.patiently():
