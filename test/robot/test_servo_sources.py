@@ -77,6 +77,32 @@ def test_a_transmission_says_which_servo_moves_which_joint(tmp_path: Path) -> No
     assert [source.joints[f"joint_{k}"].direction for k in (1, 2, 3)] == [1, -1, 1]
 
 
+def test_a_matrix_with_the_row_of_a_mimic_joint_is_read(tmp_path: Path) -> None:
+    more = '<param name="transmission_to_joint_matrix">0, 1, 0, -0.5, 0, 0, 0, 0, 1, 0, 0, 1</param>'
+    mimic = '<joint name="finger"><param name="mimic">joint_3</param></joint>'
+    source = servos_of_urdf(with_block(tmp_path, robotis(more) + mimic).read_text())
+    assert source is not None and source.notes == () and set(source.joints) == {"joint_1", "joint_2", "joint_3"}
+    assert (source.joints["joint_2"].gear_ratio, source.joints["joint_2"].direction) == (2.0, -1)
+
+
+@pytest.mark.parametrize("matrix", ["0, 1, 0, -1, 0, 0, 0, 0", "1 0 0 0 -1 0 0 0 0.5f"])
+def test_a_matrix_that_does_not_fit_is_not_used_and_said_so(tmp_path: Path, matrix: str) -> None:
+    more = f'<param name="transmission_to_joint_matrix">{matrix}</param>'
+    source = servos_of_urdf(with_block(tmp_path, robotis(more)).read_text())
+    assert source is not None and "not one of 3 joints by 3 servos, and was not used" in source.notes[0]
+
+
+@pytest.mark.parametrize("tag", ["mechanical_reduction", "mechanicalReduction"])
+def test_a_reduction_in_a_transmission_is_named(tmp_path: Path, tag: str) -> None:
+    def block(value: str) -> str:
+        joint = f'<joint name="joint_2"><{tag}>{value}</{tag}></joint>'
+        return with_block(tmp_path, robotis() + f'<transmission name="t">{joint}</transmission>').read_text()
+
+    geared, plain = servos_of_urdf(block("3.0")), servos_of_urdf(block("1.0"))
+    assert geared is not None and "joint joint_2 has a mechanical reduction of 3.0" in geared.notes[0]
+    assert plain is not None and plain.notes == ()
+
+
 def test_joints_with_ids_of_their_own_are_read(tmp_path: Path) -> None:
     joint = '<joint name="joint_{k}"><param name="id">{k}</param><param name="gear_ratio">2.0</param></joint>'
     block = HARDWARE.format(more="").replace("port_name", "usb_port") + "".join(joint.format(k=k) for k in (1, 2, 3))

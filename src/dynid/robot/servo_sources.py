@@ -4,7 +4,7 @@ The readers return joint names, IDs, port, baud rate, reverse modes, and shadow 
 commands. A servo model that the file does not name stays unknown, because only the servo's answer to a ping shows it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import field as data_field
 from pathlib import Path
@@ -18,6 +18,7 @@ from dynid.hardware.servos.registers import BAUD_RATES
 
 NO_ID = 255
 REVERSED = 1 << 0  # reverse-mode bit of the drive mode
+REDUCTIONS = "mechanical_reduction", "mechanicalReduction"  # of ros2_control and of its predecessor
 PORT_NAMES = ("port_name", "usb_port", "port")
 
 
@@ -79,7 +80,20 @@ def servos_of_urdf(urdf_text: str) -> ServoSource | None:
             port = port or next((line[key] for key in PORT_NAMES if line.get(key)), "")
             rate = rate or (_whole(line["baud_rate"], "baud_rate") if line.get("baud_rate") else None)
         found |= own
+    notes += _unread_reductions(root, found)
     return ServoSource("<ros2_control>", found, port, rate, tuple(notes)) if found else None
+
+
+def _unread_reductions(root: ElementTree.Element, joints: Collection[str]) -> Iterator[str]:
+    """Yield one sentence for each `<transmission>` of a joint with a reduction other than 1, which is not read."""
+    for transmission in root.iter("transmission"):
+        names = {one.get("name", "") for one in transmission.iter("joint")} & set(joints)
+        texts = {(one.text or "").strip() for one in transmission.iter() if one.tag in REDUCTIONS}
+        for text in sorted(texts - {"", "1", "1.0"}):
+            yield (
+                f"joint {', '.join(sorted(names)) or 'of a transmission'} has a mechanical reduction of {text}, which "
+                "was not used: if a gear follows the servo, write its gear_ratio by hand"
+            )
 
 
 def _parameters(element: ElementTree.Element) -> dict[str, str]:
@@ -122,8 +136,18 @@ def _by_gpio(
         notes: sentences on entries that the user should verify; new notes are added.
     """
     servos = [own for gpio in block.findall("gpio") if (own := _parameters(gpio)).get("type") == "dxl" and "ID" in own]
-    joints = [one.get("name", "") for one in block.findall("joint") if "mimic" not in _parameters(one)]
-    matrix = _matrix(line.get("transmission_to_joint_matrix", ""), len(joints), len(servos))
+    own_motion = ["mimic" not in _parameters(one) for one in block.findall("joint")]
+    names = [one.get("name", "") for one in block.findall("joint")]
+    joints = [name for name, moves in zip(names, own_motion, strict=True) if moves]
+    text = line.get("transmission_to_joint_matrix", "")
+    rows = _matrix(text, len(names), len(servos))  # of all joints, those that mimic another one included
+    matrix = [row for row, moves in zip(rows, own_motion, strict=False) if moves]
+    matrix = matrix or _matrix(text, len(joints), len(servos))
+    if text.strip() and not matrix:
+        notes.append(
+            f"the block's transmission_to_joint_matrix is not one of {len(names)} joints by {len(servos)} servos, and "
+            "was not used: check the servo, direction and gear_ratio of every joint"
+        )
     for k, joint in enumerate(joints):
         row = matrix[k] if matrix else [float(k == other) for other in range(len(servos))]
         moved_by = [place for place, share in enumerate(row) if share]
