@@ -1,12 +1,15 @@
 """Proofs that motions stay in a scene, for all positions within the tracking tolerance; pinocchio checks samples."""
 
+import shutil
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import yaml
 from benchmarks.scene_judge import SceneJudge
 
-from dynid.control.safe_box import SafeBox, SceneFile, load_scene, scene_of
+from dynid.control.safe_box import SafeBox, SceneFile, Spheres, load_scene, scene_of
 from dynid.errors import ConfigurationError, SafetyError
 from dynid.robot import FloatArray, Robot, load_robot
 from dynid.trajectory.families import load_excitation
@@ -33,6 +36,28 @@ def drawn_scene(random: np.random.Generator, size: float) -> SceneFile:
             "outside": [{"name": "cabinet", "lower_m": tuple(at), "upper_m": tuple(at + 0.15 * size), "from_link": 3}],
         }
     )
+
+
+def test_a_sliding_finger_is_covered_up_to_its_limit(tmp_path: Path) -> None:
+    robot = load_robot("aloha_class")
+    last = robot.joint_names[robot.chain_size - 1]
+    text = robot.urdf_path.read_text(encoding="utf-8")
+    link = ElementTree.fromstring(text).find(f"joint[@name='{last}']/child").get("link")
+    mass = (
+        '<inertial><mass value="0.02"/><inertia ixx="1e-5" iyy="1e-5" izz="1e-5" ixy="0" ixz="0" iyz="0"/></inertial>'
+    )
+    shape = '<origin xyz="0.02 0 0"/><geometry><box size="0.04 0.01 0.02"/></geometry>'
+    finger = f"""<link name="finger">{mass}<collision>{shape}</collision></link>
+<joint name="slide" type="prismatic"><parent link="{link}"/><child link="finger"/><origin xyz="0.1 0 0"/>
+<axis xyz="0 1 0"/><limit lower="0.0" upper="0.057" velocity="1" effort="5"/></joint></robot>"""
+    shutil.copytree(robot.folder, tmp_path / "config" / robot.name)
+    (tmp_path / "arm.urdf").write_text(text.replace("</robot>", finger), encoding="utf-8")
+    path = tmp_path / "config" / robot.name / "robot.yaml"
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    path.write_text(yaml.safe_dump(content | {"urdf": str(tmp_path / "arm.urdf")}), encoding="utf-8")
+    found = Spheres.of(load_robot(tmp_path / "config" / robot.name))
+    corner, own = np.array([0.14, 0.062, 0.01]), found.links == robot.chain_size - 1  # the finger's, fully open
+    assert (np.linalg.norm(corner - found.centres[own], axis=1) - found.radii[own]).min() <= 0.0
 
 
 def drawn_motion(robot: Robot, random: np.random.Generator) -> PolynomialTrajectory:

@@ -208,7 +208,7 @@ def _cover(lower: FloatArray, upper: FloatArray, placement: pinocchio.SE3) -> li
 def _around_joint(
     model: pinocchio.Model, joint: int, points: FloatArray, chain: list[int]
 ) -> tuple[int, FloatArray, float]:
-    """Return a sphere that contains the link of a joint outside the chain, such as a finger, at any joint angle.
+    """Return a sphere that contains the link of a joint outside the chain, such as a finger, at any joint position.
 
     Args:
         model: pinocchio model of the robot.
@@ -220,15 +220,31 @@ def _around_joint(
         Index of the chain link to which the sphere is attached, its centre in this link, (3,) [m], and radius [m].
     """
     radius, placement = float(np.linalg.norm(points, axis=1).max()), model.jointPlacements[joint]
+    radius += _travel(model, joint)
     centre, above = np.asarray(placement.translation), model.parents[joint]
     while above not in chain:
         if above == 0:
             raise ConfigurationError(
                 f"joint {model.names[joint]} is attached to the base: scenes support serial chains only"
             )
-        placement, radius = model.jointPlacements[above], radius + float(np.linalg.norm(centre))
+        placement, radius = model.jointPlacements[above], radius + float(np.linalg.norm(centre)) + _travel(model, above)
         centre, above = np.asarray(placement.translation), model.parents[above]
     return chain.index(above), centre, radius
+
+
+def _travel(model: pinocchio.Model, joint: int) -> float:
+    """Return the largest distance by which a prismatic joint moves its link from its zero position [m]; else 0.
+
+    Raises:
+        ConfigurationError: the URDF gives the joint no limits.
+    """
+    if not model.joints[joint].shortname().startswith("JointModelP"):
+        return 0.0
+    place = model.idx_qs[joint]
+    largest = max(abs(float(model.lowerPositionLimit[place])), abs(float(model.upperPositionLimit[place])))
+    if not largest < 1e6:
+        raise ConfigurationError(f"joint {model.names[joint]} has no limits in the URDF, so no space contains it")
+    return largest
 
 
 class SafeBox:
