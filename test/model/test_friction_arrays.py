@@ -8,8 +8,11 @@ import pytest
 
 from dynid.errors import DataError
 from dynid.model import friction_arrays
+from dynid.model.dynamics import ArmModel
 from dynid.model.friction import SYMBOLS, FrictionLaw
 from dynid.model.friction_arrays import ArrayFriction
+from dynid.model.standard import load_nominal
+from dynid.robot import load_robot
 from dynid.runtime.model import Model
 
 SHARED = ("asarray", "abs", "sign", "tanh", "exp", "where")  # of numpy and jax.numpy
@@ -81,6 +84,15 @@ def test_whole_friction_of_a_model_is_given() -> None:
     found = model.friction_arrays(np)
     motor = load + model.friction(dq, load)  # `friction` counts the load as what the links take
     np.testing.assert_allclose(found.torque(dq, motor, -load), model.friction(dq, load), atol=1e-9)
+
+
+def test_friction_of_coupled_motors_is_refused_and_not_left_out() -> None:
+    robot = load_robot("tx40")
+    arm = ArmModel.of(robot)
+    base = arm.base_parameters(load_nominal(robot, arm.mdh, arm.regrouping.standard))
+    assert any(name.startswith("FVM") and value for name, value in zip(base.names, base.values, strict=True))
+    with pytest.raises(DataError, match="has friction of coupled motors"):
+        Model(robot, base, None).friction_arrays(np)
 
 
 def test_terms_that_are_not_written_here_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

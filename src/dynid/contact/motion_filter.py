@@ -15,7 +15,7 @@ from dynid.contact.stamp_jitter import StampJitter
 from dynid.control.control_model import ControlModel
 from dynid.control.dynamics_kernel import SINGLE_STATE_LOOPS, generate, single_state, within_a_turn
 from dynid.errors import DataError, SafetyError
-from dynid.export.simple_friction import whole_friction
+from dynid.export.simple_friction import refuse_coupled_motors, whole_friction
 from dynid.model.drive import KINDS, of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import TorqueDeviations
@@ -115,7 +115,7 @@ class MotionFilter:
         friction: friction of the last update, (n,) [N m].
 
     Raises:
-        DataError: `errors` is None.
+        DataError: `errors` is None, or the model has friction of motors that move several joints.
     """
 
     def __init__(
@@ -134,6 +134,7 @@ class MotionFilter:
                 f"the model of {robot.name} states no deviations of its torques, without which contact cannot "
                 "be detected: identify again"
             )
+        refuse_coupled_motors(model.phi, "contact detection")
         n, given, self._aperiodic = robot.size, robot.nuisances, arm.aperiodic
         self._kernel = load_kernels("motion", arm, lambda: generate(arm), [*SINGLE_STATE_LOOPS, motion_terms])
         self._links = of_kinds(model.phi, [kind for kind in KINDS if kind != "IA"], others=True).values

@@ -54,6 +54,21 @@ def whole_friction(
     return law.with_values(added | curve)
 
 
+def refuse_coupled_motors(parameters: BaseParameters, purpose: str) -> None:
+    """Raise DataError if parameters contain friction of motors that move several joints, which no law of joints has.
+
+    Args:
+        parameters: base parameters.
+        purpose: for what a law of all friction is needed, as the start of the error message.
+    """
+    pairs = zip(parameters.names, parameters.values, strict=True)
+    if coupled := [name for name, value in pairs if name.startswith(("FVM", "FCM")) and value]:
+        raise DataError(
+            f"{purpose} needs the friction of every joint, but the model has friction of coupled motors "
+            f"({', '.join(coupled)}), which is not supported"
+        )
+
+
 def loads(robot: Robot, mdh: MdhChain, standard: StandardParameters, mount: str) -> FloatArray:
     """Return the torques that gravity and springs exert on the joints at random postures, (POSES, n) [N m].
 

@@ -279,10 +279,15 @@ class Model:
         return MujocoFriction(plant, law, self.robot.joint_names)
 
     def friction_arrays(self, xp: ModuleType) -> "ArrayFriction":
-        """Return functions for all friction of the model, on arrays of the module `xp`, such as numpy or jax.numpy."""
-        from dynid.export.simple_friction import whole_friction
+        """Return functions for all friction of the model, on arrays of the module `xp`, such as numpy or jax.numpy.
+
+        Raises:
+            DataError: the model has friction of motors that move several joints.
+        """
+        from dynid.export.simple_friction import refuse_coupled_motors, whole_friction
         from dynid.model.friction_arrays import ArrayFriction
 
+        refuse_coupled_motors(self.base, "friction on arrays")
         return ArrayFriction.of(whole_friction(self.robot, self.base, self.friction_law), xp)
 
     def _states(self, *given: FloatArray) -> tuple[FloatArray, tuple[int, ...]]:
