@@ -112,6 +112,15 @@ def test_contact_of_meshes_is_as_pinocchio_finds_it(tmp_path: Path) -> None:
     assert touched > 10
 
 
+def test_a_mesh_in_millimetres_is_refused_and_switches_no_check_off(tmp_path: Path) -> None:
+    urdf = package(tmp_path / "arm_description")
+    names = ("to_upper", "to_fore", "to_hand")
+    assert LinkShapes(urdf, names).pairs > 0
+    box(tmp_path / "arm_description/meshes/upper.stl", (20.0, 20.0, 130.0), (0.0, 45.0, 150.0), (0.0, -30.0, -50.0))
+    with pytest.raises(ConfigurationError, match=r"mesh of link upper is .* m long, .* give the mesh its scale"):
+        LinkShapes(urdf, names)
+
+
 @pytest.mark.slow
 def test_contact_along_a_motion_is_that_of_the_meshes_and_not_of_their_hulls(tmp_path: Path) -> None:
     """The upper arm is a fork: what moves between its prongs is within its convex hull, and may touch nothing."""

@@ -21,6 +21,7 @@ try:
 except ImportError:
     import hppfcl as coal  # name of coal in older versions of pinocchio
 
+OVERSIZED = 20.0  # size of a moving link's mesh, in lengths of the whole arm, from which its unit is wrong
 POINTS = getattr(coal, "StdVec_Vec3s", None) or coal.StdVec_Vec3f  # list of points in newer and older versions
 
 
@@ -97,7 +98,8 @@ class LinkShapes:
         joint_names: names of the robot's axes, (n,); all other joints stay at zero.
 
     Raises:
-        ConfigurationError: the URDF is not valid, lacks a joint, or names a shape that cannot be loaded.
+        ConfigurationError: the URDF is not valid, lacks a joint, or names a shape that cannot be loaded; or a mesh is
+            so large that its unit must be wrong.
     """
 
     def __init__(self, urdf: Path, joint_names: tuple[str, ...]) -> None:
@@ -113,11 +115,27 @@ class LinkShapes:
         if missing:
             raise ConfigurationError(f"{urdf} has no joint {', '.join(missing)}")
         self._places = [self._model.joints[self._model.getJointId(name)].idx_q for name in joint_names]
+        self._refuse_oversized(urdf)
         for name, mesh in self._meshes.items():
             self._shapes.geometryObjects[self._shapes.getGeometryId(name)].geometry = _bounding_tree(urdf, mesh)
         self._data = self._model.createData()
         self._neutral = pinocchio.neutral(self._model)
         self._add_pairs()
+
+    def _refuse_oversized(self, urdf: Path) -> None:
+        """Raise ConfigurationError if a mesh of a moving link is far larger than the whole arm.
+
+        Otherwise nearly all links would touch at all postures, which counts as their design, and nothing is checked.
+        """
+        length = sum(float(np.linalg.norm(one.translation)) for one in self._model.jointPlacements)
+        for name, mesh in self._meshes.items():
+            moves = self._shapes.geometryObjects[self._shapes.getGeometryId(name)].parentJoint > 0
+            size = float(np.ptp(mesh.vertices, axis=0).max())
+            if moves and size > OVERSIZED * length > 0.0:
+                raise ConfigurationError(
+                    f"{urdf}: the collision mesh of link {name.rpartition('_')[0]} is {size:.3g} m long, and all "
+                    f"joints together {length:.3g} m apart: give the mesh its scale, such as 0.001 if it is in mm"
+                )
 
     @property
     def pairs(self) -> int:
