@@ -538,6 +538,21 @@ def test_lost_states_of_a_standing_arm_without_feedback_end_its_part(gap_ms: int
     np.testing.assert_allclose(arm.q, ROBOT.rest_posture, atol=2e-3)
 
 
+@pytest.mark.parametrize("gap_ms", [60, 200])
+def test_a_cancel_within_a_gap_brakes_from_where_the_arm_is_found(gap_ms: int) -> None:
+    arm = Arm()
+    pushed(arm, 5.0, WIDE)
+    while arm.motion.phase != "trajectory" or arm.dq[0] < 1.0:
+        arm.run(1)
+    arm.motion.cancel(arm.stamp)  # whose state is the last one for a while
+    arm.stamp += gap_ms * MS
+    arm.q, arm.dq = arm.q + 0.08 * np.eye(8)[0], 0.3 * arm.dq
+    found = arm.q.copy()
+    references = arm.run(400)
+    assert np.abs(references[0] - found).max() < 2e-3 and (np.diff(references[:, 0]) >= -1e-9).all()
+    assert arm.motion.phase == "cancelled" and not arm.motion.moving
+
+
 def test_after_a_long_gap_the_reference_goes_on_from_an_arm_that_stands() -> None:
     """The hardware has stopped the arm meanwhile: its former velocity no longer counts."""
     arm = Arm()

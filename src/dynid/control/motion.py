@@ -96,6 +96,7 @@ class MotionExecutor:
         self._began_ns = self._last_ns = 0
         self._duration = self._before = 0.0  # planned, and of the parts of the trajectory that have ended [s]
         self._speed_left = 1.0  # share of the estimated velocity that the arm still has after a gap in its states
+        self._brakes_unseen = False  # whether no state has come since a part without feedback was cancelled
         self._reference = np.zeros((3, robot.size))
         self._q, self._tau, self._held, self._given = np.zeros((4, robot.size))
         self._relief = Relief.of(robot, YIELD_RATE_RAD_S)
@@ -296,6 +297,7 @@ class MotionExecutor:
             self._feedback_again()
             self._parts = [Part("cancelled", brake)]
             self._enter(stamp_ns)
+            self._brakes_unseen = True
         else:
             self.phase = "cancelled"
             self.phases.append(("cancelled", stamp_ns))
@@ -358,7 +360,7 @@ class MotionExecutor:
             self._refuse_lost(error, q, stamp_ns)
         if self.phase == "trajectory" and self._parts[0].law is None and self._meter.add(error, self.tolerance):
             self._brake_beyond(error, stamp_ns)
-        self._speed_left = 1.0
+        self._speed_left, self._brakes_unseen = 1.0, False
         if self._relief is not None:
             q_ref = self._relieved(self._relief, step, q)
         tau = self.guiding.update(dt, q, self.controller.update(dt, q, q_ref, dq_ref, ddq_ref))
@@ -395,7 +397,7 @@ class MotionExecutor:
         self._speed_left = max(0.0, 1.0 - (dt - LONGEST_STEP_S) / LOST_BRAKE_S)
         if self._parts[0].law is not None:
             self._leave_open_loop(q, stamp_ns, f"joint states were lost for {dt:.3f} s")  # its braking path begins now
-        elif isinstance(self._parts[0].path, Brake) and self._began_ns >= stamp_ns - round(dt * 1e9):
+        elif self._brakes_unseen:
             self._parts = [Part("cancelled", Brake(q, self._speed_left * self.controller.velocity))]
             self._enter(stamp_ns)  # cancelled within the gap, from a posture of before it
         else:
@@ -483,7 +485,7 @@ class MotionExecutor:
             self._stop_at(q, np.clip(self._speed_left * self.controller.velocity, -limits, limits), stamp_ns)
         else:
             self.release()
-        self._speed_left = 1.0
+        self._speed_left, self._brakes_unseen = 1.0, False
         raise SafetyError(
             f"{self.robot.joint_names[worst]} is {np.rad2deg(error[worst]):.1f} deg off its reference, at most "
             f"{np.rad2deg(MAX_TRACKING_ERROR_RAD):.0f} deg are allowed; {reason}, and the arm "

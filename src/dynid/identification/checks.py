@@ -247,9 +247,9 @@ def torque_source_difference(found: Fitted) -> Measured:
     unit, sign or delay. A servo may have a known droop: its present current falls below the goal in proportion to
     speed. The part of the difference in viscous friction that this droop can explain is subtracted first.
     """
-    regression = replace(found.estimate.regression, reduced=None)  # of other currents, only rows in memory are known
-    if regression.other is None:
+    if found.estimate.regression.other is None:
         return None
+    regression = replace(found.estimate.regression, reduced=None)  # of other currents, only rows in memory are known
     again = regression.of_other_current()
     change, detail = again.solve().phi - regression.solve().phi, "relative difference in torque"
     if found.droop is not None:
