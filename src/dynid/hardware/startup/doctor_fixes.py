@@ -109,7 +109,7 @@ def _write_baud_rate(bus: ServoBus, servo_id: int, code: int) -> None:
 def _torque_off(servos: _ConnectedServos) -> list[str]:
     """Switch off the torque of all servos, and return one line of text for each change.
 
-    The arm drops unless it is supported. Servos that do not answer are told as well.
+    The arm drops unless it is supported. Servos that do not answer get the instruction as well.
 
     Raises:
         BusError: a servo did not answer, or did not confirm; the torque of all others is off.
