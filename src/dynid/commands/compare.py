@@ -16,8 +16,7 @@ from dynid.commands.options import (
     SkipOption,
     ValidateMappingOption,
     ValidateOption,
-    read_mapping,
-    refuse_unused_mapping,
+    read_two_mappings,
 )
 from dynid.commands.terminal import print_json, say, stages, stdout, table
 from dynid.errors import ConfigurationError
@@ -54,10 +53,7 @@ def compare(
         check_output(plot)
     loaded = load_robot(robot)
     settings = load_identification(loaded)
-    mappings = read_mapping(mapping, skip_corrupt_rows)
-    other = read_mapping(validate_mapping or mapping, skip_corrupt_rows)
-    refuse_unused_mapping(mappings, [*recordings, *([] if validate_mapping else validate or [])])
-    refuse_unused_mapping(other if validate_mapping else None, validate or [])
+    mappings, other = read_two_mappings(mapping, validate_mapping, recordings, validate or [], skip_corrupt_rows)
     sources = load_recordings(recordings, loaded, mappings)
     split = [one.split(settings, hold_out) for one in sources]
     fitted_samples, held_out = ([one.samples for pair in split for one in pair[k]] for k in (0, 1))

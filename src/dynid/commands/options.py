@@ -197,6 +197,36 @@ def refuse_unused_mapping(mapping: "Mappings | None", recordings: Sequence[Path]
         )
 
 
+def read_two_mappings(
+    path: Path | None,
+    second: Path | None,
+    recordings: Sequence[Path],
+    others: Sequence[Path],
+    skip_corrupt_rows: bool = False,
+) -> "tuple[Mappings | None, Mappings | None]":
+    """Return the mappings of recordings and of other recordings, which may have a mapping file of their own.
+
+    Args:
+        path: mapping file of the recordings, and of the others unless `second` is given.
+        second: mapping file of the other recordings only, if it differs.
+        recordings: recordings that are read with the first mappings.
+        others: recordings that are read with the second mappings.
+        skip_corrupt_rows: whether to skip corrupt rows of CSV files, even if a mapping file does not demand it.
+
+    Raises:
+        InputNotFoundError: a file is missing.
+        ConfigurationError: a file is not valid, or describes only CSV files or bags of which there are none.
+    """
+    first = read_mapping(path, skip_corrupt_rows)
+    if second is None:
+        refuse_unused_mapping(first, [*recordings, *others])
+        return first, first
+    other = read_mapping(second, skip_corrupt_rows)
+    refuse_unused_mapping(first, recordings)
+    refuse_unused_mapping(other, others)
+    return first, other
+
+
 def shipped_models(robot: "Robot") -> tuple[str, ...]:
     """Return the names of the models in the folder `models` of a robot."""
     return tuple(sorted(path.stem for path in (robot.folder / "models").glob("*.yaml")))

@@ -5,14 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dynid.commands.options import (
-    DEFAULT_ROBOT,
-    JsonOption,
-    MappingOption,
-    RobotOption,
-    read_mapping,
-    refuse_unused_mapping,
-)
+from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MappingOption, RobotOption, read_two_mappings
 from dynid.commands.terminal import print_json, say, stages, stdout, table
 from dynid.errors import ConfigurationError
 
@@ -50,9 +43,7 @@ def payload(
     if change_at is not None and mapping_after is not None:
         raise ConfigurationError("--mapping-after belongs to a second recording; --change-at splits the first one")
     loaded = load_robot(robot)
-    first, second = read_mapping(mapping), read_mapping(mapping_after or mapping)
-    refuse_unused_mapping(first, [before, *([after] if after and mapping_after is None else [])])
-    refuse_unused_mapping(second if mapping_after else None, [after] if after else [])
+    first, second = read_two_mappings(mapping, mapping_after, [before], [after] if after else [])
     with stages("payload", 3) as begin:
         begin("reading")
         if after is not None:

@@ -6,14 +6,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from dynid.commands.options import (
-    DEFAULT_ROBOT,
-    JsonOption,
-    MappingOption,
-    RobotOption,
-    read_mapping,
-    refuse_unused_mapping,
-)
+from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MappingOption, RobotOption, read_two_mappings
 from dynid.commands.terminal import print_json, say, stages, with_deviation
 
 
@@ -42,9 +35,7 @@ def torque_constants(
     from dynid.robot import load_robot
 
     loaded = load_robot(robot)
-    mappings = (read_mapping(mapping), read_mapping(mapping_carrying or mapping))
-    refuse_unused_mapping(mappings[0], [without, *([carrying] if mapping_carrying is None else [])])
-    refuse_unused_mapping(mappings[1] if mapping_carrying else None, [carrying])
+    mappings = read_two_mappings(mapping, mapping_carrying, [without], [carrying])
     with stages("torque-constants", 1) as begin:
         begin("reading")
         runs = load_two_runs(loaded, (without, carrying), mappings)
