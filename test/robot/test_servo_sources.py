@@ -1,7 +1,10 @@
 """Servo descriptions of other software, and the robots that `robot new` drafts from them."""
 
+import re
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -14,6 +17,7 @@ from dynid.robot import load_robot, xacro_file
 from dynid.robot.check import check_robot
 from dynid.robot.draft import draft_robot, write_draft
 from dynid.robot.draft_servos import cycle_s
+from dynid.robot.meshes import find_mesh
 from dynid.robot.servo_sources import servos_of_file, servos_of_urdf
 from dynid.robot.xacro_file import expanded
 
@@ -230,6 +234,30 @@ def test_a_xacro_is_expanded_with_its_arguments(tmp_path: Path) -> None:
     )
     assert run.exit_code == 0, run.output
     assert load_robot(tmp_path / "x").joint_names[0] == "shoulder"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["package://arm_description/meshes/part.obj", "../meshes/part.obj"])
+def test_meshes_of_a_xacro_in_its_package_are_kept(tmp_path: Path, name: str) -> None:
+    """Meshes are found beside the xacro, and keep the names that other programs find in the package."""
+    package = tmp_path / "arm_description"
+    (package / "meshes").mkdir(parents=True)
+    (package / "urdf").mkdir()
+    corners = np.array([[0, 0, 0], [0.1, 0, 0], [0, 0.2, 0], [0, 0, 0.3]])
+    lines = "".join(f"v {x} {y} {z}\n" for x, y, z in corners) + "f 1 2 3\nf 1 2 4\n"
+    (package / "meshes" / "part.obj").write_text(lines)
+    mesh = f'<collision><geometry><mesh filename="{name}"/></geometry></collision>'
+    text = re.sub(r"(<link name=[^/>]*>)", rf"\1{mesh}", ARM.read_text(encoding="utf-8"))
+    (package / "urdf" / "arm.urdf.xacro").write_text(text, encoding="utf-8")
+    run = CliRunner().invoke(
+        app, ["robot", "new", "arm", "--urdf", str(package / "urdf" / "arm.urdf.xacro"), "--out", str(tmp_path / "x")]
+    )
+    assert run.exit_code == 0, run.output
+    shutil.rmtree(package)
+    robot = load_robot(tmp_path / "x")
+    assert name in robot.urdf_path.read_text(encoding="utf-8")
+    assert find_mesh(name, tmp_path / "x").is_relative_to(tmp_path / "x")
+    assert all(link.box_upper_m is not None for link in robot.file.physical_bounds.links)
 
 
 def test_invalid_xacro_is_refused_with_the_reason(tmp_path: Path) -> None:

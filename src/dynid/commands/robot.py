@@ -101,10 +101,12 @@ def _written_draft(
 
 @contextmanager
 def _plain_urdf(urdf: Path, arguments: list[str]) -> Iterator[Path]:
-    """Yield the path of the URDF, or of a temporary URDF to which a .xacro file was expanded.
+    """Yield the path of the URDF, or of a temporary URDF to which a .xacro file was expanded, with its meshes.
 
     `arguments` are xacro arguments of the form NAME:=VALUE.
     """
+    from dynid.robot.meshes import copy_meshes
+    from dynid.robot.urdf_tree import read_tree
     from dynid.robot.xacro_file import SUFFIX, expanded
 
     pairs = [text.partition(":=") for text in arguments]
@@ -116,8 +118,10 @@ def _plain_urdf(urdf: Path, arguments: list[str]) -> Iterator[Path]:
         yield urdf
         return
     with tempfile.TemporaryDirectory() as folder:
+        text = expanded(urdf, {name: value for name, _, value in pairs})
         plain = Path(folder) / urdf.name.removesuffix(SUFFIX)
-        plain.write_text(expanded(urdf, {name: value for name, _, value in pairs}), encoding="utf-8")
+        plain.write_text(text, encoding="utf-8")
+        copy_meshes(read_tree(text, str(urdf)), urdf.parent, Path(folder))
         yield plain
 
 

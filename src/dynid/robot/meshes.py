@@ -80,7 +80,7 @@ def tree_with_meshes(urdf: Path) -> UrdfTree:
 
 
 def copy_meshes(tree: UrdfTree, source: Path, folder: Path) -> None:
-    """Copy the meshes of a URDF into a robot's folder.
+    """Copy the meshes of a URDF into another folder, where `find_mesh` finds them.
 
     Missing and too large meshes are omitted, because only checks of contact between links need them, and these checks
     report missing meshes. Files without a mesh suffix are also omitted, because a URDF of unknown origin could name
@@ -89,7 +89,7 @@ def copy_meshes(tree: UrdfTree, source: Path, folder: Path) -> None:
     Args:
         tree: tree of the URDF.
         source: folder of the URDF.
-        folder: the robot's folder.
+        folder: the robot's folder, or that of an expanded xacro file.
 
     Raises:
         ConfigurationError: two different files would be copied to the same path.

@@ -9,7 +9,6 @@ import os
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from xml.etree import ElementTree
 
 from dynid.errors import ConfigurationError, InputNotFoundError, cut, one_line
 from dynid.foreign_files import MEMORY_BYTES
@@ -21,7 +20,7 @@ CPU_S, WALL_S = 20, 60  # limits of an expansion; the largest robots take 2 s
 
 
 def expanded(path: Path, arguments: Mapping[str, str]) -> str:
-    """Expand a xacro file to URDF text, with absolute paths of meshes.
+    """Expand a xacro file to URDF text.
 
     `arguments` are the xacro arguments by name.
 
@@ -44,12 +43,7 @@ def expanded(path: Path, arguments: Mapping[str, str]) -> str:
             f"xacro cannot expand {path} (arguments: {given}): {fault}; packages that it names must be in "
             f"AMENT_PREFIX_PATH, which is '{os.environ.get('AMENT_PREFIX_PATH', '')}'"
         )
-    root = ElementTree.fromstring(text)  # noqa: S314 - made by xacro just now
-    for mesh in root.iter("mesh"):
-        name = mesh.get("filename", "")
-        if "://" not in name and not name.startswith("/"):
-            mesh.set("filename", str((path.parent / name).resolve()))
-    return ElementTree.tostring(root, encoding="unicode")
+    return text
 
 
 def _expanded_in_child(path: Path, arguments: Mapping[str, str]) -> tuple[str, str]:
