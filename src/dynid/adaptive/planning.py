@@ -94,7 +94,7 @@ class Planning:
         self._full, self.first_tube = motion_limits(robot, own.profile), first_tube(robot)
         self._gears = gear_figures(robot, before)
         self._before = None if before is None else before.base_parameters(self.model)
-        self._overload = OverloadModel.of(robot)
+        self._overload, self._transmission = OverloadModel.of(robot), Transmission(robot)
         self._lasting = lasting_torques(robot, self._overload)
         self.judge = RecordingJudge(robot, self.model, self.identification, own, self.limits, self._viscous)
         self.quantile = self.judge.quantile(own.longest_s)
@@ -256,5 +256,5 @@ class Planning:
             return load
         times = np.arange(0.0, motion.duration, LOAD_STEP_S)
         tau = model_torques(self.model, known.phi, known.friction)(*motion.sample_all(times))
-        currents = Transmission(self.robot).motor_currents(tau / self.robot.joint_constants)
+        currents = self._transmission.currents_for(tau)
         return np.asarray(self._overload.along(load, currents, LOAD_STEP_S)[-1])

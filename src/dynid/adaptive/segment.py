@@ -61,7 +61,8 @@ class SegmentPlanner:
     ) -> None:
         self.robot, self.box, self.planning_s = robot, box, planning_s
         self._draws, self._candidates, self._iterations = draws, candidates, iterations
-        self._collision, self._overload = SelfCollision(robot), OverloadModel.of(robot)
+        self._collision = SelfCollision(robot)
+        self._overload, self._transmission = OverloadModel.of(robot), Transmission(robot)
         self._last(duration)
 
     def _last(self, duration: float) -> None:
@@ -131,8 +132,7 @@ class SegmentPlanner:
         if self._overload is None:
             return np.full(self.robot.size, np.inf)
         times = np.arange(0.0, motion.duration, STEP_S)
-        current = frame.torques(*motion.sample_all(times)) / self.robot.joint_constants
-        currents = Transmission(self.robot).motor_currents(current)
+        currents = self._transmission.currents_for(frame.torques(*motion.sample_all(times)))
         expected = self._overload.along(frame.load, currents, STEP_S).max(axis=0)
         return np.asarray(np.maximum(expected, STOP_LOAD))
 

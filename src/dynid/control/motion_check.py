@@ -212,8 +212,8 @@ class MotionCheck:
         if self._overload is None or self.torques is None:
             return None
         q, dq, _ = way.sample_all(np.arange(0.0, way.duration + COARSE_S, COARSE_S))
-        held = self.torques(q, np.zeros_like(q), np.zeros_like(q)) / self._robot.joint_constants
-        current = self._transmission.motor_currents(np.where(held * dq > 0.0, LIFTING, 1.0) * held)
+        held = self.torques(q, np.zeros_like(q), np.zeros_like(q))
+        current = self._transmission.currents_for(np.where(held * dq > 0.0, LIFTING, 1.0) * held)
         return float(self._overload.along(np.zeros(len(self._names)), current, COARSE_S).max())
 
     def pace_within_tool_limit(self, way: Motion) -> float:
@@ -366,7 +366,7 @@ class MotionCheck:
         """
         if self._overload is None:
             return load
-        current = self._transmission.motor_currents(tau / self._robot.joint_constants)
+        current = self._transmission.currents_for(tau)
         loads = self._overload.along(load, current, steps[:, None])
         beyond = ~(loads < LIMITED)
         if beyond.any():

@@ -30,7 +30,6 @@ class ServoLoads:
         self._overload, self._transmission = OverloadModel.of(robot), Transmission(robot)
         self._load, self._last_ns, self._reported = np.zeros(robot.size), 0, False
         if self._overload is not None:
-            self._constants = robot.joint_constants
             self._overload.step(self._load, self._load, 0.0)  # compile now, not while the arm moves
 
     @property
@@ -55,7 +54,7 @@ class ServoLoads:
             return
         passed_s = (stamp_ns - self._last_ns) * 1e-9 if 0 < self._last_ns < stamp_ns else 0.0
         self._last_ns = stamp_ns
-        current = self._transmission.motor_currents(torque / self._constants)
+        current = self._transmission.currents_for(torque)
         self._load = self._overload.step(self._load, current, min(passed_s, LONGEST_STEP_S))
 
     def report(self, load: FloatArray) -> None:

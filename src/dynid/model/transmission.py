@@ -86,6 +86,10 @@ class Transmission:
         """Return the currents of the motors, (..., n) [A], from those of the joints, see `joint_currents`."""
         return joint_a if self.direct else np.asarray(joint_a @ self._to_motors.T)
 
+    def currents_for(self, tau: FloatArray) -> FloatArray:
+        """Return the currents of the motors, (..., n) [A], that produce these torques at the joints, (..., n) [N m]."""
+        return self.motor_currents(tau / self._robot.joint_constants)
+
     def within(self, joint_a: FloatArray, motor_caps: FloatArray) -> FloatArray:
         """Return currents of the joints, (n,) [A], reduced so that no motor exceeds its current limit.
 
