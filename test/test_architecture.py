@@ -41,6 +41,7 @@ ORDER = (
     "limited",
     "threads",
     "parallel",
+    "nonnegative",
     "hardware.servos",
     "robot",
     "verdict",

@@ -17,6 +17,7 @@ from dynid.errors import ConfigurationError, DynidError, InputNotFoundError, cut
 _SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MOST_YAML_BYTES = MOST_JSON_BYTES = 64 * 2**20
 DEEPEST_YAML, MOST_YAML_ALIASES = 50, 100
+MOST_DIGITS = 4300  # as Python has it since 3.10.7: the time that a conversion takes grows with their square
 MOST_YAML_VALUES = 600_000  # maximum with aliases expanded; the longest trajectory of eight joints has 560,000
 
 
@@ -117,6 +118,8 @@ def _refuse_yaml_bomb(text: str, named: object, kind: type[DynidError]) -> None:
     size = _Size()
     for event in yaml.parse(text, Loader=_SAFE_LOADER):
         size.take(event)
+        if isinstance(event, yaml.ScalarEvent) and event.implicit[0]:
+            _refuse_long_number(event.value)
         if size.twice is not None:
             where = "" if event.start_mark is None else f", again in line {event.start_mark.line + 1}"
             raise kind(f"{named}: '{cut(one_line(size.twice))}' is given twice in one block{where}")
@@ -134,6 +137,19 @@ def _refuse_yaml_bomb(text: str, named: object, kind: type[DynidError]) -> None:
         )
 
 
+def _refuse_long_number(text: str) -> None:
+    """Raise ValueError if a text is an integer of more than `MOST_DIGITS` digits."""
+    digits = text.lstrip("+-").replace("_", "")
+    if len(digits) > MOST_DIGITS and digits.isdecimal():
+        raise ValueError(f"a number has {len(digits)} digits, expected at most {MOST_DIGITS}")
+
+
+def _short_integer(text: str) -> int:
+    """Return the value of an integer in a JSON text; raise ValueError if it has more than `MOST_DIGITS` digits."""
+    _refuse_long_number(text)
+    return int(text)
+
+
 def parse_json(text: str | bytes, named: object, kind: type[DynidError] = ConfigurationError) -> Any:
     """Return the value of a JSON text.
 
@@ -147,7 +163,7 @@ def parse_json(text: str | bytes, named: object, kind: type[DynidError] = Config
     """
     refuse_large(len(text), MOST_JSON_BYTES, named, "JSON", kind)
     try:
-        return json.loads(text)
+        return json.loads(text, parse_int=_short_integer)
     except RecursionError:
         raise kind(f"{named} is not valid JSON: it is nested too deep") from None
     except ValueError as error:

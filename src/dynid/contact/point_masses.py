@@ -10,11 +10,11 @@ from itertools import product
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.optimize import nnls
 
 from dynid.contact.force import ToolForce
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import six
+from dynid.nonnegative import nonnegative_least_squares
 from dynid.robot import FloatArray, Robot
 
 BOX_M = 0.1
@@ -76,7 +76,7 @@ class PointMasses:
             whole = information.copy()
             whole[:BODY, :BODY] += known.T @ known
             root = np.linalg.cholesky(whole)
-            weights, _ = nnls(root.T @ shapes, solve_triangular(root, score, lower=True))
+            weights = nonnegative_least_squares(root.T @ shapes, solve_triangular(root, score, lower=True))
             found = shapes @ weights
             mass = max(float(found[9]), LEAST_KG)
         return found, np.asarray(np.linalg.inv(whole), dtype=np.float64)

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import matmul_toeplitz
-from scipy.optimize import nnls
 
+from dynid.nonnegative import nonnegative_least_squares
 from dynid.robot import FloatArray
 
 CORRELATION_S = (0.0, 0.1, 0.3, 1.0)  # correlation times of the components of noise; 0 is white [s]
@@ -61,7 +61,8 @@ class StationaryNoise:
         seen = np.array([residual @ matmul_toeplitz(one, residual) for one in kernels])
         left = np.diag(matrix) > rounding
         scale = np.sqrt(np.diag(matrix)[left])
-        return cls(nnls(matrix[np.ix_(left, left)] / scale[:, None], seen[left] / scale)[0], kernels[left])
+        rows = matrix[np.ix_(left, left)] / scale[:, None]
+        return cls(nonnegative_least_squares(rows, seen[left] / scale), kernels[left])
 
     def covariance(self, columns: FloatArray) -> FloatArray:
         """Return the covariance (k, k) of the vector C' e, for the noise e (N,) of the rows.
