@@ -1,5 +1,6 @@
 """Gears and rest postures that `robot new` derives from servo models and shapes, for a small desktop arm."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -181,7 +182,7 @@ def test_limits_stay_at_the_urdf_effort_and_a_question_names_the_current(tmp_pat
     question = weak.questions["joints.joint_2.current_limit_a"]
     assert "gravity takes up to 1.07 N m and gear friction 1.37 N m more" in question
     assert "write current_limit_a: 1.15 and beyond_urdf: [torque]" in question and 1.15 * constant > 0.5
-    with pytest.raises(SafetyError, match=r"too little torque for gravity and friction: .*joint_2 has 0.42"):
+    with pytest.raises(SafetyError, match=r"too little torque for gravity and friction: .*joint_2 has 0.38"):
         write_motions(robot, robot.folder)
     assert not (robot.folder / "excitation.yaml").exists()
 
@@ -193,6 +194,27 @@ def test_a_servo_too_weak_for_its_joint_is_asked_about(tmp_path: Path) -> None:
     key = "joints.joint_2.current_limit_a"
     assert "half the stall current of XM430-W350" in strong.questions[key]
     assert "more than XL330-M077 may take: is it the right servo?" in tiny.questions[key]
+
+
+def test_a_proposed_limit_suffices_for_drafted_motions(tmp_path: Path) -> None:
+    """Motions use a share of the limit only, and a servo that cannot carry that much is said to do in some postures."""
+    strong, robot = drafted(tmp_path / "strong", text=small_arm(effort=4.0))
+    question = strong.questions["joints.joint_2.current_limit_a"]
+    load, friction, proposed = (
+        float(re.search(pattern, question)[1])
+        for pattern in (r"takes up to ([\d.]+) N m", r"friction ([\d.]+) N m", r"write current_limit_a: ([\d.]*\d)")
+    )
+    assert load + friction < 0.85 * 0.9 * proposed * robot.torque_constants[1]
+    file = robot.folder / "robot.yaml"
+    content = yaml.safe_load(file.read_text())
+    content["joints"][1]["current_limit_a"] = proposed
+    file.write_text(yaml.safe_dump(content))
+    write_motions(load_robot(robot.folder), robot.folder)
+    text = re.sub(r'mass value="([^"]*)"', lambda one: f'mass value="{1.5 * float(one[1])}"', small_arm(effort=8.0))
+    heavy, _ = drafted(tmp_path / "heavy", text=text)
+    question = heavy.questions["joints.joint_2.current_limit_a"]
+    assert "Its largest current, 2.3 A, suffices for some postures only" in question
+    assert "write current_limit_a: 2.3;" in question
 
 
 @pytest.mark.parametrize(("value", "expected"), [(0.5618, 0.561), (1.15, 1.15), (2.0, 2.0), (12.39, 12.3)])

@@ -24,6 +24,7 @@ from dynid.model.parameters import BaseParameters
 from dynid.model.standard import load_nominal
 from dynid.model.transmission import Transmission
 from dynid.robot import FloatArray, Robot
+from dynid.robot.values import PLANNED_SHARE
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.pieces import Pieces
 from dynid.trajectory.polynomial import PolynomialTrajectory
@@ -34,7 +35,6 @@ ROUNDING_S = 1e-6  # rounding of the times of points
 TOLERANCE = 1e-6  # relative tolerance of a limit, for rounding errors
 USED = 0.05  # used fraction of overload capacity before a motion, above which an error message mentions it
 HELD_S = 10.0  # time for which the end posture is assumed to be held
-CURRENT_SHARE = 0.9  # share of the current limit for a planned motion; the rest is reserved for feedback
 # Ratio of a joint's lifting current to its holding current, due to gear friction: up to 2.0 at joint 4 of CRANE-X7
 # with the published friction of its gears, plus a tenth for an arm heavier than its parameters.
 LIFTING = 2.2
@@ -65,10 +65,10 @@ class MotionLimits:
 def robot_limits(robot: Robot, acceleration: FloatArray) -> MotionLimits:
     """Return the limits that motions of a robot must keep, with acceleration limits (n,) [rad/s^2].
 
-    The torque limits are the fraction `CURRENT_SHARE` of the largest torques that the driver permits; the rest is
+    The torque limits are the fraction `PLANNED_SHARE` of the largest torques that the driver permits; the rest is
     reserved for feedback.
     """
-    torque = CURRENT_SHARE * robot.drive_limits * robot.drive_constants
+    torque = PLANNED_SHARE * robot.drive_limits * robot.drive_constants
     tool_m_s = load_safety(robot).tool_limit_m_s
     return MotionLimits(robot.lower, robot.upper, reachable_speed(robot), acceleration, torque, tool_m_s)
 

@@ -22,6 +22,8 @@ from dynid.model.standard import StandardFile
 from dynid.resources import load_validated, refuse_existing, write_whole, yaml_text
 from dynid.robot import FloatArray, Robot
 from dynid.robot.draft import MOTION_SHARE
+from dynid.robot.draft_gears import USABLE
+from dynid.robot.values import PLANNED_SHARE
 from dynid.trajectory.excitation_schema import ExcitationFile
 from dynid.trajectory.families import Excitation
 from dynid.trajectory.trajectory import through
@@ -48,7 +50,6 @@ BRAKING_CYCLES = 12.0
 LEAST_BRAKING_CYCLES = 5.0  # smallest time constant, at the posture where the joint's inertia is smallest
 NEVER_RAD_S = 1e9  # transition speed of friction that does not fade
 STILL_RAD_S = 1e-3  # a slower reference counts as rest, which has no direction
-USABLE = 0.85  # share of the torque limit for motions if gear friction is known; the rest is for feedback
 WEAK_SHARE = 0.2  # share of postures at which a joint must lack torque before a message names it
 FILES = ("excitation.yaml", "controller.yaml")
 HOLD_FILE = "safety.yaml"
@@ -225,10 +226,11 @@ class _Drafter:
     def _weak(self) -> str:
         """Return a phrase that names the joints whose drives are too weak to start at many postures; '' if none.
 
-        A drive is too weak at a posture if `usable` times its torque limit is less than the torque that starts a motion
-        against gravity and friction.
+        A drive is too weak at a posture if the torque that starts a motion against gravity and friction exceeds the
+        share of the torque limit that drafted motions use.
         """
-        needed, most = np.abs(self._starting()[1]).max(axis=0), self.usable * self.robot.torque_limits
+        needed = np.abs(self._starting()[1]).max(axis=0)
+        most = self.usable * PLANNED_SHARE * self.robot.torque_limits
         share = (needed > most).mean(axis=0)
         named = [
             f"{self.robot.joint_names[j]} has {most[j]:.3g} of up to {needed[:, j].max():.3g} N m"

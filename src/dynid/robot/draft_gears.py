@@ -20,14 +20,23 @@ from dynid.model.standard import AxisRow
 from dynid.resources import load_validated, share_folder
 from dynid.robot import FloatArray
 from dynid.robot.draft_drives import three_figures
-from dynid.robot.draft_servos import joint_constant, joint_torque_nm, model_of, most_current_a, round_down
+from dynid.robot.draft_servos import (
+    joint_constant,
+    joint_torque_nm,
+    largest_current_a,
+    model_of,
+    most_current_a,
+    round_down,
+)
 from dynid.robot.file import Joint
+from dynid.robot.values import PLANNED_SHARE
 
 MODEL = "M6"  # friction of the simulated arm
 PUBLISHED_BY = ("crane_x7", "omx_leader")  # robots whose friction.yaml has published figures
 # Servos with published figures: rotor inertia at the shaft, from the same publication's M6 fits.
 ROTORS_KG_M2 = {"MX-64": 0.0123, "MX-106": 0.026, "XL330-M288": 0.00257}
 MODERATE = 0.4  # continuous torque of a drive [share of its torque limit]
+USABLE = 0.85  # share of what a motion may plan with, for drafted motions of known gears; the rest is for feedback
 STARTING = 0.6  # share of the torque limit that starts a joint from its rest posture
 GROWS = {"N*m": 1.0, "N*m*s/rad": 1.0, "1/(N*m)": -1.0}  # power of the stall torque that scales a figure, by unit
 HEAD = """\
@@ -104,7 +113,7 @@ class DraftedGears:
     ) -> None:
         """Add a question for each joint whose current limit is too low for gravity, gear friction and acceleration.
 
-        The limits are not changed.
+        Drafted motions use only the share `USABLE` of `PLANNED_SHARE` of a limit. The limits are not changed.
 
         Args:
             rows: joints of robot.yaml.
@@ -116,19 +125,22 @@ class DraftedGears:
             if row.get("servo_model") not in self.file.servos or "current_limit_a" not in row:
                 continue
             stuck = self.stiction(row, load)
-            needed = (load + stuck + more) / joint_constant(row)
+            needed = (load + stuck + more) / joint_constant(row) / (USABLE * PLANNED_SHARE)
             if row["current_limit_a"] >= needed:
                 continue
             questions[f"joints.{row['name']}.current_limit_a"] = (
                 f"gravity takes up to {load:.3g} N m and gear friction {stuck:.3g} N m more: to move from every "
-                f"posture the joint needs {needed:.3g} A. {_advice(row, needed)}"
+                f"posture the joint needs {needed:.3g} A, feedback included. {_advice(row, needed, load)}"
             )
 
 
-def _advice(row: dict[str, Any], needed_a: float) -> str:
-    """Return sentences on what limits a joint's current, and how the user may raise the limit to `needed_a` [A].
+def _advice(row: dict[str, Any], needed_a: float, load: float) -> str:
+    """Return sentences on what limits a joint's current, and how the user may raise the limit.
 
-    `row` is the joint's entry of robot.yaml.
+    Args:
+        row: the joint's entry of robot.yaml.
+        needed_a: limit with which the joint moves from every posture [A].
+        load: largest gravity torque of the joint [N m].
     """
     model, drafted = model_of(row["servo_model"]), row["current_limit_a"]
     most = min(needed_a, most_current_a(model))
@@ -138,12 +150,15 @@ def _advice(row: dict[str, Any], needed_a: float) -> str:
             f"and people beside it are safe with more, write current_limit_a: {round_down(most):g} and "
             "beyond_urdf: [torque], then repeat 'dynid robot motions'"
         )
-    if needed_a <= (model.current_limit_a or 0.0):
-        return (
-            f"{drafted:g} A is half the stall current of {model.name}, so motions are drafted within it. If the servo "
-            f"stands more for a short time, write current_limit_a: {needed_a:.3g}; or is it another servo?"
-        )
-    return f"That is more than {model.name} may take: is it the right servo?"
+    largest = largest_current_a(model)
+    if load > joint_constant(row) * largest:
+        return f"That is more than {model.name} may take: is it the right servo?"
+    beyond = "" if needed_a <= largest else f"Its largest current, {largest:g} A, suffices for some postures only. "
+    return (
+        f"{beyond}{drafted:g} A is half the stall current of {model.name}, so motions are drafted within it. If the "
+        f"servo stands more for a short time, write current_limit_a: {round_down(min(needed_a, largest)):g}; or is it "
+        "another servo?"
+    )
 
 
 def draft_gears(rows: Sequence[dict[str, Any]]) -> DraftedGears:

@@ -141,9 +141,22 @@ def most_current_a(model: Dynamixel) -> float:
 
     This is the lower value of the model's factory limit and `STALL_SHARE` of its stall current.
     """
+    return _least_current_a(model, STALL_SHARE)
+
+
+def largest_current_a(model: Dynamixel) -> float:
+    """Return the largest current of a servo model with current control: its factory limit or its stall current [A]."""
+    return _least_current_a(model, 1.0)
+
+
+def _least_current_a(model: Dynamixel, share: float) -> float:
+    """Return the lower value of a servo model's factory limit and a share of its stall current [A].
+
+    The stall current is that at the recommended supply voltage; if it is unknown, the result is the factory limit.
+    """
     assert model.current_limit_a is not None
     stalled = [point.current_a for point in model.stall if math.isclose(point.supply_v, model.supply_v)]
-    return min([model.current_limit_a, *(STALL_SHARE * current for current in stalled)])
+    return min([model.current_limit_a, *(share * current for current in stalled)])
 
 
 def _add_limit(row: dict[str, Any], model: Dynamixel, questions: dict[str, str]) -> None:

@@ -10,6 +10,7 @@ FloatArray = NDArray[np.float64]
 Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
 Vector3 = tuple[float, float, float]
+PLANNED_SHARE = 0.9  # share of a drive's limit for a planned motion; the rest is reserved for feedback
 
 
 def read_only(values: object) -> FloatArray:
