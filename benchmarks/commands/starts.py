@@ -6,14 +6,18 @@ import typer
 
 from dynid.commands.options import JsonOption, needs_ros
 from dynid.commands.terminal import print_json, stages, stdout
+from dynid.errors import UnknownNameError
 
 
 def starts(
-    runs: Annotated[int, typer.Option("--starts", min=1, help="Starts under each of the four conditions.")] = 20,
+    runs: Annotated[int, typer.Option("--starts", min=1, help="Starts under each condition.")] = 20,
+    condition: Annotated[
+        list[str] | None, typer.Option(help="Condition by its name in the table; repeatable; default: all.")
+    ] = None,
     seconds: Annotated[float, typer.Option(min=1.0, help="How long each counts cycles [s].")] = 5.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Start the chain with empty and with full caches, with two busy processes, and on one processor.
+    """Start the chain with empty and with full caches, with busy processes beside it, and on one processor.
 
     The simulated arm follows the wall clock, as a real one. Exit code 1 if a start fails.
     """
@@ -22,19 +26,21 @@ def starts(
     import tempfile
     from pathlib import Path
 
+    known = {one.name: one for one in CONDITIONS}
+    if unknown := [name for name in condition or () if name not in known]:
+        raise UnknownNameError("condition", unknown[0], list(known))
+    chosen = [known[name] for name in condition or known]
     found: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="dynid-starts-") as folder:
         full = Path(folder)
-        with stages("benchmark", runs * len(CONDITIONS) + 1) as begin:
+        with stages("benchmark", runs * len(chosen) + 1) as begin:
             begin("filling the caches")
             started(next(one for one in CONDITIONS if not one.cold), 1.0, full)
-            for condition in CONDITIONS:
+            for one in chosen:
                 for k in range(runs):
-                    begin(f"{condition.name}: start {k + 1} of {runs}")
-                    found.append(started(condition, seconds, full))
-    rows = [
-        _row(condition.name, [one for one in found if one["condition"] == condition.name]) for condition in CONDITIONS
-    ]
+                    begin(f"{one.name}: start {k + 1} of {runs}")
+                    found.append(started(one, seconds, full))
+    rows = [_row(one.name, [start for start in found if start["condition"] == one.name]) for one in chosen]
     if as_json:
         print_json({"rows": rows, "starts": found})
     else:
@@ -46,7 +52,7 @@ def starts(
             )
             for why in row["why"]:
                 stdout().print(f"  {why}", soft_wrap=True)
-    raise typer.Exit(0 if all(one["up"] for one in found) else 1)
+    raise typer.Exit(0 if all(start["up"] for start in found) else 1)
 
 
 def _row(name: str, found: list[dict[str, Any]]) -> dict[str, Any]:

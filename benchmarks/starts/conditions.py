@@ -37,10 +37,14 @@ class Condition:
     one_processor: bool = False
 
 
-CONDITIONS = tuple(
-    Condition(f"{'empty' if cold else 'full'} caches, {beside}", cold, busy, one)
-    for cold in (True, False)
-    for beside, busy, one in (("two busy processes beside", 2, False), ("one processor", 0, True))
+CONDITIONS = (
+    *(
+        Condition(f"{'empty' if cold else 'full'} caches, {beside}", cold, busy, one)
+        for cold in (True, False)
+        for beside, busy, one in (("two busy processes beside", 2, False), ("one processor", 0, True))
+    ),
+    Condition("full caches, one busy process beside", cold=False, busy=1),
+    Condition("full caches, nothing beside", cold=False),
 )
 
 
