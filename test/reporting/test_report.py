@@ -212,6 +212,13 @@ def test_without_recordings_the_report_says_so(planar_result: Path, runs: Path, 
     assert [one["name"] for one in data_of((tmp_path / "r.html").read_text())["motions"]] == ["other.csv"]
 
 
+def test_mapping_of_no_recording_is_refused(planar_result: Path, runs: Path, tmp_path: Path) -> None:
+    arguments = ["report", str(planar_result), "--out", str(tmp_path / "r.html"), "--mapping"]
+    done = CliRunner().invoke(app, [*arguments, str(runs / "mapping.yaml")])
+    assert done.exit_code == 2 and "--mapping describes recordings of --motion" in " ".join(done.output.split())
+    assert not (tmp_path / "r.html").exists()
+
+
 @pytest.mark.slow
 def test_two_results_are_compared_by_parameters_and_curves(planar_result: Path, tmp_path: Path) -> None:
     content = yaml.safe_load((planar_result / "model.yaml").read_text())

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from dynid.commands.options import MappingOption, read_mapping
+from dynid.commands.options import MappingOption, read_mapping, refuse_unused_mapping
 from dynid.commands.terminal import print_json, say, stages
 
 
@@ -34,6 +34,9 @@ def report(
     path = out or result / FILE_NAME
     refuse_existing(path)
     columns = read_mapping(mapping)
+    if columns is not None and not motion:
+        raise typer.BadParameter("--mapping describes recordings of --motion, and there are none: leave it out")
+    refuse_unused_mapping(columns, motion or ())
     folders, opened = (result, *(compare or ())), []
     with stages("report", len(folders) + 1) as begin:
         for one in folders:
