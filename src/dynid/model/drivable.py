@@ -8,6 +8,7 @@ import numpy as np
 from dynid.errors import ConfigurationError
 from dynid.model.transmission import Transmission
 from dynid.robot import Robot
+from dynid.robot.draft_servos import unfit_rate
 from dynid.robot.file import Joint
 from dynid.robot.servo_fields import TURN_COUNTS, undrivable_number
 from dynid.robot.urdf_text import read_urdf_text
@@ -38,6 +39,8 @@ def undrivable(robot: Robot) -> Iterator[str]:
         if joint.prismatic
     )
     yield from _without_current_control(robot)
+    if any(robot.all_servo_ids) and (why := unfit_rate(len(robot.all_servo_ids), robot.file.bus.baudrate)):
+        yield why
     yield from beyond_encoder(robot)
     yield from beyond_urdf(robot)
 

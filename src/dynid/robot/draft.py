@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from dynid.errors import ConfigurationError
 from dynid.model.chain import SerialChain
 from dynid.model.gear_presets import FILE_NAME as GEAR_FILE
 from dynid.model.standard import AxisRow, LinkRow, StandardFile, save_standard, six
-from dynid.resources import guarded, whole_folder, write_whole, yaml_text
+from dynid.resources import guarded, invalid_fields, whole_folder, write_whole, yaml_text
 from dynid.robot import FloatArray, RobotFile
 from dynid.robot.draft_drives import (
     LAMBDA_MIN,
@@ -44,6 +45,7 @@ MOTION_SHARE, SLIDING = 0.6, 0.05  # speed of motions relative to the limit; the
 BOX_MARGIN_M = 0.06  # margin of boxes around the link's origin, its centre of mass and the next joint
 CLEAR_DEG = 1.5  # minimum distance of an imported rest posture from a limit
 ENDLESS_RAD = 100.0  # limits beyond this count as absent
+LEAST_BRANCH = 2  # number of joints from which on a branch beyond a chain may be an arm
 FINGER_M = 0.1  # a prismatic joint at the end of an arm with a shorter stroke is a finger of its gripper
 COULOMB_SHARE = 0.05  # Coulomb friction of a drive of unknown gears [share of the joint's torque]
 DRIVE_SHARE = 0.03  # minimum torque for proposing a drive's friction [share of its limit]
@@ -129,12 +131,34 @@ def _axes(tree: UrdfTree, tip: str | None, apart: Collection[str]) -> tuple[list
         raise ConfigurationError("the URDF has no movable joint" + (f" between {tree.root} and {tip}" if tip else ""))
     names = {joint.name for joint in chain}
     beyond = [j for j in movable if j not in chain and names <= {up.name for up in tree.path_to(j.parent)}]
+    if tip is None:
+        _refuse_arm_beyond(tree, chain, beyond, apart)
     if inside := [name for name in apart if name not in {joint.name for joint in beyond}]:
         raise ConfigurationError(
             f"{', '.join(inside)} cannot be decoupled: it is fixed, follows another joint, or joints of the chain move "
             "with it; only movable joints beyond the chain can"
         )
     return chain, beyond if tip is None else [joint for joint in beyond if joint.name in apart]
+
+
+def _refuse_arm_beyond(tree: UrdfTree, chain: list[UrdfJoint], beyond: list[UrdfJoint], apart: Collection[str]) -> None:
+    """Raise ConfigurationError if a branch beyond the chain is at least as long as the chain: it is no hand.
+
+    Args:
+        tree: tree of the URDF.
+        chain: joints of the chain, which ends where the movable joints branch.
+        beyond: movable joints beyond its end.
+        apart: names of joints that the user has declared as decoupled.
+    """
+    free = [joint for joint in beyond if joint.name not in apart]
+    for joint in free:
+        branch = [one.name for one in tree.path_to(joint.child) if one in free]
+        if len(branch) >= max(len(chain), LEAST_BRANCH):
+            raise ConfigurationError(
+                f"the movable joints branch behind {chain[-1].name}, and one branch ({', '.join(branch)}) is as long "
+                f"as the chain before: choose the arm's last link with --tip, such as --tip {joint.child}, or name "
+                "the joints of a hand with --decoupled"
+            )
 
 
 def _without_fingers(
@@ -313,15 +337,23 @@ def draft_robot(
         ConfigurationError: the URDF does not describe a serial chain, or other input is invalid; the message states the
             reason.
     """
+    source = None
+    if servos is not None:
+        with guarded(servos, "file of servos", ConfigurationError):
+            source = servos_of_file(servos)
     with guarded(urdf, "URDF of an arm", ConfigurationError):
-        source = servos_of_urdf(read_urdf_text(urdf)) if servos is None else servos_of_file(servos)
+        source = source or servos_of_urdf(read_urdf_text(urdf))
         if source is None and servo_models:
             raise ConfigurationError(
                 f"no file gives the ids of the servos {', '.join(servo_models.values())}: the URDF has no "
                 "<ros2_control> block with ids; name a file with --servos"
             )
         draft = _draft(name, urdf, tip, decoupled, total_mass_kg, source, servo_models or {})
-        RobotFile.model_validate(draft.content)
+        try:
+            RobotFile.model_validate(draft.content)
+        except ValidationError as error:
+            given = urdf if source is None else f"{urdf} with the servos of {source.name}"
+            raise ConfigurationError(f"{given}: {invalid_fields(error, RobotFile)}") from error
         return draft
 
 
@@ -332,8 +364,8 @@ def _drop_answered(questions: dict[str, str], rows: list[dict[str, Any]], geared
         questions: questions that the user must answer, by field.
         rows: the joints' entries of robot.yaml.
         geared: whether the friction of all gears is known, which answers the question about terms of the model.
-        whole: whether every movable joint of the URDF has an entry, which answers the question about the choice of
-            joints.
+        whole: whether the chain contains every movable joint of the URDF, which answers the question about the choice
+            of joints.
     """
     if not all("servo_id" in row for row in rows):
         return
@@ -367,7 +399,7 @@ def _draft(
     left_out = tuple(joint.name for joint in tree.joints if joint.kind != "fixed" and joint.name not in taken)
     hand = tuple(joint.name for joint in beyond)
     questions = {
-        "joints": _joints_question(chain, hand, left_out, fingers),
+        "joints": _joints_question(chain, hand, left_out, fingers, _followers(tree, joints)),
         "mounts_gravity_m_s2": f"does gravity point along -z of {tree.root}? Give one line per mount.",
         "structure": "which terms: products of inertia, rotors, viscous and Coulomb friction, offset, Stribeck? A URDF "
         "does not describe drives. Gears whose friction grows with load or falls with speed need coulomb_friction and "
@@ -394,7 +426,7 @@ def _draft(
             drives[place], coulomb[place] = drive
     gears.ask_for_current(rows, np.abs(loads).max(axis=0), brisk_torques(rows, M, drives), questions)
     geared = bool(driven) and gears.knows(rows)
-    _drop_answered(questions, rows, geared, not left_out)
+    _drop_answered(questions, rows, geared, not (left_out or hand))
     if source is not None and all(row["name"] in source.rest and "lower_deg" in row for row in rows):
         resting = {"rest_posture_deg": [_within(row, np.rad2deg(source.rest[row["name"]])) for row in rows]}
         how = f"where {source.name} lets the arm sleep"
@@ -451,15 +483,35 @@ def _within(row: dict[str, Any], angle_deg: float) -> float:
     return round(float(np.clip(angle_deg, row["lower_deg"] + CLEAR_DEG, row["upper_deg"] - CLEAR_DEG)), 1)
 
 
+def _followers(tree: UrdfTree, chain: list[UrdfJoint]) -> dict[str, str]:
+    """Return the joints that lie within the chain and follow another joint (`<mimic>`), with the joint they follow."""
+    return {joint.name: joint.mimics for joint in tree.path_to(chain[-1].parent) if joint.mimics is not None}
+
+
 def _joints_question(
-    chain: tuple[str, ...], decoupled: tuple[str, ...], left_out: tuple[str, ...], fingers: tuple[str, ...]
+    chain: tuple[str, ...],
+    decoupled: tuple[str, ...],
+    left_out: tuple[str, ...],
+    fingers: tuple[str, ...],
+    followers: Mapping[str, str],
 ) -> str:
+    """Return the question about the choice of joints.
+
+    Args:
+        chain: names of the chain's joints.
+        decoupled: names of joints that are modelled by rotor inertia and friction alone.
+        left_out: names of joints that are treated as fixed.
+        fingers: those of them that are fingers.
+        followers: those of them that lie within the chain and follow another joint, with the joint that they follow.
+    """
     parts = [f"the chain is taken as {', '.join(chain)}"]
     if decoupled:
         parts.append(f"{', '.join(decoupled)} as decoupled (rotor inertia and friction only)")
     others = [name for name in left_out if name not in fingers]
     if others:
         parts.append(f"{', '.join(others)} as fixed at zero")
+    for name, followed in followers.items():
+        parts.append(f"but {name} follows {followed} in the URDF, so the model of all links beyond it would be wrong")
     if fingers:
         parts.append(
             f"{', '.join(fingers)} for fingers with too short a stroke to show their drives, fixed at zero "

@@ -9,12 +9,14 @@ from typing import Any
 
 from dynid.errors import UnknownNameError
 from dynid.hardware.servos.models import DYNAMIXELS, Dynamixel, dynamixel_named
-from dynid.robot.servo_sources import JointServos, ServoSource
+from dynid.hardware.servos.registers import BAUD_RATES
+from dynid.robot.servo_sources import JointServos, ServoLine, ServoSource
 
 STALL_SHARE = 0.5  # proposed current limit [share of the stall current]
-CYCLES_S = (0.001, 0.002, 0.003, 0.004, 0.005, 0.008, 0.010)
+CYCLES_S = (0.001, 0.002, 0.003, 0.004)  # of the rates at which the driver can run
 BITS_PER_BYTE, WIRE_MARGIN_S = 10, 0.00035  # bits per byte on the wire; time of adapter and host per cycle
 USUAL_RATE = 1_000_000
+SLIDING_RAD_PER_M = 100.0  # proposed gear ratio of a sliding joint: a pinion of 10 mm radius
 
 
 def model_of(name: str) -> Dynamixel:
@@ -32,11 +34,30 @@ def model_of(name: str) -> Dynamixel:
 def cycle_s(servos: int, baudrate: int) -> float:
     """Return the shortest cycle in `CYCLES_S` [s] for reading and writing `servos` servos at a baud rate [bit/s].
 
-    If no cycle is long enough, the longest one is returned.
+    If no cycle is long enough, the longest one is returned; see `unfit_rate`.
     """
+    needed_s = _needed_s(servos, baudrate)
+    return next((cycle for cycle in CYCLES_S if cycle >= needed_s), CYCLES_S[-1])
+
+
+def _needed_s(servos: int, baudrate: int) -> float:
+    """Return the time for reading and writing `servos` servos at a baud rate [bit/s], with a margin [s]."""
     read, reply, write = 14 + servos, 21 * servos, 14 + 3 * servos
-    wire_s = (read + reply + write) * BITS_PER_BYTE / baudrate + WIRE_MARGIN_S
-    return next((cycle for cycle in CYCLES_S if cycle >= wire_s), CYCLES_S[-1])
+    return (read + reply + write) * BITS_PER_BYTE / baudrate + WIRE_MARGIN_S
+
+
+def unfit_rate(servos: int, baudrate: int) -> str:
+    """Return a sentence if a baud rate [bit/s] is unknown to the servos or too slow for `servos` servos, else ''."""
+    rates = sorted(BAUD_RATES.values())
+    usable = [f"{rate}" for rate in rates if _needed_s(servos, rate) <= CYCLES_S[-1]]
+    if baudrate not in rates:
+        return f"DYNAMIXEL servos have no baud rate of {baudrate} bit/s: choose one of {', '.join(usable)} bit/s"
+    if (needed_s := _needed_s(servos, baudrate)) <= CYCLES_S[-1]:
+        return ""
+    return (
+        f"at {baudrate} bit/s a cycle of {servos} servos takes {needed_s * 1e3:.3g} ms, and the driver needs at most "
+        f"{CYCLES_S[-1] * 1e3:g} ms: set the servos to one of {', '.join(usable)} bit/s"
+    )
 
 
 def add_servos(
@@ -52,7 +73,7 @@ def add_servos(
         questions: questions that the user must answer, by field; new questions are added, answered questions removed.
 
     Raises:
-        UnknownNameError: a joint or a servo model is unknown, or a model has no current control.
+        UnknownNameError: a joint or a servo model is unknown.
     """
     servos: dict[str, Any] = {}
     names = {row["name"] for row in rows}
@@ -64,20 +85,33 @@ def add_servos(
             questions[f"joints.{row['name']}.servo_id"] = f"{source.name} names no servo of this joint: which moves it?"
             continue
         row |= _fields(own)
-        named = own.model or models.get(row["name"]) or models.get("", "")
+        if "lower_m" in row and own.gear_ratio == 1.0:
+            row["gear_ratio"] = SLIDING_RAD_PER_M
+            questions[f"joints.{row['name']}.gear_ratio"] = (
+                f"this joint slides: how far does its servo turn for a metre? Proposed: {SLIDING_RAD_PER_M:g} rad/m, a "
+                "pinion of 10 mm radius"
+            )
+        named = models.get(row["name"]) or own.model or models.get("", "")
         if not named:
             questions[f"joints.{row['name']}.servo_model"] = (
                 f"{source.name} does not name the model of servo {own.servo_id}: which is it? Give --servo-model "
                 "if all are alike"
             )
             continue
-        known = model_of(named)
+        known = dynamixel_named(named) or model_of(named)
+        if not known.has_current_control:
+            questions[f"joints.{row['name']}.servo_model"] = (
+                f"{known.name} has no current control: dynid cannot drive this joint, and its servo reports no torque. "
+                "Is another servo there, or does something else measure the torque?"
+            )
+            continue
         servos[known.name] = {
             "model_number": known.number,
             "torque_constant_nm_per_a": known.torque_constant_nm_per_a or 1.0,
         }
         row["servo_model"] = known.name
         _add_limit(row, known, questions)
+        _lower_speed(row, known, questions)
     for name in servos:
         _ask_constant(DYNAMIXELS[servos[name]["model_number"]], questions)
     if servos:
@@ -90,14 +124,41 @@ def add_servos(
         )
     if source.notes:
         questions["joints.servo_id"] = f"{'; '.join(source.notes)}. Is every joint moved by the servo that it has here?"
-    rate = source.baudrate or USUAL_RATE
-    count = sum(1 + len(row.get("shadow_ids", ())) for row in rows if "servo_id" in row)
-    bus: dict[str, Any] = {"baudrate": rate, "cycle_s": cycle_s(count, rate)}
-    bus |= {"port": source.port} if source.port else {}
-    bus |= {"other_ids": others} if others else {}
-    if source.baudrate is None:
-        questions["bus.baudrate"] = f"{source.name} gives no baud rate; proposed: {USUAL_RATE} bit/s"
+    bus = _bus(rows, source, questions) | ({"other_ids": others} if others else {})
     return {"servos": servos, "bus": bus} if servos else {"bus": bus}
+
+
+def _lines(rows: list[dict[str, Any]], source: ServoSource) -> dict[ServoLine, list[str]]:
+    """Return the serial lines of the drafted joints, each with the names of its joints."""
+    lines: dict[ServoLine, list[str]] = {}
+    for row in rows:
+        if (own := source.joints.get(row["name"])) is not None:
+            lines.setdefault(own.line, []).append(row["name"])
+    return lines
+
+
+def _bus(rows: list[dict[str, Any]], source: ServoSource, questions: dict[str, str]) -> dict[str, Any]:
+    """Return the block `bus` of robot.yaml, without other IDs; add questions about port and baud rate.
+
+    Args:
+        rows: joint entries of robot.yaml.
+        source: assignment of servos to joints.
+        questions: questions that the user must answer, by field; new questions are added.
+    """
+    lines = _lines(rows, source)
+    line = next(iter(lines), ServoLine())
+    if len(lines) > 1:
+        listed = "; ".join(f"{', '.join(joints)} on {one.port or 'another line'}" for one, joints in lines.items())
+        questions["bus.port"] = (
+            f"the joints are on several lines ({listed}), and dynid drives one: which joints are it?"
+        )
+    rate = line.baudrate or USUAL_RATE
+    count = sum(1 + len(row.get("shadow_ids", ())) for row in rows if "servo_id" in row)
+    if line.baudrate is None:
+        questions["bus.baudrate"] = f"{source.name} gives no baud rate; proposed: {USUAL_RATE} bit/s"
+    elif why := unfit_rate(count, rate):
+        questions["bus.baudrate"] = why
+    return {"baudrate": rate, "cycle_s": cycle_s(count, rate)} | ({"port": line.port} if line.port else {})
 
 
 def _fields(own: JointServos) -> dict[str, Any]:
@@ -110,9 +171,10 @@ def _fields(own: JointServos) -> dict[str, Any]:
 
 
 def _other_ids(rows: list[dict[str, Any]], source: ServoSource) -> Iterator[int]:
-    taken = {row["name"] for row in rows}
+    """Yield the IDs of the servos on the drafted joints' lines that move no drafted joint."""
+    taken, lines = {row["name"] for row in rows}, _lines(rows, source)
     for name, own in source.joints.items():
-        if name not in taken:
+        if name not in taken and own.line in lines:
             yield from (own.servo_id, *own.shadow_ids)
 
 
@@ -176,6 +238,28 @@ def _add_limit(row: dict[str, Any], model: Dynamixel, questions: dict[str, str])
     if real:
         most = min(most, stated / constant)
     row["current_limit_a"] = round_down(most)
+
+
+def _lower_speed(row: dict[str, Any], model: Dynamixel, questions: dict[str, str]) -> None:
+    """Lower a joint's velocity limit to the speed that its servo reaches without load, and ask about it.
+
+    The limit stays if the servo's speed is not published.
+
+    Args:
+        row: the joint's entry of robot.yaml, changed in place.
+        model: servo model of the joint.
+        questions: questions that the user must answer, by field; a question about the limit is replaced.
+    """
+    speeds = [speed for supply, speed in model.no_load_rad_s if math.isclose(supply, model.supply_v)]
+    field = "velocity_limit_m_s" if "lower_m" in row else "velocity_limit_rad_s"
+    if not speeds or row[field] <= (most := speeds[0] / abs(float(row.get("gear_ratio", 1.0)))):
+        return
+    stated, row[field] = row[field], round_down(most)
+    unit = "m/s" if "lower_m" in row else "rad/s"
+    questions[f"joints.{row['name']}.{field}"] = (
+        f"proposed: {row[field]:g} {unit}, which {model.name} reaches without load at {model.supply_v:g} V, instead of "
+        f"{stated:g} {unit}. How fast may this joint move?"
+    )
 
 
 def round_down(value: float) -> float:

@@ -4,8 +4,8 @@ The readers return joint names, IDs, port, baud rate, reverse modes, and shadow 
 commands. A servo model that the file does not name stays unknown, because only the servo's answer to a ping shows it.
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from dataclasses import field as data_field
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,23 @@ from dynid.errors import ConfigurationError
 from dynid.hardware.servos.models import dynamixel_named
 from dynid.hardware.servos.registers import BAUD_RATES
 
-NO_ID = 255
+NO_ID, LARGEST_ID = 255, 252
 REVERSED = 1 << 0  # reverse-mode bit of the drive mode
 REDUCTIONS = "mechanical_reduction", "mechanicalReduction"  # of ros2_control and of its predecessor
 PORT_NAMES = ("port_name", "usb_port", "port")
+
+
+@dataclass(frozen=True)
+class ServoLine:
+    """Serial line to which servos are connected, as read from a file of other software.
+
+    Attributes:
+        port: path of the serial port; '' if the file names none.
+        baudrate: baud rate [bit/s]; None if the file gives none.
+    """
+
+    port: str = ""
+    baudrate: int | None = None
 
 
 @dataclass(frozen=True)
@@ -33,6 +46,7 @@ class JointServos:
         direction: sign of the joint relative to the first servo's registers, 1 or -1.
         gear_ratio: motor angle over joint angle.
         model: name of the servo model; '' if the file does not name a model that dynid knows.
+        line: serial line of the servos.
     """
 
     servo_id: int
@@ -41,6 +55,7 @@ class JointServos:
     direction: int = 1
     gear_ratio: float = 1.0
     model: str = ""
+    line: ServoLine = ServoLine()
 
 
 @dataclass(frozen=True)
@@ -50,16 +65,12 @@ class ServoSource:
     Attributes:
         name: name of the file or block, for messages.
         joints: servos by joint.
-        port: path of the serial port; '' if the file names none.
-        baudrate: baud rate [bit/s]; None if the file gives none.
         notes: sentences on entries that the user should verify.
         rest: rest posture of the arm by joint [rad]; {} if the file has none.
     """
 
     name: str
     joints: Mapping[str, JointServos]
-    port: str = ""
-    baudrate: int | None = None
     notes: tuple[str, ...] = ()
     rest: Mapping[str, float] = data_field(default_factory=dict)
 
@@ -71,17 +82,38 @@ def servos_of_urdf(urdf_text: str) -> ServoSource | None:
         ConfigurationError: a value in such a block is not a number.
     """
     root = ElementTree.fromstring(urdf_text)  # noqa: S314 - no DOCTYPE gets here
-    found, notes, port, rate = dict[str, JointServos](), list[str](), "", None
+    found, notes = dict[str, JointServos](), list[str]()
     for block in root.findall("ros2_control"):
         hardware = block.find("hardware")
-        line = {} if hardware is None else _parameters(hardware)
-        own = dict(_by_joint(block)) or dict(_by_gpio(block, line, notes))
-        if own:
-            port = port or next((line[key] for key in PORT_NAMES if line.get(key)), "")
-            rate = rate or (_whole(line["baud_rate"], "baud_rate") if line.get("baud_rate") else None)
-        found |= own
+        given = {} if hardware is None else _parameters(hardware)
+        port = next((given[key] for key in PORT_NAMES if given.get(key)), "")
+        line = ServoLine(port, _whole(given["baud_rate"], "baud_rate") if given.get("baud_rate") else None)
+        own = dict(_by_joint(block)) or dict(_by_gpio(block, given, notes))
+        found |= {name: replace(servos, line=line) for name, servos in own.items()}
+    _refuse_impossible_ids("<ros2_control>", found)
     notes += _unread_reductions(root, found)
-    return ServoSource("<ros2_control>", found, port, rate, tuple(notes)) if found else None
+    return ServoSource("<ros2_control>", found, tuple(notes)) if found else None
+
+
+def _refuse_impossible_ids(name: str, joints: Mapping[str, JointServos]) -> None:
+    """Raise ConfigurationError if an ID is out of range, or if two servos on one line have the same ID.
+
+    Args:
+        name: name of the file or block, for the message.
+        joints: servos by joint.
+    """
+    taken: dict[tuple[ServoLine, int], str] = {}
+    for joint, own in joints.items():
+        for servo_id in (own.servo_id, *own.shadow_ids):
+            if not 0 <= servo_id <= LARGEST_ID:
+                raise ConfigurationError(
+                    f"{name} gives joint {joint} the servo ID {servo_id}, expected 0 to {LARGEST_ID}"
+                )
+            if (other := taken.setdefault((own.line, servo_id), joint)) != joint:
+                raise ConfigurationError(
+                    f"{name} gives the joints {other} and {joint} the same servo ID, {servo_id}, on one line: correct "
+                    "one of them"
+                )
 
 
 def _unread_reductions(root: ElementTree.Element, joints: Collection[str]) -> Iterator[str]:
@@ -89,11 +121,19 @@ def _unread_reductions(root: ElementTree.Element, joints: Collection[str]) -> It
     for transmission in root.iter("transmission"):
         names = {one.get("name", "") for one in transmission.iter("joint")} & set(joints)
         texts = {(one.text or "").strip() for one in transmission.iter() if one.tag in REDUCTIONS}
-        for text in sorted(texts - {"", "1", "1.0"}):
+        for text in sorted(one for one in texts if one and not _is_one(one)):
             yield (
                 f"joint {', '.join(sorted(names)) or 'of a transmission'} has a mechanical reduction of {text}, which "
                 "was not used: if a gear follows the servo, write its gear_ratio by hand"
             )
+
+
+def _is_one(text: str) -> bool:
+    """Return whether a text is the number 1, such as "1.000"."""
+    try:
+        return float(text) == 1.0
+    except ValueError:
+        return False
 
 
 def _parameters(element: ElementTree.Element) -> dict[str, str]:
@@ -102,7 +142,7 @@ def _parameters(element: ElementTree.Element) -> dict[str, str]:
 
 def _whole(text: str, what: str) -> int:
     try:
-        return int(text, 0)
+        return int(text, 16 if text.lower().startswith("0x") else 10)
     except ValueError:
         raise ConfigurationError(f"the <ros2_control> block has {what} '{text}', expected a whole number") from None
 
@@ -128,14 +168,22 @@ def _by_gpio(
 ) -> Iterator[tuple[str, JointServos]]:
     """Yield (joint, servos) from `<gpio>` elements of type dxl, the format of ROBOTIS.
 
-    Servo k moves joint k, unless a transmission matrix assigns another joint.
+    Servo k moves joint k, unless a transmission matrix assigns another joint. A servo whose secondary ID is the ID of
+    another servo executes that one's commands, and is no servo of its own.
 
     Args:
         block: the `<ros2_control>` block.
         line: parameters of its `<hardware>` element by name.
         notes: sentences on entries that the user should verify; new notes are added.
     """
-    servos = [own for gpio in block.findall("gpio") if (own := _parameters(gpio)).get("type") == "dxl" and "ID" in own]
+    listed = [own for gpio in block.findall("gpio") if (own := _parameters(gpio)).get("type") == "dxl" and "ID" in own]
+    shadows = _shadows(listed)
+    servos = [own for own in listed if _whole(own["ID"], "ID") not in {one for ids in shadows.values() for one in ids}]
+    if moved := [own["ID"] for own in listed if _whole(own.get("Homing Offset") or "0", "Homing Offset")]:
+        notes.append(
+            f"servos {', '.join(moved)} have a homing offset, which moves their zero and was not used: set it to 0 on "
+            "the servo, or state the joint's centre_count"
+        )
     own_motion = ["mimic" not in _parameters(one) for one in block.findall("joint")]
     names = [one.get("name", "") for one in block.findall("joint")]
     joints = [name for name, moves in zip(names, own_motion, strict=True) if moves]
@@ -157,9 +205,24 @@ def _by_gpio(
             own, share = servos[moved_by[0]], row[moved_by[0]]
             reverse = bool(_whole(own.get("Drive Mode") or "0", "Drive Mode") & REVERSED)
             direction, ratio = (1 if share > 0 else -1), 1.0 / abs(share)  # turns of the servo per turn of the joint
-            yield joint, JointServos(_whole(own["ID"], "ID"), reverse, direction=direction, gear_ratio=ratio)
+            servo_id = _whole(own["ID"], "ID")
+            yield joint, JointServos(servo_id, reverse, shadows.get(servo_id, ()), direction, ratio)
     if len(servos) != len(joints) and not matrix:
         notes.append(f"the block has {len(servos)} servos for {len(joints)} joints: compare them one by one")
+
+
+def _shadows(listed: Sequence[Mapping[str, str]]) -> dict[int, tuple[int, ...]]:
+    """Return the IDs of the servos that execute another listed servo's commands, by that servo's ID.
+
+    `listed` are the parameters of each servo's `<gpio>` element by name.
+    """
+    found: dict[int, tuple[int, ...]] = {}
+    ids = {_whole(own["ID"], "ID") for own in listed}
+    for own in listed:
+        obeyed = _whole(own.get("Secondary ID") or str(NO_ID), "Secondary ID")
+        if obeyed in ids and obeyed != _whole(own["ID"], "ID"):
+            found[obeyed] = (*found.get(obeyed, ()), _whole(own["ID"], "ID"))
+    return found
 
 
 def _matrix(text: str, rows: int, columns: int) -> list[list[float]]:
@@ -230,7 +293,10 @@ def _interbotix(path: Path, content: dict[str, Any]) -> ServoSource:
     rest: dict[str, float] = {}
     if isinstance(order, list) and isinstance(sleep, list) and len(order) == len(sleep):
         rest = {str(name): float(angle) for name, angle in zip(order, sleep, strict=True)}
-    return ServoSource(str(path), joints, port if isinstance(port, str) else "", rate, tuple(notes), rest)
+    line = ServoLine(port if isinstance(port, str) else "", rate)
+    joints = {name: replace(own, line=line) for name, own in joints.items()}
+    _refuse_impossible_ids(str(path), joints)
+    return ServoSource(str(path), joints, tuple(notes), rest)
 
 
 def _rt(path: Path, content: dict[str, Any]) -> ServoSource:
@@ -243,4 +309,5 @@ def _rt(path: Path, content: dict[str, Any]) -> ServoSource:
             joints[str(name)] = JointServos(
                 _figure(path, str(name), row, "id"), model="" if known is None else known.name
             )
+    _refuse_impossible_ids(str(path), joints)
     return ServoSource(str(path), joints)

@@ -26,6 +26,7 @@ from dynid.hardware.startup.servo_snapshot import Presence, Snapshot, find_elsew
 from dynid.model.drivable import undrivable
 from dynid.model.transmission import Transmission
 from dynid.robot import Robot
+from dynid.robot.draft_servos import CYCLES_S
 
 CYCLES = 1000
 LIMITS = {"settings", "current limit", "homing offset", "firmware", "firmware versions", "shutdown", "voltage"} | {
@@ -247,7 +248,9 @@ def _cycle(bus: ServoBus, robot: Robot, cycles: int) -> Finding:
         remedy = "check plugs and cable, and other load on this machine"
         return Finding("cycle", level, f"{text}; {incomplete} of {cycles} reads were incomplete", remedy)
     if p50 > period_us:
-        remedy = "raise the servos' baud rate, update their firmware (fast sync read), or raise cycle_s in robot.yaml"
+        remedy = "raise the servos' baud rate, or update their firmware (fast sync read)"
+        if p50 <= 1e6 * CYCLES_S[-1]:
+            remedy += ", or raise cycle_s in robot.yaml"
         return Finding("cycle", "error", text, remedy)
     if p99 > period_us:
         return Finding("cycle", "warning", text, "check other load on this machine")

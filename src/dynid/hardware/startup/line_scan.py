@@ -13,7 +13,7 @@ from dynid.hardware.servos.models import model_text
 from dynid.hardware.startup.servo_checks import REVERSED
 from dynid.hardware.startup.servo_snapshot import OTHER_BAUD_RATES, Snapshot, read_snapshot, scan_line
 from dynid.robot import Robot
-from dynid.robot.draft_servos import cycle_s
+from dynid.robot.draft_servos import cycle_s, unfit_rate
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,9 @@ def oddities(found: Sequence[FoundServo], robot: Robot | None) -> Iterator[str]:
     if len(rates) > 1:
         listed = "; ".join(f"{rate}: {_ids(one for one in found if one.baudrate == rate)}" for rate in sorted(rates))
         yield f"servos answer at different baud rates ({listed}): an arm's servos share one"
+    for rate in sorted(rates):
+        if why := unfit_rate(sum(one.baudrate == rate for one in found), rate):
+            yield why
     present = {one.servo_id for one in found}
     for one in found:
         model = one.snapshot.model if one.snapshot is not None else None
