@@ -18,7 +18,7 @@ from dynid.robot.check import check_robot
 from dynid.robot.draft import draft_robot, write_draft
 from dynid.robot.draft_servos import cycle_s
 from dynid.robot.meshes import find_mesh
-from dynid.robot.servo_sources import servos_of_file, servos_of_urdf
+from dynid.robot.servo_sources import ServoLine, servos_of_file, servos_of_urdf
 from dynid.robot.xacro_file import expanded
 
 ARM = share_folder() / "urdf" / "planar_3r" / "planar_3r.urdf"
@@ -65,7 +65,8 @@ def robotis(more: str = "", ids: tuple[int, ...] = (11, 12, 13)) -> str:
 
 def test_robotis_block_gives_ids_line_and_reverse_mode(tmp_path: Path) -> None:
     source = servos_of_urdf(with_block(tmp_path, robotis()).read_text())
-    assert source is not None and (source.port, source.baudrate, source.notes) == ("/dev/ttyACM3", 1_000_000, ())
+    assert source is not None and source.notes == ()
+    assert {one.line for one in source.joints.values()} == {ServoLine("/dev/ttyACM3", 1_000_000)}
     assert [source.joints[f"joint_{k}"].servo_id for k in (1, 2, 3)] == [11, 12, 13]
     assert [source.joints[f"joint_{k}"].reverse_mode for k in (1, 2, 3)] == [False, True, False]
 
@@ -111,7 +112,7 @@ def test_joints_with_ids_of_their_own_are_read(tmp_path: Path) -> None:
     joint = '<joint name="joint_{k}"><param name="id">{k}</param><param name="gear_ratio">2.0</param></joint>'
     block = HARDWARE.format(more="").replace("port_name", "usb_port") + "".join(joint.format(k=k) for k in (1, 2, 3))
     source = servos_of_urdf(with_block(tmp_path, block).read_text())
-    assert source is not None and source.port == "/dev/ttyACM3"
+    assert source is not None and source.joints["joint_1"].line.port == "/dev/ttyACM3"
     assert [(one.servo_id, one.gear_ratio) for one in source.joints.values()] == [(1, 2.0), (2, 2.0), (3, 2.0)]
 
 
@@ -124,7 +125,8 @@ def test_shadows_reverse_modes_and_the_sleep_posture_come_from_interbotix_files(
     path.write_text(INTERBOTIX)
     source = servos_of_file(path)
     assert source.joints["joint_2"].shadow_ids == (3,) and source.joints["joint_2"].reverse_mode
-    assert set(source.joints) == {"joint_1", "joint_2", "joint_3", "gripper"} and source.baudrate == 1_000_000
+    assert set(source.joints) == {"joint_1", "joint_2", "joint_3", "gripper"}
+    assert {one.line for one in source.joints.values()} == {ServoLine("/dev/ttyDXL", 1_000_000)}
     assert source.rest == {"joint_1": 0.1, "joint_2": -0.5, "joint_3": 0.3} and source.notes == ()
 
 
@@ -202,10 +204,13 @@ def test_unnamed_models_are_asked_for(tmp_path: Path) -> None:
     assert "structure" in draft.questions  # their gears are unknown
 
 
-@pytest.mark.parametrize("model", ["XL430-W250", "HS-311"])
-def test_a_model_that_cannot_be_driven_by_current_is_refused(tmp_path: Path, model: str) -> None:
-    with pytest.raises(UnknownNameError, match=f"unknown servo model '{model}'"):
-        draft_robot("arm", with_block(tmp_path, robotis()), servo_models={"": model})
+def test_models_without_current_control_or_unknown_ones_are_named(tmp_path: Path) -> None:
+    urdf = with_block(tmp_path, robotis())
+    with pytest.raises(UnknownNameError, match="unknown servo model 'HS-311'"):
+        draft_robot("arm", urdf, servo_models={"": "HS-311"})
+    draft = draft_robot("arm", urdf, servo_models={"": "XM430-W350", "joint_3": "XL430-W250"})
+    assert draft.questions["joints.joint_3.servo_model"].startswith("XL430-W250 has no current control")
+    assert "servo_model" not in draft.content["joints"][2] and draft.content["joints"][2]["servo_id"] == 13
     with pytest.raises(ConfigurationError, match="no <ros2_control> block"):
         draft_robot("arm", ARM, servo_models={"": "XM430-W350"})
 
