@@ -48,8 +48,11 @@ def test_each_arm_gets_its_own_line(tmp_path: Path) -> None:
     draft = drafted(tmp_path, control, ARM.replace("</robot>", f"{other}</robot>"), tip="link_3")
     assert draft.content["bus"] == {"baudrate": 1_000_000, "cycle_s": 0.002, "port": "/dev/ttyOWN"}
     assert not {"bus.other_ids", "bus.port", "bus.baudrate"} & draft.questions.keys()
-    halves = drafted(tmp_path, block({"joint_1": 1, "joint_2": 2}) + block({"joint_3": 1}, "/dev/ttyB"))
-    assert "joint_1, joint_2 on /dev/ttyA; joint_3 on /dev/ttyB" in halves.questions["bus.port"]
+    first = block({"joint_1": 1, "joint_2": 2})
+    said = "joint_1, joint_2 on /dev/ttyA; joint_3 on /dev/ttyB"
+    assert said in drafted(tmp_path, first + block({"joint_3": 3}, "/dev/ttyB")).questions["bus.port"]
+    with pytest.raises(ConfigurationError, match=said):
+        drafted(tmp_path, first + block({"joint_3": 1}, "/dev/ttyB"))
 
 
 @pytest.mark.parametrize(("rate", "said"), [(57_600, "a cycle of 3 servos takes"), (1_234_567, "have no baud rate of")])

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dynid.errors import UnknownNameError
+from dynid.errors import ConfigurationError, UnknownNameError
 from dynid.hardware.servos.models import DYNAMIXELS, Dynamixel, dynamixel_named
 from dynid.hardware.servos.registers import BAUD_RATES
 from dynid.robot.servo_sources import JointServos, ServoLine, ServoSource
@@ -74,6 +74,7 @@ def add_servos(
 
     Raises:
         UnknownNameError: a joint or a servo model is unknown.
+        ConfigurationError: the joints are on several lines, and two servos have the same ID.
     """
     servos: dict[str, Any] = {}
     names = {row["name"] for row in rows}
@@ -144,14 +145,21 @@ def _bus(rows: list[dict[str, Any]], source: ServoSource, questions: dict[str, s
         rows: joint entries of robot.yaml.
         source: assignment of servos to joints.
         questions: questions that the user must answer, by field; new questions are added.
+
+    Raises:
+        ConfigurationError: the joints are on several lines, and two servos have the same ID.
     """
     lines = _lines(rows, source)
     line = next(iter(lines), ServoLine())
     if len(lines) > 1:
         listed = "; ".join(f"{', '.join(joints)} on {one.port or 'another line'}" for one, joints in lines.items())
-        questions["bus.port"] = (
-            f"the joints are on several lines ({listed}), and dynid drives one: which joints are it?"
-        )
+        several = f"the joints are on several lines ({listed}), and dynid drives one"
+        ids = [row["servo_id"] for row in rows if "servo_id" in row]
+        if len(set(ids)) < len(ids):
+            raise ConfigurationError(
+                f"{several}: end the chain with --tip, or give one line's joints a URDF of their own"
+            )
+        questions["bus.port"] = f"{several}: which of them are the arm's?"
     rate = line.baudrate or USUAL_RATE
     count = sum(1 + len(row.get("shadow_ids", ())) for row in rows if "servo_id" in row)
     if line.baudrate is None:
