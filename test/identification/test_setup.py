@@ -8,6 +8,7 @@ from recordings import recorded
 
 from dynid.errors import ConfigurationError, DataError, UnknownNameError
 from dynid.identification.data.recordings import Recording
+from dynid.identification.diagnosis.nuisance_columns import Columns
 from dynid.identification.estimators.least_squares import WeightedLeastSquares
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import load_identification
@@ -65,6 +66,31 @@ def test_the_last_step_chooses_the_friction_structure_anew(monkeypatch: pytest.M
     assert one.value == pytest.approx(-ZERO, abs=0.003) and one.differs
     assert given[:2] == [None, None] and given[-1] is None and len(given) > 3
     assert None not in given[2:-1] and len(set(given[2:-1])) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("share", "ends"), [(0.5, True), (1.5, False)])
+def test_structures_that_fit_alike_do_not_take_turns_without_end(
+    monkeypatch: pytest.MonkeyPatch, share: float, ends: bool
+) -> None:
+    """Wherever the structure of friction is chosen anew, the zero is found a share of its deviation farther."""
+    estimate, together, anew = WeightedLeastSquares.estimate, Columns.together, []
+
+    def noted(self, model, samples, coulomb=None, known=None):
+        anew.append(known is None)
+        return estimate(self, model, samples, coulomb, known)
+
+    def farther(self, which):
+        values, covariance = together(self, which)
+        return values + anew[-1] * share * np.sqrt(np.diag(covariance)), covariance
+
+    monkeypatch.setattr(WeightedLeastSquares, "estimate", noted)
+    monkeypatch.setattr(Columns, "together", farther)
+    if ends:
+        assert found(shifted(2), f"zero:{NAMES[2]}")["position zero", NAMES[2]].value == pytest.approx(-ZERO, abs=0.002)
+        return
+    with pytest.raises(DataError, match="does not converge in 15 steps"):
+        found(shifted(2), f"zero:{NAMES[2]}")
 
 
 @pytest.mark.slow

@@ -46,6 +46,9 @@ LARGEST = {
 }  # largest step [rad or m, -, -, s], because the columns are only linearised
 MOST_STEPS = 15
 SETTLED, SMALLEST = 0.1, 1e-4  # step at which the iteration ends: share of the standard deviation, absolute value
+# The same for the last step, which chooses the structure of friction anew. Two structures that fit alike take turns
+# without end if their estimates differ by more than a small share of the deviation.
+SETTLED_ANEW = 1.0
 MOST_SCANNED = 4  # largest number of recordings in which a delay is searched
 MEMORY = 2  # number of earlier steps from which the next step is extrapolated
 MOST_DEVIATION = {
@@ -291,7 +294,8 @@ def estimate_setup(
         model = ArmModel.of(setup.robot(robot, mount), mount=mount)
         samples = join([setup.read(one).samples(settings) for one in sources])
         # the friction structure is chosen anew near the start and at the end, and kept in the steps between
-        start = None if estimate is None or count < 2 or settled else estimate.regression.known_start
+        last = settled
+        start = None if estimate is None or count < 2 or last else estimate.regression.known_start
         estimate = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction, start)
         columns = nuisance_columns(model, samples, estimate.regression)
         if count == 0:
@@ -305,7 +309,8 @@ def estimate_setup(
         values = _in_given_directions(values, chosen, setup.gravity, robot.gravity(mount))
         largest = np.array([LARGEST[one.kind] for one in chosen])
         step = np.clip(values, -largest, largest)
-        settled = bool((np.abs(step) <= np.maximum(SETTLED * deviations, SMALLEST)).all())
+        share = SETTLED_ANEW if last else SETTLED
+        settled = bool((np.abs(step) <= np.maximum(share * deviations, SMALLEST)).all())
         if settled and start is None:
             found = Setup.of(robot, mount, chosen, x + step)
             estimates = _estimates(robot, mount, found, chosen, deviations, sources[0].torque_constants)
@@ -314,7 +319,7 @@ def estimate_setup(
             return Setup.of(robot, mount, chosen, np.where(kept, x + step, 0.0)), estimates
         x = past.beyond(x, step, deviations, largest)
         setup = Setup.of(robot, mount, chosen, x)
-    moving = ", ".join(_name(one, robot) for one, last in zip(chosen, step, strict=True) if abs(last) > SMALLEST)
+    moving = ", ".join(_name(one, robot) for one, more in zip(chosen, step, strict=True) if abs(more) > SMALLEST)
     raise DataError(
         f"the estimate of the set-up does not converge in {MOST_STEPS} steps ({moving} still changes): estimate fewer "
         "unknowns at once"
