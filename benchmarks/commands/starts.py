@@ -61,7 +61,7 @@ def _row(name: str, found: list[dict[str, Any]]) -> dict[str, Any]:
     rates: dict[str, int] = {}
     for one in found:
         if one["up"]:
-            rate = str(one["rate"])
+            rate = str(one["rate"]).split(":")[0]  # without the measured times
             rates[rate] = rates.get(rate, 0) + 1
     return {
         "condition": name,
