@@ -33,7 +33,7 @@ def late(path: Path) -> Path:
     """Write the run again with its torques some rows later."""
     head, *lines = path.read_text(encoding="utf-8").splitlines()
     rows = np.array([[float(cell) for cell in line.split(",")] for line in lines])
-    n = ROBOT.size
+    n = rows.shape[1] // 2
     moved = np.column_stack([rows[LATE_ROWS:, : 1 + n], rows[:-LATE_ROWS, 1 + n :]])
     np.savetxt(path, moved, delimiter=",", header=head, comments="", fmt="%.9g")
     return path
@@ -79,3 +79,30 @@ def test_the_delay_of_a_slow_log_is_estimated_whatever_makes_its_rows(
     (delay,) = found["setup"]
     assert delay["value"] == pytest.approx(LATE_ROWS / RATE_HZ, abs=2e-3)
     assert not [check for check in found["checks"] if check["id"] == "suspicion" and not check["passed"]]
+
+
+@pytest.mark.slow
+def test_every_command_compensates_the_delay_of_a_slow_log(write_run: Callable[..., Path], tmp_path: Path) -> None:
+    """Two runs of one arm whose logger is late: the arm is as its model says, and did not change."""
+    planar = load_robot("planar_3r")
+    made = [late(write_run(planar, f"{seed}.csv", rate_hz=RATE_HZ, seed=seed)) for seed in (1, 2)]
+    first, second = map(str, made)
+    own = ["--mapping", str(tmp_path / "mapping.yaml"), "--robot", "planar_3r"]
+
+    def delay_ms(note: str) -> float:
+        return float(note.partition("torques lag ")[2].split()[0])
+
+    judged = run("validate", "nominal", second, *own)
+    assert judged["accepted"], [check for check in judged["checks"] if not check["passed"]]
+    changed = run("payload", first, second, *own)
+    assert not [name for name, one in changed["changes"].items() if one["significant"]]
+    compared = run("compare", first, "--validate", second, "--estimator", "ols", *own)
+    assert compared["estimators"]["ols"]["relative_torque_error"]["out_of_sample"]["all"] < 0.05
+    for found, count in ((judged, 1), (changed, 2), (compared, 1)):
+        delays = [delay_ms(note) for note in found["notes"] if "compensated" in note]
+        assert delays == pytest.approx(count * [1e3 * LATE_ROWS / RATE_HZ], abs=2.0)
+    rows = np.loadtxt(second, delimiter=",", skiprows=1)
+    rows[:, 3] = 0.1  # joint 3 stands, so the parameters with which a delay is found are not determined
+    np.savetxt(second, rows, delimiter=",", header=made[0].read_text().splitlines()[0], comments="", fmt="%.9g")
+    notes = run("validate", "nominal", second, *own)["notes"]
+    assert any("2.csv: the delay of torques is unknown, so none is compensated" in note for note in notes)

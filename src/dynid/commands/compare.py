@@ -41,6 +41,7 @@ def compare(
     from dynid.identification.comparison import Comparison
     from dynid.identification.data.recordings import load_recordings, torque_sentence
     from dynid.identification.data.sample_sets import join
+    from dynid.identification.late_torques import in_time
     from dynid.identification.settings import load_identification
     from dynid.model.dynamics import ArmModel
     from dynid.reporting.bars import write_bars
@@ -55,13 +56,14 @@ def compare(
     settings = load_identification(loaded)
     mappings, other = read_two_mappings(mapping, validate_mapping, recordings, validate or [], skip_corrupt_rows)
     sources = load_recordings(recordings, loaded, mappings)
-    split = [one.split(settings, hold_out) for one in sources]
+    timed = in_time(loaded, sources, settings)
+    split = [one.split(settings, hold_out) for one in timed.recordings]
     fitted_samples, held_out = ([one.samples for pair in split for one in pair[k]] for k in (0, 1))
     if validate:
         validation = load_recordings(validate, loaded, other)
         if validation[0].mount != sources[0].mount:
             raise ConfigurationError("fitted and validation recordings must have the same mount")
-        held_out = [one.samples(settings) for one in validation]
+        held_out = [timed.setup.read(one).samples(settings) for one in validation]
     model = ArmModel.of(loaded, mount=sources[0].mount)
     with stages("compare", 1) as begin:
         begin("fitting every estimator")
@@ -79,10 +81,12 @@ def compare(
         )
     if as_json:
         found = {row.name: row.as_dict(loaded.joint_names) for row in rows}
-        print_json({"estimators": found, "base_parameters": len(model.names), "torques": sentence})
+        told = {"torques": sentence, "notes": list(timed.notes)}
+        print_json({"estimators": found, "base_parameters": len(model.names)} | told)
         return
     stdout().print(_table(rows, len(model.names), loaded.file.title))
-    say(*(f"[bold red]x[/bold red] {row.name}: {escape(row.failure)}" for row in rows if row.failure), sentence)
+    say(*(f"[bold red]x[/bold red] {row.name}: {escape(row.failure)}" for row in rows if row.failure))
+    say(sentence, *timed.notes, markup=False)
 
 
 def _errors(rows: "list[Row]") -> dict[str, list[float | None]]:

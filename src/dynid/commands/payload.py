@@ -57,10 +57,10 @@ def payload(
     changed = beyond_chance(changes)
     sentence = torque_sentence(runs.torque_constants, loaded.joint_names)
     if as_json:
-        print_json(_as_dict(found, changes, changed) | {"torques": sentence})
+        print_json(_as_dict(found, changes, changed) | {"torques": sentence, "notes": list(runs.notes)})
         return
     _print(found, changed)
-    say(sentence)
+    say(sentence, *runs.notes, markup=False)
 
 
 def _as_dict(found: "Payload", changes: "tuple[Change, ...]", changed: "tuple[Change, ...]") -> dict[str, Any]:

@@ -67,7 +67,9 @@ def torque_constants(
         types = {
             f"{constant:g}": {"scale": c, "standard_deviation": d} for constant, (c, d) in pooled_constants.items()
         }
-        print_json({"joints": rows, "by_torque_constant": types, "torques": sentence, **place_values})
+        print_json(
+            {"joints": rows, "by_torque_constant": types, "torques": sentence, "notes": list(runs.notes)} | place_values
+        )
     else:
         for one in found:
             say(f"{'[bold red]?[/bold red]' if one.doubtful else ' '} {one.sentence()}")
@@ -80,5 +82,5 @@ def torque_constants(
                 "unseen" if spread > 0.8 * FAR_M else with_deviation(middle, spread) for middle, spread in pairs
             )
             say(f"  centre of mass found in the last link's frame: ({coordinates}) m")
-        say(sentence)
+        say(sentence, *runs.notes, markup=False)
     raise typer.Exit(1 if any(one.doubtful for one in found) else 0)

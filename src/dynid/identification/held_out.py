@@ -1,7 +1,7 @@
 """Validation of a model on recordings that were not used to identify it (arXiv:2605.15949, section VI-C)."""
 
 from collections.abc import Mapping as Named
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -11,6 +11,7 @@ from dynid.identification.checks import DATA_TO_PREDICT, HELD_OUT, judge
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.data.recordings import Several, read_recordings, torque_sentence
 from dynid.identification.data.repeats import repeat_note
+from dynid.identification.late_torques import in_time
 from dynid.identification.prediction import Motion, predict, with_dynamics
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.recording.mapping import Mapping
@@ -78,8 +79,12 @@ def validate(
     bands: TorqueBands | None = None,
     fitted: Samples | None = None,
     other_models: Named[str, Model] = MappingProxyType({}),
+    compensate_delay: bool = True,
 ) -> HeldOut:
     """Return the torques that a model predicts for held-out recordings, and the checks of their errors.
+
+    A delay of torques in a slow recording that states none is estimated from this recording and compensated, as in an
+    identification; a note states it.
 
     Args:
         model: the model. Each prediction uses the gravity direction of the mount at which the arm was recorded.
@@ -91,6 +96,8 @@ def validate(
         fitted: samples to which the model was fitted. A note names each recording that repeats their motion. None if
             the samples are not known.
         other_models: other models that predict the same samples, by name; no check uses their errors.
+        compensate_delay: whether to estimate and compensate the delay of torques in slow recordings; False if this was
+            already done.
 
     Raises:
         InputNotFoundError, DataError: a recording cannot be used or has other torque constants, or two recordings have
@@ -110,9 +117,13 @@ def validate(
             refuse_other_constants(str(source.path), source.torque_constants, model.torque_constants)
         if source.name in (other.name for other in motions):
             raise DataError(f"two recordings are called '{source.name}'; validate them one after the other")
+        late: tuple[str, ...] = ()
+        if compensate_delay:  # of each recording by itself, because another logger may have recorded it
+            (source,), _, late = in_time(robot, [source], settings)
         portion = source.portion("held out", settings, interval_s)
         slow = settings.coulomb_friction.slow_rad_s
-        motions.append(with_dynamics(predict(model, portion), model, portion, slow))
+        motion = with_dynamics(predict(model, portion), model, portion, slow)
+        motions.append(replace(motion, delay="; ".join(late)))
         for name, other in other_models.items():
             others[name].append(predict(other, portion))
         if fitted is not None:

@@ -39,6 +39,7 @@ class Motion:
         apart: number of samples after which two errors of low-passed torques are nearly independent.
         dynamics: errors of the dynamic torque (torque without gravity and friction) of the joints whose motion reveals
             it; () if they were not computed.
+        delay: sentence about the delay of torques; "" if it was not estimated from this recording alone.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Motion:
     torque_limits: FloatArray | None = None
     apart: int = 1
     dynamics: tuple[DynamicError, ...] = ()
+    delay: str = ""
 
     def __len__(self) -> int:
         return len(self.time)
@@ -111,12 +113,13 @@ class Motion:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes about a short event that causes most of the error, and about joints with hardly visible dynamic torque.
+        """Notes about the delay of torques, a short event that causes most of the error, and hardly visible dynamics.
 
-        The dynamic torque is the torque without gravity and friction.
+        The dynamics of a joint are its torque without gravity and friction.
         """
+        late = (f"{self.name}: {self.delay}",) if self.delay else ()
         event = find_event(self.time, self.residual, self.joints) if self.joints else None
-        found = () if event is None else (f"{self.name}: {event.sentence()}",)
+        found = late if event is None else (*late, f"{self.name}: {event.sentence()}")
         hidden = (
             ", ".join(self.joints[one.joint] for one in self.dynamics if one.shown > VISIBLE) if self.joints else ""
         )

@@ -15,6 +15,7 @@ from dynid.identification.data.recordings import Portion, Recording, Several, re
 from dynid.identification.data.row_choice import RowChoice, common_choice
 from dynid.identification.data.signals import Span
 from dynid.identification.goal_response import GoalResponse, first_response
+from dynid.identification.late_torques import has_unknown_delay
 from dynid.identification.row_rate import HalvedRows
 from dynid.identification.settings import IdentificationSettings
 from dynid.identification.setup import Setup, SetupEstimate, estimate_setup
@@ -25,7 +26,6 @@ from dynid.robot import Robot
 # structure is chosen from SAMPLE_INSTANTS, while the parameters are still fitted to the rows of all recordings.
 MOST_INSTANTS, SAMPLE_INSTANTS = 64_000, 60_000
 MOST_ROWS = 500_000  # recorded rows kept in memory; other recordings are read again when they are needed
-SLOW_LOG_S = 0.012  # period of recorded rows beyond which the torques' delay is estimated with the set-up [s]
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,8 +174,7 @@ def prepare(
     given = used[0].mount
     found = Setup.given(robot, given)
     estimates: tuple[SetupEstimate, ...] = ()
-    slow = averaged or any(one.axis.period > SLOW_LOG_S for one in spans)
-    unknown_delay = slow and not any(one.torque_delay_s for one in spans)
+    unknown_delay = has_unknown_delay(spans, rows)
     if setup or unknown_delay:
         found, estimates = estimate_setup(robot, used, settings, setup, progress, delay=unknown_delay)
         used = [found.read(one) for one in used]

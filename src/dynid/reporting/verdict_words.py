@@ -228,6 +228,7 @@ def _cautions(result: Result) -> list[str]:
         found.append(f"Unusable bags: {_listed(list(result.campaign['failures']))}.")
     missed = [failure(check) for check in result.processing if not check.passed]
     found += [f"The campaign as a whole failed: {'; '.join(missed)}."] if missed else []
+    found += [f"{one.name}: {one.delay}." for one in result.motions if one.delay]
     provenance: dict[str, Any] = content.provenance
     found += [str(provenance["torques"])] if provenance.get("torques") else []
     return [*found, GEOMETRY, *(str(note) for note in provenance.get("notes", []))]

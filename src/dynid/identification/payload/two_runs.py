@@ -7,6 +7,7 @@ from dynid.errors import DataError
 from dynid.identification.data.parts import Span, parts_of
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.data.recordings import Recording, load_recording, refuse_other_setting, rows_of
+from dynid.identification.late_torques import in_time
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.recording.mapping import Mapping
@@ -23,11 +24,13 @@ class TwoRuns(NamedTuple):
         model: equations of motion of the arm, without values of parameters.
         torque_constants: torque constants that were used, (n,) [N m/A]; () if torques were recorded.
         samples: samples of the first and of the second run.
+        notes: remarks about the recordings, each with the name of its recording.
     """
 
     model: ArmModel
     torque_constants: tuple[float, ...]
     samples: tuple[Samples, Samples]
+    notes: tuple[str, ...] = ()
 
 
 def load_two_runs(robot: Robot, paths: tuple[Path, Path], mappings: tuple[Mapping, Mapping] = (None, None)) -> TwoRuns:
@@ -78,4 +81,8 @@ def _two_runs(robot: Robot, first: Recording, second: Recording) -> TwoRuns:
     structure = robot.file.structure.model_copy(update={"coulomb_friction": True})
     model = ArmModel.of(robot, mount=first.mount, structure=structure)
     settings = rows_of((first, second), settings).settings(settings)
-    return TwoRuns(model, first.torque_constants, (first.samples(settings), second.samples(settings)))
+    # each run by itself, as the arm changes between them, and another logger may have recorded the second one
+    timed = [in_time(robot, [one], settings) for one in (first, second)]
+    before, after = (one.samples(settings) for found in timed for one in found.recordings)
+    notes = [f"{one.name}: {note}" for found in timed for one in found.recordings for note in found.notes]
+    return TwoRuns(model, first.torque_constants, (before, after), tuple(notes))
