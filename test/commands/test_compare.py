@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from arms import RECORD, arm, nominal_standard
 from typer.testing import CliRunner
 
 from dynid.cli import app
-from dynid.errors import ConfigurationError, OutputExistsError, UnknownNameError
+from dynid.errors import ConfigurationError, DataError, OutputExistsError, UnknownNameError
 from dynid.identification.comparison import Comparison
 from dynid.identification.settings import load_identification
 from dynid.model.parameters import BaseParameters
@@ -94,6 +95,25 @@ def test_invalid_comparisons_are_refused(files) -> None:
         run("compare", fit, "--mapping", mapping, "--estimator", "best")
     with pytest.raises(ConfigurationError, match="give one of them"):
         run("compare", fit, "--mapping", mapping, "--validate", other, "--hold-out", "0.3")
+
+
+def test_a_comparison_uses_each_recording_once(files) -> None:
+    fit, other, mapping = files
+    own = ("--mapping", mapping, "--estimator", "ols")
+    with pytest.raises(DataError, match=r"fit.csv holds the same data as .*fit.csv: name each recording once"):
+        run("compare", fit, fit, *own)
+    with pytest.raises(DataError, match=r"fit.csv holds the same data as .*fit.csv, which the model was identified"):
+        run("compare", fit, "--validate", other, "--validate", fit, *own)
+    assert run("compare", fit, "--validate", fit, "--validate-mapping", other_mapping(mapping), *own)[0] == 0
+
+
+def other_mapping(mapping: Path) -> Path:
+    """Write a mapping by which the same file means other torques."""
+    content = yaml.safe_load(mapping.read_text())
+    content["torque"]["sign"] = [-1] * PLANAR.size
+    path = mapping.with_name("other.yaml")
+    path.write_text(yaml.safe_dump(content))
+    return path
 
 
 def test_an_indefinite_model_and_a_failure_are_lines_of_the_table(make_run) -> None:

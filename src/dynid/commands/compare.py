@@ -1,7 +1,7 @@
 """`dynid compare`: comparison of several estimators on the same data."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 from rich.markup import escape
@@ -23,6 +23,11 @@ from dynid.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from dynid.identification.comparison import Row
+    from dynid.identification.data.recordings import Recording
+    from dynid.identification.data.samples import Samples
+    from dynid.identification.settings import IdentificationSettings
+    from dynid.recording.mapping import Mapping
+    from dynid.robot import Robot
 
 
 def compare(
@@ -39,9 +44,8 @@ def compare(
 ) -> None:
     """Compare estimators on the same data: errors in and out of sample, physical consistency, run time."""
     from dynid.identification.comparison import Comparison
-    from dynid.identification.data.recordings import load_recordings, torque_sentence
+    from dynid.identification.data.recordings import torque_sentence
     from dynid.identification.data.sample_sets import join
-    from dynid.identification.late_torques import in_time
     from dynid.identification.settings import load_identification
     from dynid.model.dynamics import ArmModel
     from dynid.reporting.bars import write_bars
@@ -55,22 +59,13 @@ def compare(
     loaded = load_robot(robot)
     settings = load_identification(loaded)
     mappings, other = read_two_mappings(mapping, validate_mapping, recordings, validate or [], skip_corrupt_rows)
-    sources = load_recordings(recordings, loaded, mappings)
-    timed = in_time(loaded, sources, settings)
-    split = [one.split(settings, hold_out) for one in timed.recordings]
-    fitted_samples, held_out = ([one.samples for pair in split for one in pair[k]] for k in (0, 1))
-    if validate:
-        validation = load_recordings(validate, loaded, other)
-        if validation[0].mount != sources[0].mount:
-            raise ConfigurationError("fitted and validation recordings must have the same mount")
-        held_out = [timed.setup.read(one).samples(settings) for one in validation]
-    model = ArmModel.of(loaded, mount=sources[0].mount)
+    data = _read(loaded, settings, (recordings, validate or []), (mappings, other), hold_out)
+    model = ArmModel.of(loaded, mount=data.sources[0].mount)
     with stages("compare", 1) as begin:
         begin("fitting every estimator")
-        rows = Comparison(loaded, model, join(fitted_samples), join(held_out) if held_out else None, settings).rows(
-            estimator or ()
-        )
-    sentence = torque_sentence(sources[0].torque_constants, loaded.joint_names)
+        fitted, held_out = join(data.fitted), join(data.held_out) if data.held_out else None
+        rows = Comparison(loaded, model, fitted, held_out, settings).rows(estimator or ())
+    sentence = torque_sentence(data.sources[0].torque_constants, loaded.joint_names)
     if plot is not None:
         write_bars(
             plot,
@@ -81,12 +76,65 @@ def compare(
         )
     if as_json:
         found = {row.name: row.as_dict(loaded.joint_names) for row in rows}
-        told = {"torques": sentence, "notes": list(timed.notes)}
+        told = {"torques": sentence, "notes": list(data.notes)}
         print_json({"estimators": found, "base_parameters": len(model.names)} | told)
         return
     stdout().print(_table(rows, len(model.names), loaded.file.title))
     say(*(f"[bold red]x[/bold red] {row.name}: {escape(row.failure)}" for row in rows if row.failure))
-    say(sentence, *timed.notes, markup=False)
+    say(sentence, *data.notes, markup=False)
+
+
+class _Data(NamedTuple):
+    """Data of a comparison.
+
+    Attributes:
+        sources: the fitted recordings.
+        fitted: samples that the estimators fit.
+        held_out: samples on which the fits are checked; [] if there are none.
+        notes: remarks about the recordings.
+    """
+
+    sources: "list[Recording]"
+    fitted: "list[Samples]"
+    held_out: "list[Samples]"
+    notes: tuple[str, ...]
+
+
+def _read(
+    robot: "Robot",
+    settings: "IdentificationSettings",
+    paths: tuple[list[Path], list[Path]],
+    mappings: "tuple[Mapping, Mapping]",
+    hold_out: float,
+) -> _Data:
+    """Read the recordings of a comparison.
+
+    Args:
+        robot: the robot.
+        settings: settings of the identification.
+        paths: paths of the fitted recordings and of the held-out ones.
+        mappings: mappings of the fitted recordings and of the held-out ones.
+        hold_out: share of each fitted recording's time, at its end, that is held out if no recording is.
+
+    Raises:
+        DataError: a recording cannot be used, is given twice, or is both fitted and held out.
+        ConfigurationError: fitted and held-out recordings differ in mount.
+    """
+    from dynid.identification.data.recordings import load_recordings, refuse_fitted, refuse_repeated
+    from dynid.identification.late_torques import in_time
+
+    sources, validation = (load_recordings(own, robot, how) for own, how in zip(paths, mappings, strict=True))
+    refuse_repeated(sources)
+    refuse_repeated(validation)
+    if mappings[0] == mappings[1]:  # with different mappings, one file may hold fitted and held-out data
+        refuse_fitted(*([(str(one.path), one.sha256) for one in own] for own in (sources, validation)))
+    if validation and validation[0].mount != sources[0].mount:
+        raise ConfigurationError("fitted and validation recordings must have the same mount")
+    timed = in_time(robot, sources, settings)
+    split = [one.split(settings, hold_out) for one in timed.recordings]
+    fitted, held_out = ([one.samples for pair in split for one in pair[k]] for k in (0, 1))
+    held_out += [timed.setup.read(one).samples(settings) for one in validation]
+    return _Data(sources, fitted, held_out, timed.notes)
 
 
 def _errors(rows: "list[Row]") -> dict[str, list[float | None]]:
