@@ -149,3 +149,28 @@ def test_right_torque_constants_pass(write_run) -> None:
     code, found = as_json("torque-constants", before, after, *BODY_OPTIONS, "--mapping", mapping)
     assert code == 0 and not any(row["doubtful"] for row in found["joints"].values())
     assert found["joints"]["shoulder"]["scale"] == pytest.approx(1.0, abs=0.02)
+
+
+@pytest.mark.slow
+def test_notes_about_the_recordings_are_shown(write_run) -> None:
+    scale = 1.0 / ARM.torque_constants
+    before = write_run(ARM, "before.csv", scale=scale, noise=0.003)
+    after = write_run(ARM, "after.csv", seed=2, load=LOAD, scale=scale, noise=0.003)
+    for path, row in ((before, 20), (after, 30)):
+        lines = path.read_text().splitlines()
+        path.write_text("\n".join((*lines[:row], lines[row].replace(",", ",?", 1), *lines[row + 1 :], "")))
+    mapping = in_amperes(before.parent / "mapping.yaml")
+    mapping.write_text(mapping.read_text() + "skip_corrupt_rows: true\n")
+    own = ("--mapping", mapping)
+    for words in (
+        ("payload", before, after, *own),
+        ("torque-constants", before, after, *BODY_OPTIONS, *own),
+        ("compare", before, "--validate", after, "--estimator", "ols", *own),
+    ):
+        notes, text = as_json(*words)[1]["notes"], run(*words)[1]
+        for name in ("before.csv", "after.csv"):
+            (note,) = [one for one in notes if one.startswith(f"{name}: ") and "1 corrupt rows skipped" in one]
+            assert note in text
+    whole = as_json("payload", before, "--change-at", 15.0, *own)[1]["notes"]
+    assert len([one for one in whole if "corrupt rows" in one]) == 1
+    assert "before.csv: only rows until 15 s are used" in whole

@@ -134,7 +134,8 @@ def _read(
     split = [one.split(settings, hold_out) for one in timed.recordings]
     fitted, held_out = ([one.samples for pair in split for one in pair[k]] for k in (0, 1))
     held_out += [timed.setup.read(one).samples(settings) for one in validation]
-    return _Data(sources, fitted, held_out, timed.notes)
+    notes = (f"{one.name}: {note}" for one in (*sources, *validation) for note in one.notes)
+    return _Data(sources, fitted, held_out, (*notes, *timed.notes))
 
 
 def _errors(rows: "list[Row]") -> dict[str, list[float | None]]:

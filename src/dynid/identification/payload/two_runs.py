@@ -84,5 +84,7 @@ def _two_runs(robot: Robot, first: Recording, second: Recording) -> TwoRuns:
     # each run by itself, as the arm changes between them, and another logger may have recorded the second one
     timed = [in_time(robot, [one], settings) for one in (first, second)]
     before, after = (one.samples(settings) for found in timed for one in found.recordings)
-    notes = [f"{one.name}: {note}" for found in timed for one in found.recordings for note in found.notes]
-    return TwoRuns(model, first.torque_constants, (before, after), tuple(notes))
+    notes = [
+        f"{one.name}: {note}" for found in timed for one in found.recordings for note in (*one.notes, *found.notes)
+    ]
+    return TwoRuns(model, first.torque_constants, (before, after), tuple(dict.fromkeys(notes)))
