@@ -1,18 +1,30 @@
 """The result names the torque constants on which it is based, for every kind of recording."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from geared_arms import CONSTANTS, variant
 from recordings import recorded
 
-from dynid.errors import ConfigurationError, DataError, InputNotFoundError
+from dynid.control.control_model import refuse_other_constants
+from dynid.errors import ConfigurationError, DataError, InputNotFoundError, SafetyError
 from dynid.identification.data.recordings import load_recording, load_recordings, torque_sentence
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import load_identification
 from dynid.recording.csv_mapping import CsvMapping
+from dynid.recording.settings import HardwareSettings, constants_note, parse_settings
 from dynid.robot import load_robot
 
+REST = {
+    "torque_constants_nm_per_a": (8.8, *CONSTANTS[1:]),
+    "mount": "upright",
+    "gravity_m_s2": (0.0, 0.0, -9.81),
+    "current_unit_a": 1e-3,
+    "cycle_s": 0.002,
+    "simulated": True,
+}
 ROBOT = load_robot("planar_3r")
 SETTINGS = load_identification(ROBOT)
 MAPPING = CsvMapping.model_validate(
@@ -26,9 +38,27 @@ MAPPING = CsvMapping.model_validate(
 
 
 def test_constants_are_grouped_by_value() -> None:
-    assert "3 (b), 2 (all others)." in torque_sentence((2.0, 3.0, 2.0), ("a", "b", "c"))
-    assert "2 (all joints)." in torque_sentence((2.0, 2.0), ("a", "b"))
-    assert "no torque constant was used" in torque_sentence((), ("a", "b"))
+    assert "3 (joint_2), 2 (all others)." in torque_sentence((2.0, 3.0, 2.0), ROBOT)
+    assert "2 (all joints)." in torque_sentence((2.0, 2.0, 2.0), ROBOT)
+    assert "no torque constant was used" in torque_sentence((), ROBOT)
+
+
+def test_constants_are_those_of_robot_yaml(tmp_path: Path) -> None:
+    """Recordings hold constants at the joints; all that is printed has the motors', whatever the gears."""
+    geared = variant("geared", tmp_path)
+    assert CONSTANTS == tuple(geared.joint_constants)
+    own = geared.torque_constants.tolist()
+    assert geared.motor_constants(CONSTANTS) == pytest.approx(own) and geared.motor_constants(()) == ()
+    sentence = torque_sentence(CONSTANTS, geared)
+    assert "times the gear ratios and these torque constants of the motors" in sentence
+    for name, value in zip(geared.joint_names, own, strict=True):
+        assert f"{value:g} ({name})" in sentence or f"{value:g} (all others)" in sentence
+    text = json.dumps({"robot": geared.name, "joint_names": geared.joint_names, "port": "", "dynid_version": ""} | REST)
+    hardware = parse_settings("hardware_settings", text, HardwareSettings)
+    (note,) = constants_note(hardware, geared)
+    assert "constants (4.4, 3.33333333333, 3.33333333333) N m/A" in note and str(own) in note
+    with pytest.raises(SafetyError, match=r"constant of 4.4 N m/A at joint_1, but robot.yaml says 4 N m/A"):
+        refuse_other_constants(geared, (8.8, *CONSTANTS[1:]))
 
 
 def test_source_is_described_by_file_and_mapping(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def compare(
         begin("fitting every estimator")
         fitted, held_out = join(data.fitted), join(data.held_out) if data.held_out else None
         rows = Comparison(loaded, model, fitted, held_out, settings).rows(estimator or ())
-    sentence = torque_sentence(data.sources[0].torque_constants, loaded.joint_names)
+    sentence = torque_sentence(data.sources[0].torque_constants, loaded)
     if plot is not None:
         write_bars(
             plot,

@@ -69,7 +69,7 @@ def essential(
     if out is not None:
         source = f"{len(found.kept)} essential parameters of {', '.join(one.name for one in sources)} (eq. 32)"
         save_standard(out, to_file(closest.standard, model.mdh, loaded.name, loaded.joint_names, source))
-    sentence = torque_sentence(sources[0].torque_constants, loaded.joint_names)
+    sentence = torque_sentence(sources[0].torque_constants, loaded)
     if as_json:
         print_json(_as_dict(found, closest, prior is not None) | {"torques": sentence})
         return

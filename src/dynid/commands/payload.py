@@ -55,7 +55,7 @@ def payload(
         begin("comparing the parameters")
         changes = changes_between(runs.model, *runs.samples)
     changed = beyond_chance(changes)
-    sentence = torque_sentence(runs.torque_constants, loaded.joint_names)
+    sentence = torque_sentence(runs.torque_constants, loaded)
     if as_json:
         print_json(_as_dict(found, changes, changed) | {"torques": sentence, "notes": list(runs.notes)})
         return

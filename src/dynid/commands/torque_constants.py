@@ -39,9 +39,7 @@ def torque_constants(
     with stages("torque-constants", 1) as begin:
         begin("reading")
         runs = load_two_runs(loaded, (without, carrying), mappings)
-    ratios = np.abs(loaded.gear_ratios).tolist()
-    # on the motors' side, as in robot.yaml, and without the division's rounding
-    used = tuple(float(f"{one / ratio:.12g}") for one, ratio in zip(runs.torque_constants, ratios, strict=False))
+    used = loaded.motor_constants(runs.torque_constants)
     place_values: dict[str, list[float]] = {}
     if at is None:
         check = check_with_mass_alone(runs.model, *runs.samples, mass, radius, used)
@@ -51,7 +49,7 @@ def torque_constants(
         body = LinkInertia(mass, np.array(at), 0.4 * mass * radius**2 * np.eye(3))
         found = check_torque_constants(runs.model, *runs.samples, body, used)
     pooled_constants = pooled(found)
-    sentence = torque_sentence(used, loaded.joint_names)
+    sentence = torque_sentence(runs.torque_constants, loaded)
     if as_json:
         rows = {
             one.joint: {

@@ -175,7 +175,7 @@ def refuse_other_constants(robot: Robot, constants: tuple[float, ...], hint: str
 
     Args:
         robot: the robot that the model is to move.
-        constants: torque constants of the model, (n,) [N m/A]; () if it has none.
+        constants: torque constants of the model, at the joints, (n,) [N m/A]; () if it has none.
         hint: end of the error message.
     """
     if not constants or not robot.has_torque_constants:
@@ -186,8 +186,9 @@ def refuse_other_constants(robot: Robot, constants: tuple[float, ...], hint: str
     wrong = np.flatnonzero(~(np.abs(np.array(constants) - own) <= CONSTANTS_TOLERANCE * own))
     if len(wrong):
         joint = int(wrong[0])
+        given, stated = robot.motor_constants(constants)[joint], robot.torque_constants[joint]  # as in robot.yaml
         raise SafetyError(
-            f"the model is based on a torque constant of {constants[joint]:.4g} N m/A at "
-            f"{robot.joint_names[joint]}, but robot.yaml says {own[joint]:.4g} N m/A: restore the constant, "
+            f"the model is based on a torque constant of {given:.4g} N m/A at "
+            f"{robot.joint_names[joint]}, but robot.yaml says {stated:.4g} N m/A: restore the constant, "
             f"or identify again from a recording with the new one{hint}"
         )

@@ -63,8 +63,8 @@ def refuse_other_constants(name: str, constants: tuple[float, ...], expected: tu
     """
     if constants != expected:
         raise DataError(
-            f"{name} was recorded with torque constants {constants} N m/A, the model identified with {expected}: its "
-            "torques are not comparable"
+            f"{name} was recorded with torque constants {constants} N m/A at the joints, the model identified with "
+            f"{expected}: its torques are not comparable"
         )
 
 
@@ -143,7 +143,7 @@ def validate(
             *(note for one in motions for note in one.notes),
             *repeats,
         ),
-        tuple(dict.fromkeys(torque_sentence(one.torque_constants, robot.joint_names) for one in sources)),
+        tuple(dict.fromkeys(torque_sentence(one.torque_constants, robot) for one in sources)),
         tuple(one.name for one in sources if one.simulated),
         {name: tuple(found) for name, found in others.items()},
     )

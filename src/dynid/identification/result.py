@@ -231,7 +231,7 @@ class Identification:
     @property
     def torque_sentence(self) -> str:
         """Sentence about the torque constants that the result is based on."""
-        return torque_sentence(self.torque_constants, self.robot.joint_names)
+        return torque_sentence(self.torque_constants, self.robot)
 
     @property
     def simulated_sentence(self) -> str:

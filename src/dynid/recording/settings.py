@@ -174,12 +174,14 @@ def refuse_other_gravity(settings: HardwareSettings, robot: Robot, who: str) -> 
 def constants_note(hardware: HardwareSettings, robot: Robot | None) -> list[str]:
     """Return a list with a note if the torque constants of a recording differ from robot.yaml, else [].
 
-    The recorded torque constants are used; they scale all identified parameters.
+    The recorded torque constants are used; they scale all identified parameters. They are stated on the motors' side of
+    the gears, as in robot.yaml.
     """
     recorded = hardware.torque_constants_nm_per_a
     if robot is None or not recorded or np.allclose(robot.joint_constants, recorded):
         return []
-    return [f"recorded with torque constants {recorded} N m/A, robot.yaml now says {robot.joint_constants.tolist()}"]
+    motors = robot.motor_constants(recorded)
+    return [f"recorded with torque constants {motors} N m/A, robot.yaml now says {robot.torque_constants.tolist()}"]
 
 
 def parse_settings(topic: str, text: str, schema: type[Settings]) -> Settings:

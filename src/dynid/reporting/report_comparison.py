@@ -152,7 +152,7 @@ def _settings(results: Sequence[Result]) -> list[dict[str, Any]]:
             "mount": one.content.mount,
             "made by": one.content.source,
             "dynid": one.content.provenance.get("dynid_version"),
-            "torque constants [N m/A]": list(one.content.torque_constants_nm_per_a),
+            "torque constants [N m/A]": list(one.robot.motor_constants(one.content.torque_constants_nm_per_a)),
         }
     names = list(dict.fromkeys(name for values in flat for name in values))
     rows = [{"name": name, "values": [str(values.get(name, "–")) for values in flat]} for name in names]

@@ -4,6 +4,7 @@
 Angles and limits in the file carry their unit in the name; all attributes are in SI units (rad, m, kg, N m, A, s).
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -190,6 +191,17 @@ class Robot:
             ConfigurationError: a joint has neither a torque constant nor a servo model.
         """
         return read_only(self.torque_constants * np.abs(self.gear_ratios))
+
+    def motor_constants(self, joint_constants: Sequence[float]) -> tuple[float, ...]:
+        """Return torque constants on the motors' side of the gears, as robot.yaml states them, (n,) [N m/A].
+
+        Twelve digits are kept, so that the rounding of the division does not show.
+
+        Args:
+            joint_constants: torque at each joint per ampere of its motor, (n,) [N m/A]; () if torques were recorded.
+        """
+        pairs = zip(joint_constants, np.abs(self.gear_ratios).tolist(), strict=False)
+        return tuple(float(f"{constant / ratio:.12g}") for constant, ratio in pairs)
 
     @cached_property
     def zero_offsets(self) -> FloatArray:

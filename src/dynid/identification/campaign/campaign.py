@@ -253,8 +253,8 @@ def run_all(
         setting = setting or first.torque_constants_nm_per_a
         if first.torque_constants_nm_per_a != setting:
             failures[bag.name] = (
-                f"recorded with torque constants {first.torque_constants_nm_per_a} N m/A, other bags with {setting}: "
-                "their parameters are not comparable"
+                f"recorded with torque constants {first.torque_constants_nm_per_a} N m/A at the joints, "
+                f"other bags with {setting}: their parameters are not comparable"
             )
             continue
         runs += outcomes[k].runs

@@ -193,12 +193,14 @@ Recorded = Recording | Path | str
 Several = Sequence[Recorded] | Recorded
 
 
-def torque_sentence(torque_constants: tuple[float, ...], joint_names: tuple[str, ...]) -> str:
+def torque_sentence(torque_constants: tuple[float, ...], robot: Robot) -> str:
     """Return a sentence about the torque constants by which recorded currents were converted to torques.
 
+    The sentence states the constants of the motors, as robot.yaml does.
+
     Args:
-        torque_constants: torque constants, (n,) [N m/A]; () if torques were recorded.
-        joint_names: names of the joints, (n,).
+        torque_constants: torque at each joint per ampere of its motor, (n,) [N m/A]; () if torques were recorded.
+        robot: the robot, with its gear ratios.
     """
     if not torque_constants:
         return (
@@ -206,13 +208,15 @@ def torque_sentence(torque_constants: tuple[float, ...], joint_names: tuple[str,
             "recorded torques."
         )
     by_value: dict[float, list[str]] = {}
-    for name, value in zip(joint_names, torque_constants, strict=True):
+    for name, value in zip(robot.joint_names, robot.motor_constants(torque_constants), strict=True):
         by_value.setdefault(value, []).append(name)
     usual = max(by_value, key=lambda value: len(by_value[value]))
     others = [f"{value:g} ({', '.join(names)})" for value, names in by_value.items() if value != usual]
     listed = ", ".join([*others, f"{usual:g} (all {'others' if others else 'joints'})"])
+    direct = bool((np.abs(robot.gear_ratios) == 1.0).all())
+    factors = "these torque constants" if direct else "the gear ratios and these torque constants of the motors"
     return (
-        f"Torques are currents times these torque constants [N m/A]: {listed}. Every parameter scales with them. "
+        f"Torques are currents times {factors} [N m/A]: {listed}. Every parameter scales with them. "
         "Published values for the same servo differ by up to 30 %; check them with a known mass (dynid "
         "torque-constants)."
     )
@@ -538,8 +542,8 @@ def refuse_other_setting(first: Recording, other: Recording) -> None:
     if (first.mount, first.torque_constants) != (other.mount, other.torque_constants):
         raise DataError(
             f"{first.path} and {other.path} differ in mount ({first.mount} and {other.mount}) or torque constants "
-            f"({first.torque_constants} and {other.torque_constants}): their torques are not comparable; use "
-            "recordings of one setting"
+            f"({first.torque_constants} and {other.torque_constants} N m/A at the joints): their torques are "
+            "not comparable; use recordings of one setting"
         )
 
 
