@@ -59,6 +59,7 @@ def torque_constants(
                 "torque_constant_nm_per_a": one.torque_constant,
                 "corrected_nm_per_a": one.corrected[0] if one.corrected else None,
                 "doubtful": one.doubtful,
+                "shared": one.shared,
             }
             for one in found
         }

@@ -247,6 +247,22 @@ def choose(words: Sequence[str], robot: Robot) -> tuple[Choice, ...]:
     return tuple(found.values())
 
 
+def _refuse_coupled(chosen: Sequence[Choice], robot: Robot) -> None:
+    """Raise ConfigurationError if a requested torque constant belongs to a joint that coupled motors move.
+
+    A wrong constant of a coupled motor distorts the torques of several joints, and is no scale of one of them.
+    """
+    apart = (robot.coupling != 0.0) & ~np.eye(robot.size, dtype=bool)
+    coupled = apart.any(axis=0) | apart.any(axis=1)
+    names = [robot.joint_names[one.axis] for one in chosen if one.kind == "torque scale" and coupled[one.axis]]
+    if names:
+        raise ConfigurationError(
+            f"coupled motors move {', '.join(names)}, so no scale of a joint's torque shows the torque constant of one "
+            "of them: request those of other joints, as torque-constant:JOINT, and check these motors uncoupled from "
+            "the arm"
+        )
+
+
 def reference(robot: Robot) -> int:
     """Return the index from 0 of the joint with the largest torque limit, whose torque constant is assumed correct."""
     return int(np.argmax(robot.torque_limits[: robot.chain_size]))
@@ -275,14 +291,16 @@ def estimate_setup(
         delay: whether the torque delay is estimated, too, if the motion reveals it.
 
     Raises:
-        ConfigurationError: a word is unknown, or the torque constants of all joints are requested; or a delay is to be
-            estimated, but the settings give the samples without states at a higher rate, which are needed to shift
-            torques in time.
+        ConfigurationError: a word is unknown, or the torque constants of all joints are requested, or that of a joint
+            that coupled motors move; or a delay is to be estimated, but the settings give the samples without
+            states at a higher rate, which are needed to shift torques in time.
         UnknownNameError: a word names a joint that is not in the chain.
         DataError: the motion does not show an unknown that was requested by name, or does not separate the unknowns; or
             the steps do not converge.
     """
     chosen, mount = choose(words, robot), sources[0].mount
+    if sources[0].torque_constants:
+        _refuse_coupled(chosen, robot)
     if delay and not any(one.kind == "delay" for one in chosen):
         chosen = (*chosen, Choice("delay", -1, asked=False))
     x = _first_guess(robot, sources, settings, chosen)

@@ -66,6 +66,15 @@ def kind_and_number(name: str) -> tuple[str, int]:
     return kind, int(name[len(kind) :])
 
 
+def shared_joints(coupling: FloatArray) -> tuple[int, ...]:
+    """Return the indices, from 0, of the joints whose torque several motors share.
+
+    Args:
+        coupling: matrix C (n, n) [-] from joint to motor angles; the torques at the joints are C' times the motors'.
+    """
+    return tuple(int(j) for j in np.flatnonzero(np.count_nonzero(coupling, axis=0) > 1))
+
+
 @dataclass(frozen=True, eq=False)
 class DriveTerms:
     """Drive-side parameters of n axes: rotor inertia, friction, offsets and springs.

@@ -6,10 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from arms import arm, nominal_standard
+from geared_arms import CONSTANTS, variant
+from recordings import recorded
 
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
-from dynid.errors import DataError
+from dynid.errors import ConfigurationError, DataError
 from dynid.export.mjcf import default_stops
 from dynid.identification.changes import beyond_chance, parameter_changes
 from dynid.identification.data.preprocessing import Samples
@@ -18,6 +20,8 @@ from dynid.identification.payload.known_mass import JointScale, check_torque_con
 from dynid.identification.payload.mass_alone import FAR_M, check_with_mass_alone
 from dynid.identification.payload.payload import changes_between, find_payload
 from dynid.identification.payload.two_runs import load_two_runs
+from dynid.identification.settings import load_identification
+from dynid.identification.setup import estimate_setup
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.model.regressor import LINK_PARAMETERS
@@ -171,6 +175,34 @@ def test_place_without_effect_on_torques_is_unknown(make_samples) -> None:
     np.testing.assert_allclose(check.place_m[:2], body.centre_of_mass[:2], atol=0.02)
     assert check.place_deviation_m[:2].max() < 0.02 and check.place_deviation_m[2] > 0.9 * FAR_M
     assert all(abs(one.scale - 1.0) < 4.0 * one.deviation for one in check.joints if one.determined)
+
+
+def test_torque_that_coupled_motors_share_shows_no_constant(make_samples, tmp_path: Path) -> None:
+    """Motor 3 moves joints 2 and 3: its wrong constant shows at joint 3, and distorts joint 2."""
+    coupled = variant("coupled", tmp_path)
+    model = ArmModel.of(coupled)
+    path = coupled.folder / "models" / "nominal.yaml"
+    empty = load_standard(path, model.mdh, model.regrouping.standard)
+    body, values = LinkInertia(0.8, np.array([0.1, 0.02, 0.0]), 3e-4 * np.eye(3)), np.array(empty.values)
+    values[[empty.names.index(f"{kind}3") for kind in LINK_PARAMETERS]] += from_link_frame(body, model.mdh.in_link[-1])
+    loaded = StandardParameters(empty.names, values, 3)
+    runs = []
+    for seed, standard in enumerate((empty, loaded)):
+        run = make_samples(coupled, model.base_parameters(standard), seed=seed, sigma=0.02)
+        motors = run.tau @ np.linalg.inv(coupled.coupling)
+        runs.append(replace(run, tau=(motors * [1.0, 1.0, 0.75]) @ coupled.coupling))
+    found = check_torque_constants(model, *runs, body, coupled.motor_constants(CONSTANTS))
+    assert [one.shared for one in found] == [False, True, False]
+    assert not found[1].determined and not found[1].doubtful and found[1].corrected is None
+    assert "joint_2: several coupled motors share its torque" in found[1].sentence()
+    assert found[2].scale == pytest.approx(0.75, abs=0.02) and found[2].doubtful and not found[0].doubtful
+    with pytest.raises(DataError, match=r"coupled motors share the torque of joint_2, .* give it with --at"):
+        check_with_mass_alone(model, *runs, body.mass, 0.0, CONSTANTS)
+    recording, settings = replace(recorded(coupled), torque_constants=CONSTANTS), load_identification(coupled)
+    with pytest.raises(
+        ConfigurationError, match="coupled motors move joint_2, joint_3, so no scale of a joint's torque"
+    ):
+        estimate_setup(coupled, [recording], settings, [f"torque-constant:joint_{k}" for k in (2, 3)])
 
 
 def test_joint_without_load_is_undetermined(make_samples) -> None:

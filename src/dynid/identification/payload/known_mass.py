@@ -7,7 +7,8 @@ body at the last link must add a known torque. The drive of joint j reports the 
 
 Here t_j is the known body's torque (zero in the run without the body). psi_j are the parameters of the arm and its
 friction, in the scale of the reported torques. Noise affects only the left side, so it does not bias c_j. The true
-torque constant is the constant that was used, divided by c_j.
+torque constant is the constant that was used, divided by c_j. If coupled motors share the torque of a joint, c_j mixes
+their constants and depends on the motion, so the constants of such joints are not checked.
 """
 
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from dynid.errors import DataError
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.uncertainty import score_covariance
 from dynid.identification.payload.payload import load_columns
+from dynid.model.drive import shared_joints
 from dynid.model.dynamics import ArmModel
 from dynid.model.numerical_regrouping import independent_columns
 from dynid.model.standard import LinkInertia, from_link_frame
@@ -47,6 +49,7 @@ class JointScale:
         unexplained: root mean square of the torque residual after a fit of arm and body [N m].
         torque_constant: torque constant that was used [N m/A]; None if torques were recorded.
         placed: whether the body's position was known; if not, the position was estimated together with the ratios.
+        shared: whether the joint's torque was computed from the currents of several coupled motors.
     """
 
     joint: str
@@ -56,14 +59,16 @@ class JointScale:
     unexplained: float = 0.0
     torque_constant: float | None = None
     placed: bool = True
+    shared: bool = False
 
     @property
     def determined(self) -> bool:
         """Whether the known mass determines this joint's ratio of reported to true torque.
 
-        This requires a small standard deviation of the ratio, and a known torque well above the torque residual.
+        This requires a small standard deviation of the ratio, and a known torque well above the torque residual. It is
+        never determined if several motors share the joint's torque.
         """
-        return self.deviation <= DETERMINED and self.known_torque > LEAST_LOAD * self.unexplained
+        return not self.shared and self.deviation <= DETERMINED and self.known_torque > LEAST_LOAD * self.unexplained
 
     @property
     def doubtful(self) -> bool:
@@ -83,6 +88,11 @@ class JointScale:
 
     def sentence(self) -> str:
         """Return a sentence about this joint's ratio of reported to true torque, and its likely torque constant."""
+        if self.shared:
+            return (
+                f"{self.joint}: several coupled motors share its torque, so the known mass does not show the constant "
+                "of one of them: check these motors uncoupled from the arm"
+            )
         if not self.determined and not self.placed and self.known_torque > LEAST_LOAD * self.unexplained:
             return f"{self.joint}: its torque by the mass depends on the unknown position of the mass: give --at"
         if not self.determined:
@@ -116,12 +126,14 @@ def check_torque_constants(
     last, friction = load_columns(model, carrying)
     known = last @ from_link_frame(body, model.mdh.in_link[-1])
     torque = np.concatenate([np.zeros((len(without), model.axes)), known])
-    found = []
+    found, shared = [], shared_joints(model.drive.coupling) if torque_constants else ()
     for j, columns, tau in arm_columns(model, without, carrying, friction):
         scale, deviation, unexplained = _scale(columns, torque[:, j], tau, without.settings.interval_s)
         constant = torque_constants[j] if torque_constants else None
         rms = float(np.sqrt((known[:, j] ** 2).mean()))
-        found.append(JointScale(without.joint_names[j], scale, deviation, rms, unexplained, constant))
+        found.append(
+            JointScale(without.joint_names[j], scale, deviation, rms, unexplained, constant, shared=j in shared)
+        )
     return refuse_unseen(tuple(found))
 
 
@@ -132,8 +144,9 @@ def refuse_unseen(found: tuple[JointScale, ...]) -> tuple[JointScale, ...]:
         DataError: the body does not load any joint enough, or no joint's reported torque contains the body's load.
     """
     if not any(one.determined for one in found):
+        joint = "joint that one motor alone moves" if any(one.shared for one in found) else "joint"
         raise DataError(
-            "the known mass loads no joint enough in these runs; use a larger mass, further out, against gravity"
+            f"the known mass loads no {joint} enough in these runs; use a larger mass, further out, against gravity"
         )
     if all(abs(one.scale) < LEAST_VISIBLE_SCALE for one in found if one.determined):
         reported = ", ".join(f"{one.joint} {one.scale:.2g}" for one in found if one.determined)

@@ -22,6 +22,7 @@ from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.uncertainty import sandwich
 from dynid.identification.payload.known_mass import JointScale, arm_columns, refuse_unseen, residuals_after_fit
 from dynid.identification.payload.payload import load_columns
+from dynid.model.drive import shared_joints
 from dynid.model.dynamics import ArmModel
 from dynid.model.regressor import LINK_PARAMETERS
 from dynid.model.standard import LinkInertia, from_link_frame
@@ -172,8 +173,15 @@ def check_with_mass_alone(
 
     Raises:
         DataError: the body does not load any joint enough in this motion, no joint's reported torque contains the
-            body's load, or there are too few samples.
+            body's load, there are too few samples, or coupled motors share the torque of a joint.
     """
+    shared = shared_joints(model.drive.coupling) if torque_constants else ()
+    if shared:  # a wrong constant of one of the motors would shift the position that this joint shows
+        names = ", ".join(without.joint_names[j] for j in shared)
+        raise DataError(
+            f"coupled motors share the torque of {names}, so their currents do not show the unknown position of the "
+            "known mass: give it with --at"
+        )
     rows, body = _Rows(model, without, carrying), _Body(model, mass, radius)
 
     def misfit(place: FloatArray) -> FloatArray:
