@@ -219,6 +219,15 @@ def test_mapping_of_no_recording_is_refused(planar_result: Path, runs: Path, tmp
     assert not (tmp_path / "r.html").exists()
 
 
+def test_all_recordings_of_a_folder_are_predicted(planar_result: Path, runs: Path, tmp_path: Path) -> None:
+    """A folder or data set that --motion names stands for all recordings in it, not only for the first one."""
+    header, *rows = (runs / "fit.csv").read_text().splitlines(keepends=True)
+    for name, own in (("one.csv", rows[:1500]), ("two.csv", rows[1500:])):
+        (tmp_path / name).write_text(header + "".join(own))
+    found = open_result(planar_result, recordings=[tmp_path], mapping=runs / "mapping.yaml")
+    assert [one.name for one in found.held_out] == ["other.csv", "one.csv", "two.csv"]
+
+
 @pytest.mark.slow
 def test_two_results_are_compared_by_parameters_and_curves(planar_result: Path, tmp_path: Path) -> None:
     content = yaml.safe_load((planar_result / "model.yaml").read_text())

@@ -14,7 +14,7 @@ def report(
     compare: Annotated[list[Path] | None, typer.Option(help="Result folder to compare with; repeatable.")] = None,
     out: Annotated[Path | None, typer.Option(help="New file; default: RESULT/report.html.")] = None,
     motion: Annotated[
-        list[Path] | None, typer.Option(help="Additional held-out bag or CSV to predict; repeatable.")
+        list[Path] | None, typer.Option(help="Additional held-out bag, CSV or folder to predict; repeatable.")
     ] = None,
     tracking: Annotated[
         list[Path] | None, typer.Option(help="Bag of a motion with its reference, for the tracking error; repeatable.")

@@ -103,8 +103,9 @@ def predicted_with(robot: Robot, content: ModelFile, recordings: Sequence[tuple[
     Args:
         robot: robot of the model.
         content: model file; its provenance contains the settings of the identification.
-        recordings: path of each bag or CSV file, its use in the identification, and its mapping, which describes the
-            topics or columns of data of other software.
+        recordings: path of each bag, CSV file, data set or folder of them, its use in the identification, and its
+            mapping, which describes the topics or columns of data of other software. A folder and a data set stand for
+            all recordings in them.
 
     Raises:
         InputNotFoundError: a recording does not exist.
@@ -123,5 +124,8 @@ def predicted_with(robot: Robot, content: ModelFile, recordings: Sequence[tuple[
             f"{invalid_fields(error, IdentificationSettings)}; identify the model again"
         ) from error
     model = Model.of_file(robot, content)
-    found = [validate(model, [path], settings=settings, mapping=mapping).motions[0] for path, _, mapping in recordings]
-    return [replace(one, kind=kind) for one, (_, kind, _) in zip(found, recordings, strict=True)]
+    return [
+        replace(one, kind=kind)
+        for path, kind, mapping in recordings
+        for one in validate(model, [path], settings=settings, mapping=mapping).motions
+    ]
