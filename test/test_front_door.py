@@ -124,6 +124,7 @@ def test_a_repeat_of_the_fitted_motion_is_noted_and_another_motion_is_not() -> N
         ({"q": np.zeros((5, 3))}, r"q of run has shape \(5, 3\), expected \(2000, 3\)"),
         ({"tau": np.zeros(2000)}, r"tau of run has shape \(2000,\)"),
         ({"time": np.zeros((2000, 1))}, r"time of run has shape \(2000, 1\), expected \(N,\)"),
+        ({"time": np.where(np.arange(2000) == 70, np.nan, np.arange(2000))}, r"time of run is nan in row 70 .* finite"),
         ({"joint_names": ("a", "b", "c")}, "run names the joints a, b, c; robot 'planar_3r' has"),
         ({"torque_constants": (1.0, 2.0)}, "run gives 2 torque constants, expected one for each of 3"),
         ({"torque_constants": (1.0, 2.0, "x")}, "torque_constants of run is no array of numbers"),

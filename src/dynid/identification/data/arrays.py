@@ -62,7 +62,8 @@ def recording_from_arrays(
         name: name of the recording in reports and messages; must be unique among recordings that are used together.
 
     Raises:
-        DataError: an array has the wrong shape, the joints are not those of the robot, or positions jump.
+        DataError: an array has the wrong shape, a timestamp is not finite, the joints are not those of the robot, or
+            positions jump.
         UnknownNameError: the robot does not have this mount.
         ConfigurationError: robot or name has the wrong type; a unit is unknown or does not fit its joint; or torque
             constants were given together with currents.
@@ -73,9 +74,7 @@ def recording_from_arrays(
     names = tuple(joint_names) or own
     if sorted(names) != sorted(own):
         raise DataError(f"{name} names the joints {', '.join(names)}; robot '{robot.name}' has {', '.join(own)}")
-    columns, stamps = [names.index(joint) for joint in own], _numbers(name, "time", time)
-    if stamps.ndim != 1:
-        raise DataError(f"time of {name} has shape {stamps.shape}, expected (N,)")
+    columns, stamps = [names.index(joint) for joint in own], _stamps(name, time)
     given = {"q": q, "tau": tau} | ({} if dq is None else {"dq": dq})
     arrays = {key: _columns(name, key, value, len(stamps), columns) for key, value in given.items()}
     if torque_constants and len(torque_constants) != len(own):
@@ -156,6 +155,28 @@ def _per_second(position: Quantity) -> Quantity:
     return position.model_copy(
         update={"unit": f"{units}/s" if isinstance(units, str) else tuple(f"{unit}/s" for unit in units)}
     )
+
+
+def _stamps(name: str, time: ArrayLike) -> FloatArray:
+    """Return a copy of the timestamps, (N,) [s].
+
+    Args:
+        name: name of the recording, for messages.
+        time: the given timestamps.
+
+    Raises:
+        DataError: the timestamps have another shape, or one is not finite.
+    """
+    stamps = _numbers(name, "time", time)
+    if stamps.ndim != 1:
+        raise DataError(f"time of {name} has shape {stamps.shape}, expected (N,)")
+    wrong = np.flatnonzero(~np.isfinite(stamps))
+    if len(wrong):
+        raise DataError(
+            f"time of {name} is {stamps[wrong[0]]} in row {wrong[0]} (the first is 0), expected a finite number of "
+            "seconds: leave such rows out of all arrays"
+        )
+    return stamps
 
 
 def _columns(name: str, key: str, values: ArrayLike, count: int, columns: list[int]) -> FloatArray:
