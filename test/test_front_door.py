@@ -18,7 +18,11 @@ import dynid
 from dynid.cli import app
 from dynid.errors import ConfigurationError, DataError, MissingLibraryError, UnknownNameError
 from dynid.identification.data import preprocessing, recordings
+from dynid.identification.data.sample_sets import join
+from dynid.identification.data.samples import Samples
+from dynid.identification.diagnosis.nuisance_columns import since_reversal
 from dynid.identification.settings import load_identification
+from dynid.identification.steadiness.windows import Windows
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import load_standard
 from dynid.recording.csv_mapping import CsvMapping
@@ -135,6 +139,20 @@ def test_a_repeat_of_the_fitted_motion_is_noted_and_another_motion_is_not() -> N
 def test_arrays_that_do_not_fit_are_refused(changes: dict[str, object], words: str) -> None:
     with pytest.raises(DataError, match=words):
         dynid.recording_from_arrays(ROBOT, **(motion(1) | {"name": "run"} | changes))  # type: ignore[arg-type]
+
+
+def test_recordings_that_continue_each_others_time_stay_apart() -> None:
+    """Samples of several recordings are one recording's where time goes on; the first ends at 1020 s here."""
+
+    def joined(later_s: float) -> Samples:
+        given = motion(1), motion(2) | {"time": motion(2)["time"] + later_s}
+        runs = [dynid.recording_from_arrays(ROBOT, **one, name=f"run {k}") for k, one in enumerate(given)]
+        return join([one.samples(load_identification(ROBOT)) for one in runs])
+
+    same, later = joined(0.0), joined(100.0)
+    assert Windows.of(later).recording.tolist() == Windows.of(same).recording.tolist()
+    assert set(Windows.of(later).recording) == {0, 1}
+    np.testing.assert_allclose(since_reversal(later), since_reversal(same), atol=1e-9)
 
 
 @pytest.mark.parametrize(("joint", "away"), [(2, 4.0 * np.pi), (0, -7.0)])
@@ -283,7 +301,7 @@ def test_two_bags_are_read_twice_and_preprocessed_twice(tmp_path: Path, monkeypa
 def test_recording_shows_its_columns_as_figure_and_table(monkeypatch: pytest.MonkeyPatch) -> None:
     given = motion(1, 2.0)
     run = dynid.recording_from_arrays(ROBOT, **given, name="run")
-    np.testing.assert_array_equal(run.time, given["time"])
+    np.testing.assert_array_equal(run.time, given["time"] - given["time"][0])  # from 0, as a bag's
     np.testing.assert_allclose(run.q, given["q"], atol=1e-12)
     np.testing.assert_allclose(run.tau, given["tau"], atol=1e-12)
     assert isinstance(run, dynid.Recording) and run.dq is not None and len(run.plot().axes) == 9

@@ -46,7 +46,8 @@ def recording_from_arrays(
 
     Args:
         robot: the robot that was recorded.
-        time: timestamps (N,) [s], increasing, with any start time.
+        time: timestamps (N,) [s], increasing, with any start time. The recording's own times begin at 0, as those of
+            bags and CSV files do.
         q: joint positions (N, n), in `q_unit`.
         tau: joint torques (N, n), or the quantity that `tau_unit` names.
         dq: joint velocities (N, n), in `q_unit` per second, which are used only to check the units; None if not
@@ -94,7 +95,9 @@ def recording_from_arrays(
     rates = arrays.get("dq")
     if rates is not None and position is not None:
         rates = joint_rates(rates, _per_second(position), robot)
-    rows = measured(name, conversion, stamps, arrays["q"], arrays["tau"], dq=rates)
+    # from 0, since a time that is no later than the one before marks the next recording where samples are joined
+    since_start = stamps - stamps[:1]
+    rows = measured(name, conversion, since_start, arrays["q"], arrays["tau"], dq=rates)
     return _source(rows, conversion, chosen, constants or conversion.torque_constants, digest)
 
 
