@@ -1,11 +1,13 @@
 """Logs as bags, CSV files and LeRobot data sets, and the output of `dynid logs`."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from geared_arms import COUPLING, RATIOS, variant
 from typer.testing import CliRunner
 
 from dynid.cli import app
@@ -176,14 +178,16 @@ def test_rows_that_a_faster_recorder_repeats_are_left_out(tmp_path: Path) -> Non
     assert np.allclose(log.tau, tau[np.unique(places)])
 
 
-def lerobot(folder: Path, *, effort: bool = True, columns: int = 3) -> Path:
+def lerobot(
+    folder: Path, *, effort: bool = True, columns: int = 3, raw: Callable[[FloatArray], FloatArray] = np.asarray
+) -> Path:
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
     time, q, tau = motion()
     q = q[:, :columns]
     rows: dict[str, Any] = {"timestamp": time.tolist() * 2, "episode_index": [0] * len(time) + [1] * len(time)}
-    rows |= {"observation.state": [*q.tolist(), *(0.5 * q).tolist()], "action": [*q.tolist()] * 2}
+    rows |= {"observation.state": [*raw(q).tolist(), *raw(0.5 * q).tolist()], "action": [*raw(q).tolist()] * 2}
     if effort:
         rows["observation.effort"] = [*tau.tolist()] * 2
     (folder / "meta").mkdir(parents=True)
@@ -242,6 +246,39 @@ def test_a_data_set_in_degrees_is_refused_whole_by_its_statistics(tmp_path: Path
     assert all("as a whole (meta/stats.json): joint" in one.problem for one in found)
     assert all("is --position right?" in one.problem for one in found)
     assert not any(one.problem for one in find_logs(folder, ROBOT, {"position": {"unit": "deg"}}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "position", "raw", "problem"),
+    [
+        ("direct", {"offset": (2.6, 0.0, 0.0)}, lambda q: q - [2.6, 0.0, 0.0], ""),
+        ("direct", {"offset": (2.6, 0.0, 0.0)}, lambda q: q, "set as a whole (meta/stats.json): joint"),
+        ("direct", {}, lambda q: np.mod(q, 2.0 * np.pi), ""),
+        ("geared", {"side": "motor"}, lambda q: q * RATIOS["geared"], ""),
+        ("geared", {}, lambda q: q * RATIOS["geared"], "set as a whole (meta/stats.json): joint"),
+        (
+            "coupled",
+            {"side": "motor", "sign": (1, -1, 1)},
+            lambda q: q @ np.transpose(COUPLING) * RATIOS["coupled"] * [1, -1, 1],
+            "",
+        ),
+    ],
+    ids=("zero", "wrong zero", "wrapped", "gears", "no gears", "coupled"),
+)
+def test_statistics_of_a_data_set_are_judged_as_joint_positions(
+    tmp_path: Path, kind: str, position: dict[str, Any], raw: Callable[[FloatArray], FloatArray], problem: str
+) -> None:
+    """Neither a joint's zero, nor gears, nor angles from 0 to 360 degrees move a joint beyond its limits."""
+    arm = variant(kind, tmp_path)
+    folder = lerobot(tmp_path / "set", raw=raw)
+    q = motion()[1]
+    states = raw(np.vstack([q, 0.5 * q]))
+    stats = {"observation.state": {"min": states.min(axis=0).tolist(), "max": states.max(axis=0).tolist()}}
+    (folder / "meta" / "stats.json").write_text(json.dumps(stats), encoding="utf-8")
+    found = find_logs(folder, arm, {"position": {"unit": "rad"} | position})
+    assert all(one.problem.startswith(problem) and bool(one.problem) == bool(problem) for one in found)
+    if not problem:
+        np.testing.assert_allclose(found[0].read().q, q, atol=1e-9)
 
 
 @pytest.mark.parametrize("text", ["{", "[1, 2]", '{"features": []}', "\udcff"])

@@ -18,7 +18,8 @@ from dynid.recording.joint_log import joint_log, measured
 from dynid.recording.log import Log
 from dynid.recording.mapping import BagMapping
 from dynid.recording.parquet_columns import read_columns
-from dynid.recording.plausible import refuse_beyond_limits
+from dynid.recording.plausible import may_wrap, refuse_beyond_limits
+from dynid.recording.quantity import Conversion
 from dynid.resources import guarded
 from dynid.robot import FloatArray, Robot
 
@@ -111,8 +112,9 @@ def read_episode(data: DataSet, file: Path, episode: int, robot: Robot, mapping:
         joints = mapping.names(robot)
         order = _state_order(data.info, robot, joints, found[STATE].shape[1], name)
         conversion = mapping.conversion(robot)
-        _refuse_far_data_set(data, order, conversion.position_factors, robot)
-        time = found.get("timestamp", np.arange(len(found[STATE])) / float(data.info.get("fps") or 30.0))
+        fps = float(data.info.get("fps") or 30.0)
+        _refuse_far_data_set(data, order, conversion, 1.0 / fps)
+        time = found.get("timestamp", np.arange(len(found[STATE])) / fps)
         key = next((one for one in TORQUES if one in found), None)
         if key == CURRENT and not conversion.torque_constants:
             raise DataError(f"{name} holds currents without a unit in column {CURRENT}: give --effort A or mA")
@@ -144,25 +146,30 @@ def _meta(path: Path, name: str) -> dict[str, Any]:
     return content
 
 
-def _refuse_far_data_set(data: DataSet, order: list[int], factors: FloatArray, robot: Robot) -> None:
+def _refuse_far_data_set(data: DataSet, order: list[int], conversion: Conversion, step_s: float) -> None:
     """Raise DataError if the data set's extreme positions exceed a joint's limits; a wrong unit is the usual cause.
 
-    meta/stats.json states the extreme positions of all episodes.
+    meta/stats.json states the extreme positions of all episodes. They are not the extremes of a joint that several
+    motors move, or whose angle may wrap round; such joints are checked in each episode alone.
 
     Args:
         data: the data set.
         order: index of each robot joint in the column `observation.state`, n of them.
-        factors: factors from the recorded positions to rad or m, (n,).
-        robot: the recorded robot.
+        conversion: conversion of the recorded positions.
+        step_s: time between frames [s].
     """
-    of_state = data.stats.get(STATE)
-    if not isinstance(of_state, dict):
+    of_state, robot = data.stats.get(STATE), conversion.robot
+    if not isinstance(of_state, dict) or not conversion.positions_separate:
         return
     try:
-        ends = np.array([of_state["min"], of_state["max"]], dtype=np.float64)[:, order] * factors
+        ends = np.array([of_state["min"], of_state["max"]], dtype=np.float64)[:, order] * conversion.position_factors
     except (KeyError, ValueError, TypeError, IndexError):
         return  # statistics in another form are ignored
-    refuse_beyond_limits(ends, robot, f"{data.path.name} as a whole (meta/stats.json)", "is --position right?")
+    turning = may_wrap(ends, conversion.speed_limits(), step_s) & ~np.array(robot.prismatic)
+    left_out = tuple(name for name, one in zip(robot.joint_names, turning, strict=True) if one)
+    at_joints = conversion.joint_positions(ends)
+    whole = f"{data.path.name} as a whole (meta/stats.json)"
+    refuse_beyond_limits(at_joints, robot, whole, "is --position right?", left_out)
 
 
 def _names(info: dict[str, Any], key: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Plausibility checks of recorded values against a robot: position limits, jumps, torque units, wrapped angles."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.errors import DataError
 from dynid.recording.frozen import refuse_frozen
@@ -108,6 +109,22 @@ def unwrapped(time: FloatArray, own: FloatArray, speeds: FloatArray, turns: list
     found = own.copy()
     found[1:] -= TURN_RAD * back
     return found, wraps.sum(axis=0).tolist()
+
+
+def may_wrap(ends: FloatArray, speeds: FloatArray, step_s: float) -> NDArray[np.bool_]:
+    """Return whether each angle may have wrapped round, (n,): its extremes are about one turn apart.
+
+    `unwrapped` finds a wrap-around only in a jump that is too large for the speed and differs from a turn by at most
+    the same distance; so the extremes are at least as far apart as such a jump.
+
+    Args:
+        ends: smallest and largest recorded positions, (2, n) [rad or m].
+        speeds: maximum speed of each axis, (n,) [rad/s or m/s].
+        step_s: time between rows [s].
+    """
+    span = np.ptp(ends, axis=0)
+    reach = MOST_SPEED_RATIO * speeds * step_s + LIMIT_EXCESS_RAD
+    return np.asarray((span > reach) & (span >= TURN_RAD - reach) & (span <= TURN_RAD + LIMIT_EXCESS_RAD))
 
 
 def within_limits(q: FloatArray, robot: Robot, wraps: list[int]) -> tuple[FloatArray, tuple[str, ...]]:

@@ -178,6 +178,11 @@ class Conversion:
         """Whether positions were measured on the joint side of the gears."""
         return self._position.side == "joint"
 
+    @property
+    def positions_separate(self) -> bool:
+        """Whether the position of each joint depends on one recorded axis alone."""
+        return self.positions_at_joints or not Transmission(self.robot).coupled
+
     def speed_limits(self) -> FloatArray:
         """Return the maximum speed of each axis, (n,) [rad/s or m/s].
 
