@@ -64,6 +64,20 @@ def test_currents_need_a_unit(tmp_path):
     np.testing.assert_allclose(found.read().tau, own["observation.current"] * constants, atol=1e-6)
 
 
+def test_of_efforts_and_currents_the_stated_unit_chooses(tmp_path):
+    columns = episode(scale=0.3, rows=60).columns
+    torques = columns["observation.effort"]
+    own = {"observation.state": columns["observation.state"], "observation.effort": torques}
+    own["observation.current"] = 1000.0 * torques / ROBOT.joint_constants
+    folder = data_set(tmp_path / "set", own, {"observation.state": ROBOT.joint_names})
+    for mapping, read, left in ((None, "effort", "current"), ({"torque": {"unit": "mA"}}, "current", "effort")):
+        (found,) = find_logs(folder, ROBOT, mapping)
+        log = found.read()
+        np.testing.assert_allclose(log.tau, torques, atol=1e-6)
+        (note,) = (one for one in log.notes if "torques are read from" in one)
+        assert f"from observation.{read}," in note and f"not from observation.{left}" in note
+
+
 def test_every_column_is_ordered_by_its_own_names(tmp_path):
     """Efforts and actions may list the joints in another order than the states do."""
     columns = {key: value for key, value in episode(scale=0.3, rows=60).columns.items() if "external" not in key}

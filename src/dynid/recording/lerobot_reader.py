@@ -1,7 +1,8 @@
 """Reader of LeRobot data sets: a folder with `meta/info.json`, in which every episode is a separate log.
 
 The columns read are `observation.state`, `observation.effort` or `.current`, and `action`. LeRobot data sets do not
-state the unit of currents, so the caller must state it. Reading parquet files requires pyarrow, `pip install
+state the unit of currents, so the caller must state it. If a data set has both efforts and currents, the currents are
+read if the stated unit is one of currents, else the efforts. Reading parquet files requires pyarrow, `pip install
 dynid[lerobot]`.
 """
 
@@ -115,10 +116,8 @@ def read_episode(data: DataSet, file: Path, episode: int, robot: Robot, mapping:
         fps = float(data.info.get("fps") or 30.0)
         _refuse_far_data_set(data, order, conversion, 1.0 / fps)
         time = found.get("timestamp", np.arange(len(found[STATE])) / fps)
-        key = next((one for one in TORQUES if one in found), None)
-        if key == CURRENT and not conversion.torque_constants:
-            raise DataError(f"{name} holds currents without a unit in column {CURRENT}: give --effort A or mA")
-        effort, goal, notes = None, None, list[str]()
+        key, notes = _effort_column(found, conversion, name)
+        effort, goal = None, None
         if key is not None:
             effort = found[key][:, _own_order(data.info, key, found[key], order, joints, name)]
         if ACTION in found:
@@ -128,6 +127,30 @@ def read_episode(data: DataSet, file: Path, episode: int, robot: Robot, mapping:
                 notes.append(f"no goals are read: {error}")
         rows = measured(name, conversion, time, found[STATE][:, order], effort, goal, notes=tuple(notes))
         return joint_log(rows, conversion, UNIT_HINT, mount=mapping.mount, torque_delay_s=mapping.torque_delay_s)
+
+
+def _effort_column(found: dict[str, FloatArray], conversion: Conversion, name: str) -> tuple[str | None, list[str]]:
+    """Return the name of the column with torques or currents, None without one, and a note if there are both columns.
+
+    Of both columns, that of the stated kind of unit is chosen: torques unless the unit is one of currents. A column of
+    efforts alone may contain currents, too.
+
+    Args:
+        found: columns of the episode by name.
+        conversion: conversion of the recorded efforts.
+        name: name of the episode, for messages.
+
+    Raises:
+        DataError: there is only a column of currents, and no unit of currents is stated.
+    """
+    given = [one for one in TORQUES if one in found]
+    if given == [CURRENT] and not conversion.torque_constants:
+        raise DataError(f"{name} holds currents without a unit in column {CURRENT}: give --effort A or mA")
+    if len(given) < 2:
+        return next(iter(given), None), []
+    if conversion.torque_constants:
+        return CURRENT, [f"torques are read from {CURRENT}, since their unit is one of currents, not from {TORQUES[0]}"]
+    return TORQUES[0], [f"torques are read from {TORQUES[0]}, not from {CURRENT}: --effort A or mA would read that"]
 
 
 def _meta(path: Path, name: str) -> dict[str, Any]:
