@@ -363,6 +363,26 @@ def test_csv_without_a_mapping_gets_a_draft_to_check(files, tmp_path: Path, monk
             assert run(fit, "--out", out)[0] == code and (out / "model.yaml").is_file()
 
 
+def test_mappings_that_describe_no_recording_are_refused(files, tmp_path: Path) -> None:
+    """A folder of CSV files needs no units of bags, nor do held-out CSV files, nor anything without them."""
+    fit, other, mapping = files
+    (tmp_path / "runs").mkdir()
+    fit.rename(tmp_path / "runs" / "fit.csv")
+    runs = tmp_path / "runs"
+    of_bags = tmp_path / "bags.yaml"
+    of_bags.write_text(yaml.safe_dump({"schema_version": 1, "position": {"unit": "deg"}}))
+    for options, words in (
+        (("--effort", "mA"), "all recordings are CSV files"),
+        (("--validate", other, "--validate-mapping", of_bags), "all recordings are CSV files"),
+        (("--validate-mapping", mapping), "describes recordings of --validate, and there are none"),
+    ):
+        with pytest.raises(ConfigurationError, match=words):
+            run(runs, "--mapping", mapping, *options, "--out", tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+    compared = ["compare", str(runs), "--robot", "planar_3r", "--mapping", str(mapping), "--validate-mapping", "x.yaml"]
+    assert "and there are none" in str(CliRunner().invoke(app, compared).exception)
+
+
 @pytest.mark.slow
 def test_a_robot_drafted_from_a_urdf_is_identified(write_run, tmp_path: Path) -> None:
     """A drafted robot with undecided values is identified; its prior is the inertials of the URDF."""

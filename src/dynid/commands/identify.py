@@ -1,7 +1,8 @@
 """`dynid identify`: identification of a model from recorded motions in bags or CSV files."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,9 +21,14 @@ from dynid.commands.options import (
     ValidateMappingOption,
     ValidateOption,
     read_mapping,
+    read_validation_mapping,
     refuse_unused_mapping,
 )
 from dynid.commands.terminal import print_json, progress_bar, say, stages, stdout
+
+if TYPE_CHECKING:
+    from dynid.recording.mapping import Mappings
+    from dynid.robot import Robot
 
 
 def identify(
@@ -90,14 +96,11 @@ def identify(
     settings = load_identification(loaded)
     chosen = {"estimator": estimator, "rows": rows}
     settings = settings.model_copy(update={key: value for key, value in chosen.items() if value is not None})
-    columns = mapping_or_draft(
-        read_mapping(mapping, skip_corrupt_rows, position=position, effort=effort),
-        [*recordings, *(validate or [])],
-        loaded,
-        out,
-    )
+    judges = validate or []
+    own = read_validation_mapping(validate_mapping, judges, skip_corrupt_rows)
+    stated = read_mapping(mapping, skip_corrupt_rows, position=position, effort=effort)
+    columns = _used_mappings(stated, own, recordings, judges, loaded, out)
     validation_mappings = validate_mapping and read_mapping(validate_mapping, skip_corrupt_rows, otherwise=columns)
-    refuse_unused_mapping(columns, [*recordings, *(validate or [])])
     recordings = [path.resolve() if dask else path for path in recordings]  # workers may run in another folder
     bar = progress_bar("identifying", len(recordings) + 2) if method == "campaign" else None
     with bar or stages("identifying", len(recordings) + 6) as begin:
@@ -106,7 +109,7 @@ def identify(
             recordings,
             method=method,
             runs=runs_folder(out) if method == "campaign" else None,
-            validation=validate or [],
+            validation=judges,
             settings=settings,
             progress=begin,
             mapping=columns,
@@ -142,3 +145,33 @@ def identify(
         say(outcome(checks), markup=False)
         say(*(f"  try: {one}" for one in advice(checks, [path for path, *_ in result.sources])), markup=False)
     raise typer.Exit(0 if result.passed else 1)
+
+
+def _used_mappings(
+    stated: "Mappings | None",
+    own: "Mappings | None",
+    recordings: list[Path],
+    validation: list[Path],
+    robot: "Robot",
+    out: Path,
+) -> "Mappings | None":
+    """Return the stated mappings, with one for CSV files drafted if they need it; refuse a mapping that is not used.
+
+    Args:
+        stated: mappings of all recordings; None without any.
+        own: mappings that held-out recordings have instead; None without any.
+        recordings: recordings to identify from.
+        validation: held-out recordings.
+        robot: the robot.
+        out: output of the command, see `mapping_or_draft`.
+
+    Raises:
+        ConfigurationError: a mapping describes only recordings of which there are none, or a draft needs consent.
+    """
+    of_csv = [*recordings, *([] if own and own.csv else validation)]
+    of_bags = [*recordings, *([] if own and own.bag else validation)]
+    found = mapping_or_draft(stated, of_csv, robot, out)
+    if found is not None:
+        refuse_unused_mapping(replace(found, bag=None), of_csv)
+        refuse_unused_mapping(replace(found, csv=None), of_bags)
+    return found

@@ -175,26 +175,69 @@ def read_mapping(
     return None if found == Mappings() else found
 
 
+def _kinds(recordings: Sequence[Path]) -> set[str]:
+    """Return the kinds of recordings, "bag", "CSV" and "LeRobot", including those in folders.
+
+    A path without recordings counts as "unknown"; reading it raises the error that explains it.
+    """
+    from dynid.identification.data.log_search import is_bag, places
+    from dynid.recording.csv_reader import is_csv
+
+    found: set[str] = set()
+    for path in recordings:
+        if is_csv(path) or is_bag(path):
+            found.add("CSV" if is_csv(path) else "bag")
+            continue
+        try:
+            found |= {one.kind for one in places(path) if one.problem is None}
+        except DynidError:
+            found.add("unknown")
+    return found
+
+
 def refuse_unused_mapping(mapping: "Mappings | None", recordings: Sequence[Path]) -> None:
     """Raise ConfigurationError if a mapping describes bags but all recordings are CSV files, or vice versa.
 
-    Units from the options --position and --effort are entries of the mapping for bags.
+    A folder stands for the recordings in it. Units from the options --position and --effort are entries of the mapping
+    for bags, which describes data sets, too.
     """
     if mapping is None or not recordings:
         return
-    from dynid.identification.data.log_search import is_bag
-    from dynid.recording.csv_reader import is_csv
-
-    if mapping.bag is not None and all(is_csv(path) for path in recordings):
+    kinds = _kinds(recordings)
+    if mapping.bag is not None and kinds == {"CSV"}:
         raise ConfigurationError(
             "all recordings are CSV files, whose units are stated with their columns in the mapping: leave --effort, "
             "--position and the mapping of bags out"
         )
-    if mapping.csv is not None and all(is_bag(path) for path in recordings):
+    if mapping.csv is not None and kinds and kinds <= {"bag", "LeRobot"}:
         raise ConfigurationError(
-            "all recordings are bags, and the mapping describes columns of CSV files: leave it out, or describe the "
-            "topics of the bags instead"
+            "all recordings are bags or data sets, and the mapping describes columns of CSV files: leave it out, or "
+            "describe joints and units of the bags instead"
         )
+
+
+def read_validation_mapping(
+    path: Path | None, validation: Sequence[Path], skip_corrupt_rows: bool = False
+) -> "Mappings | None":
+    """Return the mappings that a file defines for held-out recordings alone; None without a file.
+
+    Args:
+        path: mapping file, the option --validate-mapping.
+        validation: held-out recordings.
+        skip_corrupt_rows: whether to skip corrupt rows of CSV files, even if the mapping file does not demand it.
+
+    Raises:
+        InputNotFoundError: the file is missing.
+        ConfigurationError: the file is not valid, or describes recordings of which there are none.
+    """
+    if path is not None and not validation:
+        raise ConfigurationError(
+            f"--validate-mapping {path} describes recordings of --validate, and there are none: name them, or leave "
+            "the mapping out"
+        )
+    found = read_mapping(path, skip_corrupt_rows)
+    refuse_unused_mapping(found, validation)
+    return found
 
 
 def read_two_mappings(
@@ -217,6 +260,10 @@ def read_two_mappings(
         InputNotFoundError: a file is missing.
         ConfigurationError: a file is not valid, or describes only CSV files or bags of which there are none.
     """
+    if second is not None and not others:
+        raise ConfigurationError(
+            f"{second} describes held-out or second recordings, and there are none: name them, or leave it out"
+        )
     first = read_mapping(path, skip_corrupt_rows)
     if second is None:
         refuse_unused_mapping(first, [*recordings, *others])
