@@ -99,3 +99,20 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
 def test_a_recording_that_is_named_twice_is_refused() -> None:
     with pytest.raises(DataError, match="again holds the same data as one: name each recording once"):
         identify(ROBOT, [recorded(ROBOT, name="one"), recorded(ROBOT, name="again")])
+
+
+@pytest.mark.slow
+def test_recordings_of_one_file_name_are_named_with_their_folders() -> None:
+    """Otherwise a dictionary by name would lose all but the last of them."""
+    fitted = [recorded(ROBOT, seed=k, name=f"{day}/run") for k, day in enumerate(("monday", "tuesday"))]
+    judges = [recorded(ROBOT, seed=k, name=name) for k, name in ((5, "friday/run"), (6, "sunday/run"), (7, "last"))]
+    found = identify(ROBOT, fitted, validation=judges)
+    names = ["friday/run", "sunday/run", "last"]
+    assert list(found.summary()["relative_torque_error"]["out_of_sample"]["files"]) == names
+    assert [one.name for one in found.motions] == [*names, "monday/run", "tuesday/run"]
+    labels = [one.name for one in found.verdict.checks]
+    assert len(set(labels)) == len(labels)
+    crossed = identify(ROBOT, fitted).summary()["relative_torque_error"]["cross_validated"]["files"]
+    assert list(crossed) == ["monday/run, cross-validated", "tuesday/run, cross-validated"]
+    arrays = identify(ROBOT, [recorded(ROBOT, seed=k) for k in range(2)]).motions
+    assert [one.name for one in arrays if one.kind == "fitted"] == ["made up", "made up (2)"]

@@ -25,6 +25,7 @@ from dynid.identification.undetermined_groups import undetermined, undetermined_
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.robot import Robot
+from dynid.verdict import Verdict
 
 
 def conclude(
@@ -94,7 +95,7 @@ def conclude(
     droop = known_droop(robot)
     found = Fitted(model, settings, samples, estimate, audited, fit, refined, margins, diagnosis, droop, pull, steady)
     motions = _fitted_motions(fitted, estimate, base)
-    verdict = judge(DATA, samples.quality, settings)
+    verdict = _judge_data(fitted, settings)
     verdict += judge(FRICTION, [OneRegression(regression, samples.joint_names)], settings)
     verdict += judge(FITTED, [found], settings) + judge(PREDICTED, motions, settings)
     cause = "" if verdict.accepted else cause_of(model, samples, regression)
@@ -123,6 +124,14 @@ def conclude(
         ),
         simulated=tuple(one.name for one in fitted if one.simulated),
     )
+
+
+def _judge_data(fitted: Sequence[Portion], settings: IdentificationSettings) -> Verdict:
+    """Return the checks of the data of each fitted portion; of several portions, their names carry the portion's."""
+    verdict = Verdict(())
+    for one in fitted:
+        verdict += judge(DATA, one.samples.quality, settings, of=one.name if len(fitted) > 1 else "")
+    return verdict
 
 
 def _doubtful(fit: TorqueErrors, limits: Acceptance) -> bool:

@@ -1,6 +1,7 @@
 """Validation of a model on recordings that were not used to identify it (arXiv:2605.15949, section VI-C)."""
 
 from collections.abc import Mapping as Named
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -9,7 +10,7 @@ from dynid.errors import DataError, refuse_other_kind
 from dynid.identification.bands import TorqueBands
 from dynid.identification.checks import DATA_TO_PREDICT, HELD_OUT, judge
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.data.recordings import Several, read_recordings, torque_sentence
+from dynid.identification.data.recordings import Recording, Several, read_recordings, torque_sentence
 from dynid.identification.data.repeats import repeat_note
 from dynid.identification.late_torques import in_time
 from dynid.identification.prediction import Motion, predict, with_dynamics
@@ -80,6 +81,7 @@ def validate(
     fitted: Samples | None = None,
     other_models: Named[str, Model] = MappingProxyType({}),
     compensate_delay: bool = True,
+    beside: Sequence[Recording] = (),
 ) -> HeldOut:
     """Return the torques that a model predicts for held-out recordings, and the checks of their errors.
 
@@ -98,16 +100,17 @@ def validate(
         other_models: other models that predict the same samples, by name; no check uses their errors.
         compensate_delay: whether to estimate and compensate the delay of torques in slow recordings; False if this was
             already done.
+        beside: the fitted recordings, from whose names those of the held-out recordings must differ.
 
     Raises:
-        InputNotFoundError, DataError: a recording cannot be used or has other torque constants, or two recordings have
-            the same name.
+        InputNotFoundError, DataError: a recording cannot be used or has other torque constants, or a recording is
+            given twice.
         ConfigurationError: `model` is not a `Model` object, but, for example, a path.
     """
     refuse_other_kind(model, Model, "the model", "load it with dynid.load_model first")
     robot = model.robot
     settings = settings or load_identification(robot)
-    sources = read_recordings(recordings, robot, mapping)
+    sources = read_recordings(recordings, robot, mapping, beside=beside)
     motions: list[Motion] = []
     others: dict[str, list[Motion]] = {name: [] for name in other_models}
     repeats: list[str] = []
@@ -116,7 +119,7 @@ def validate(
         if model.torque_constants:
             refuse_other_constants(str(source.path), source.torque_constants, model.torque_constants)
         if source.name in (other.name for other in motions):
-            raise DataError(f"two recordings are called '{source.name}'; validate them one after the other")
+            raise DataError(f"{source.path} is given twice: name each recording once")
         late: tuple[str, ...] = ()
         if compensate_delay:  # of each recording by itself, because another logger may have recorded it
             (source,), _, late = in_time(robot, [source], settings)

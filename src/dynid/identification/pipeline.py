@@ -166,6 +166,7 @@ def identify(
         fitted=samples,
         other_models=files,
         compensate_delay=False,  # these recordings were read with the delay of the fitted ones
+        beside=sources,
     )
     by_files = {name: (*motions, *held_out.other_models[name]) for name, motions in predicted_by(files, ends).items()}
     if its_mapping == mapping:  # with different mappings, one file may hold fitted and held-out data

@@ -178,7 +178,7 @@ def prepare(
     if setup or unknown_delay:
         found, estimates = estimate_setup(robot, used, settings, setup, progress, delay=unknown_delay)
         used = [found.read(one) for one in used]
-        validation = [found.read(one) for one in read_recordings(validation, robot, mapping)]
+        validation = [found.read(one) for one in read_recordings(validation, robot, mapping, beside=sources)]
         robot = found.robot(robot, given)
     progress("preprocessing")
     fitted, ends = portions_of(used, settings, held_out_share)

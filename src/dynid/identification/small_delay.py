@@ -82,7 +82,9 @@ def compensated(
     if not of.differs or abs(total) - limits.deviations * found.deviation > limits.delay_s:
         return given
     setup = _with_delay(ready, total)
-    validation = tuple(setup.read(one) for one in read_recordings(ready.validation, ready.robot, mapping))
+    validation = tuple(
+        setup.read(one) for one in read_recordings(ready.validation, ready.robot, mapping, beside=ready.sources)
+    )
     return replace(now, ready=replace(now.ready, validation=validation, setup=(*ready.setup, of)))
 
 

@@ -14,6 +14,7 @@ from dynid.identification.data.deferred_signals import MemoryBudget, SignalsInMe
 from dynid.identification.data.instants import interpolated_at_stamps
 from dynid.identification.data.log_search import FoundLog, episodes_at, is_bag, places, undescribed
 from dynid.identification.data.preprocessing import Samples, preprocess, signals_of
+from dynid.identification.data.recording_names import distinct_names
 from dynid.identification.data.row_choice import RowChoice, common_choice
 from dynid.identification.data.sample_sets import hold_out
 from dynid.identification.data.signals import Signals, Span, refuse_unusable
@@ -74,6 +75,8 @@ class Recording(Columns):
             not in memory.
         content: text that distinguishes different signals read from the same data, such as with other units or of
             another part; "" if the signals follow from the data.
+        label: name that differs from those of other recordings used together, such as "monday/run.csv"; "" if the
+            file's name is enough.
     """
 
     path: Path
@@ -87,6 +90,7 @@ class Recording(Columns):
     driver: bags.DriverRecording | None = None
     rows: Signals | None = None
     content: str = ""
+    label: str = ""
 
     def __repr__(self) -> str:
         held = self.driver or self.rows
@@ -96,8 +100,8 @@ class Recording(Columns):
 
     @property
     def name(self) -> str:
-        """Name of the recording's bag or file, without the folder; for arrays, the name given to the recording."""
-        return self.path.name
+        """Name of the recording's bag or file, with its folder only if the name repeats; of arrays, the given name."""
+        return self.label or self.path.name
 
     def released(self) -> "Recording":
         """Return this recording without its signals, to save memory; later access to its signals raises DataError."""
@@ -479,11 +483,12 @@ def read_recordings(
     *,
     most_rows: int | None = None,
     spread: Map = map,
+    beside: Sequence[Recording] = (),
 ) -> list[Recording]:
     """Return recordings of one robot; recordings that are given as paths are read from their files.
 
     A path of a folder stands for all recordings in the folder. If some of them cannot be used, the notes of the first
-    usable one list them with the reasons.
+    usable one list them with the reasons. Recordings whose file names are equal are named with their folders.
 
     Args:
         recordings: one or several paths, or `Recording` objects.
@@ -494,6 +499,7 @@ def read_recordings(
         most_rows: largest number of rows in memory; further recordings are read from their files on each use. None
             means unlimited.
         spread: map function for the recordings of folders, such as a process pool's map.
+        beside: other recordings of the same result, such as the fitted ones, whose names stay as they are.
 
     Raises:
         InputNotFoundError: a path, or the file of a mapping, does not exist.
@@ -516,7 +522,10 @@ def read_recordings(
                 f"{source.path} was read for the joints {', '.join(source.joint_names)}; robot '{robot.name}' has "
                 f"{', '.join(robot.joint_names)}: read it for this robot"
             )
-    return sources
+    names = distinct_names([*beside, *sources])[len(beside) :]
+    return [
+        one if name == one.path.name else replace(one, label=name) for name, one in zip(names, sources, strict=True)
+    ]
 
 
 def span_of(source: Recording, settings: IdentificationSettings) -> Span:
