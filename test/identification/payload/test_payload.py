@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from arms import arm, nominal_standard
+from arms import RECORD, arm, nominal_standard
 from geared_arms import CONSTANTS, variant
-from recordings import recorded
+from recordings import motion, recorded
+from scipy.signal import lfilter
 
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
@@ -101,6 +102,38 @@ def test_changes_are_distinguished_from_chance(runs) -> None:
         parameter_changes(before, BaseParameters(("A",), np.zeros(1), np.eye(1)))
     with pytest.raises(DataError, match="no covariance"):
         parameter_changes(before, BaseParameters(before.names, before.values))
+
+
+@pytest.mark.slow
+def test_confidence_intervals_hold_in_short_runs() -> None:
+    """Payload, known mass and mass at an unknown place, from runs of a few seconds with correlated noise."""
+    planar = load_robot("planar_3r")
+    model = ArmModel.of(planar)
+    empty = load_standard(planar.folder / "models" / "nominal.yaml", model.mdh, model.regrouping.standard)
+    body = LinkInertia(0.5, np.array([0.1, 0.02, 0.0]), 5e-4 * np.eye(3))
+    load = from_link_frame(body, model.mdh.in_link[-1])
+    values = np.array(empty.values)
+    values[20:30] += load
+    arms = [model.base_parameters(StandardParameters(empty.names, one, 3)) for one in (empty.values, values)]
+    truth, radius = dict(zip((f"{kind}3" for kind in LINK_PARAMETERS), load, strict=True)), 0.05  # 0.4 m r^2 = 5e-4
+
+    def run(phi: BaseParameters, seed: int) -> Samples:
+        time, q, dq, ddq = (one[::2] for one in motion(planar, 5.0, seed))
+        noise = lfilter([0.57], [1.0, -0.82], np.random.default_rng(1000 + seed).normal(size=q.shape), axis=0)
+        tau = model.inverse_dynamics(q, dq, ddq, phi) + noise * np.array([0.1, 0.05, 0.02])
+        return Samples(planar.joint_names, time, q, dq, ddq, tau, RECORD)
+
+    errors: dict[str, list[float]] = {"payload": [], "known mass": [], "mass alone": []}
+    for k in range(30):
+        runs = run(arms[0], 2 * k), run(arms[1], 2 * k + 1)
+        found = find_payload(model, *runs)
+        off = found.values - np.array([truth[name] for name in found.names])
+        errors["payload"] += (off / found.deviations).tolist()
+        known, alone = check_torque_constants(model, *runs, body), check_with_mass_alone(model, *runs, 0.5, radius)
+        errors["known mass"] += [(one.scale - 1.0) / one.deviation for one in known if one.determined]
+        errors["mass alone"] += [(one.scale - 1.0) / one.deviation for one in alone.joints if one.determined]
+    held = {name: float(np.mean(np.abs(one) < 1.645)) for name, one in errors.items()}
+    assert all(0.78 < one for one in held.values()), held
 
 
 # -- torque constants ------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import numpy as np
 
 from dynid.errors import DataError
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.estimators.uncertainty import score_covariance
+from dynid.identification.estimators.uncertainty import noise_covariance
 from dynid.identification.payload.payload import load_columns
 from dynid.model.drive import shared_joints
 from dynid.model.dynamics import ArmModel
@@ -179,8 +179,10 @@ def arm_columns(
         yield j, columns, np.concatenate([without.tau[:, j], carrying.tau[:, j]])
 
 
-def residuals_after_fit(columns: FloatArray, *values: FloatArray) -> tuple[int, list[FloatArray]]:
-    """Fit values by given columns with least squares; return the number of independent columns and the residuals.
+def residuals_after_fit(columns: FloatArray, *values: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
+    """Fit values by given columns with least squares; return an orthonormal basis of the columns and the residuals.
+
+    The basis (N, k) has as many columns as `columns` has independent ones.
 
     Args:
         columns: columns, (N, p), any unit.
@@ -189,7 +191,7 @@ def residuals_after_fit(columns: FloatArray, *values: FloatArray) -> tuple[int, 
     """
     own = columns[:, independent_columns(columns, range(columns.shape[1]))]
     basis = np.linalg.qr(own / np.linalg.norm(own, axis=0))[0]
-    return own.shape[1], [one - basis @ (basis.T @ one) for one in values]
+    return basis, [one - basis @ (basis.T @ one) for one in values]
 
 
 def _scale(columns: FloatArray, torque: FloatArray, tau: FloatArray, interval_s: float) -> tuple[float, float, float]:
@@ -203,18 +205,21 @@ def _scale(columns: FloatArray, torque: FloatArray, tau: FloatArray, interval_s:
         tau: reported torque, (N,) [N m].
         interval_s: time between samples [s].
     """
-    taken, (left, rest) = residuals_after_fit(columns, torque, tau)
+    basis, (left, rest) = residuals_after_fit(columns, torque, tau)
     strength = float(left @ left)
     if strength <= INVISIBLE_RESIDUAL**2 * float(torque @ torque) or strength == 0.0:
         return float("nan"), float("inf"), float("inf")
     scale = float(left @ rest) / strength
     residual = rest - scale * left
+    taken = basis.shape[1]
     freedom = len(tau) - taken - 1
     if freedom <= 0:
         raise DataError(f"{len(tau)} samples do not determine {taken + 1} parameters; record longer")
     squares = float(residual @ residual) / freedom
-    spread = score_covariance((left * residual)[:, None], interval_s)[0, 0] * len(tau) / freedom
-    return scale, float(np.sqrt(spread)) / strength, float(np.sqrt(squares))
+    # orthonormal columns, of the arm too: a window's leverage is that of all columns
+    every = np.column_stack([basis, left / np.sqrt(strength)])[:, None]
+    spread = noise_covariance(every, residual[:, None], np.eye(taken + 1), interval_s)[-1, -1]
+    return scale, float(np.sqrt(spread / strength)), float(np.sqrt(squares))
 
 
 def pooled(scales: tuple[JointScale, ...]) -> dict[float, tuple[float, float]]:

@@ -15,11 +15,12 @@ the scale is then large, because it includes the prior uncertainty `FAR_M` of th
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import block_diag
 from scipy.optimize import least_squares
 
 from dynid.errors import DataError
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.estimators.uncertainty import sandwich
+from dynid.identification.estimators.uncertainty import noise_covariance
 from dynid.identification.payload.known_mass import JointScale, arm_columns, refuse_unseen, residuals_after_fit
 from dynid.identification.payload.payload import load_columns
 from dynid.model.drive import shared_joints
@@ -97,7 +98,7 @@ class _Rows:
             n, 10).
         short: for each joint, R factor (11, 11) of the QR decomposition of its residuals [columns, torque]. Fits use
             this factor instead of the residuals, because it has fewer rows.
-        freedom: ratio of the number of equations to the degrees of freedom of the residual.
+        arms: for each joint, orthonormal basis (N, p) of the arm's columns.
     """
 
     def __init__(self, model: ArmModel, without: Samples, carrying: Samples) -> None:
@@ -106,19 +107,19 @@ class _Rows:
         self.columns, self.torque = np.zeros_like(added), np.zeros(added.shape[:2])
         self.sigma, self.carried = np.zeros(model.chain_size), last
         self.short: list[FloatArray] = []
-        taken = 0
+        self.arms: list[FloatArray] = []
         for j, columns, tau in arm_columns(model, without, carrying, friction):
-            own, (self.columns[:, j], self.torque[:, j]) = residuals_after_fit(columns, added[:, j], tau)
+            basis, (self.columns[:, j], self.torque[:, j]) = residuals_after_fit(columns, added[:, j], tau)
+            own = basis.shape[1]
             if len(tau) <= own + len(LINK_PARAMETERS):
                 few = own + len(LINK_PARAMETERS)
                 raise DataError(f"{len(tau)} samples do not determine {few} parameters; record longer")
-            taken += own
+            self.arms.append(basis)
             both = np.column_stack([self.columns[:, j], self.torque[:, j]])
             left = np.asarray(np.linalg.qr(both, mode="r"))
             self.short.append(left)  # R factor of 11 rows with the same norms and products as all residuals
             # the residual that no body explains is the noise of the joint
             self.sigma[j] = max(abs(left[-1, -1]), TINY) / np.sqrt(len(tau) - own - len(LINK_PARAMETERS))
-        self.freedom = self.torque.size / (self.torque.size - taken - model.chain_size - 3)
 
     def scales(self, parameters: FloatArray) -> FloatArray:
         """Return for each joint the ratio of reported to true torque that fits the reported torques best, (n,).
@@ -219,13 +220,19 @@ def _covariance(rows: _Rows, body: _Body, place: FloatArray, scales: FloatArray,
         scales: ratio of reported to true torque of each joint, (n,).
         interval_s: time between samples [s].
     """
-    n, parameters = len(scales), body.parameters(place)
+    n, parameters, arms = len(scales), body.parameters(place), sum(one.shape[1] for one in rows.arms)
     torque = rows.columns @ parameters / rows.sigma
-    X = np.zeros((*rows.torque.shape, n + 3))
+    # the arm's columns, which are orthogonal to the others, belong to the leverage of each window
+    every = np.zeros((*rows.torque.shape, arms + n + 3))
+    first = 0
+    for j, basis in enumerate(rows.arms):
+        every[:, j, first : first + basis.shape[1]] = basis
+        first += basis.shape[1]
+    X = every[..., arms:]
     X[:, np.arange(n), np.arange(n)] = torque
     X[..., n:] = (rows.columns @ body.slopes(place)) * (scales / rows.sigma)[:, None]
     residual = rows.torque / rows.sigma - torque * scales
     prior = np.diag(np.append(np.zeros(n), np.full(3, FAR_M**-2.0)))
     inverse = np.linalg.pinv(np.einsum("knp,knq->pq", X, X) + prior, rcond=1e-15, hermitian=True)
-    scores = np.einsum("knp,kn->kp", X, residual)
-    return np.asarray(sandwich(inverse, scores, interval_s, rows.freedom) + inverse @ prior @ inverse)
+    noise = noise_covariance(every, residual, block_diag(np.eye(arms), inverse), interval_s)
+    return np.asarray(noise[arms:, arms:] + inverse @ prior @ inverse)

@@ -22,7 +22,7 @@ from dynid.identification.closed_loop.row_weights import row_weights
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.essential import WeightedRows, joint_sigma
 from dynid.identification.estimators.table import estimator
-from dynid.identification.estimators.uncertainty import sandwich
+from dynid.identification.estimators.uncertainty import noise_covariance
 from dynid.identification.settings import CoulombSettings
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
@@ -158,7 +158,7 @@ def find_payload(model: ArmModel, before: Samples, after: Samples) -> Payload:
 
 
 def _covariance(columns: FloatArray, tau: FloatArray, values: FloatArray, interval_s: float) -> FloatArray:
-    """Return the covariance (k, k) of least-squares estimates, taking the correlation of residuals into account.
+    """Return the covariance (k, k) of least-squares estimates, corrected for correlated residuals and leverage.
 
     Args:
         columns: weighted columns, (N, n, k).
@@ -168,9 +168,9 @@ def _covariance(columns: FloatArray, tau: FloatArray, values: FloatArray, interv
     """
     lengths = np.linalg.norm(columns, axis=(0, 1))
     X = columns / lengths
-    inverse = np.linalg.inv(np.einsum("knp,knq->pq", X, X)) / np.outer(lengths, lengths)
-    scores = np.einsum("knp,kn->kp", columns, tau - columns @ values)
-    return sandwich(inverse, scores, interval_s, tau.size / max(tau.size - len(values), 1))
+    root = np.linalg.inv(np.linalg.qr(X.reshape(-1, len(values)), mode="r"))  # accurate for nearly dependent columns
+    noise = noise_covariance(X, tau - columns @ values, root @ root.T, interval_s)
+    return np.asarray(noise / np.outer(lengths, lengths))
 
 
 def _outcome(
