@@ -92,6 +92,22 @@ def test_undetermined_changes_are_named(make_samples) -> None:
         find_payload(model, still, still)
 
 
+def test_combined_changes_are_undetermined(make_samples) -> None:
+    """While the wrist rests, inertias of the load act in combinations only; its mass and its place act alone."""
+    before, after = (
+        make_samples(ROBOT, phi, seed=k) for k, phi in enumerate((MODEL.base_parameters(EMPTY), carrying()))
+    )
+    moves = np.array([0.0, 1.0, 1.0, 0.0, 0.0, 0.0])
+    q = after.q * moves + np.array([0.1, 0.0, 0.0, 0.4, 0.7, 0.2])
+    states = q, after.dq * moves, after.ddq * moves
+    tau = MODEL.inverse_dynamics(*states, carrying())
+    found = find_payload(MODEL, before, Samples(ROBOT.joint_names, after.time, *states, tau, RECORD))
+    assert found.names == ("MX6", "MY6", "MZ6", "M6") and found.unseen == ("XX6", "XY6", "XZ6", "YY6", "YZ6", "ZZ6")
+    np.testing.assert_allclose(found.values, LOAD[6:], atol=1e-6)
+    np.testing.assert_allclose(found.centre_of_mass, BODY.centre_of_mass, atol=1e-6)
+    assert found.physical is None and found.value("XX") is None
+
+
 def test_changes_are_distinguished_from_chance(runs) -> None:
     """The payload changes what lies beyond the wrist; the first joint's friction stays what it was."""
     changes = {change.name: change for change in beyond_chance(changes_between(MODEL, *runs))}

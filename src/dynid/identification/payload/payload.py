@@ -8,7 +8,8 @@ by f. Both runs are fitted together by least squares:
 
 Each equation is divided by the standard deviation of its joint's noise. The covariance of delta includes the
 uncertainty of both runs. If the second motion does not determine all parameters of delta, the result contains the
-determined ones and the names of the others.
+determined ones and the names of the others. A column that depends on others is left out of the fit. Its parameter's
+effect is then attributed to those others, so none of them is determined either.
 """
 
 from collections.abc import Sequence
@@ -26,12 +27,14 @@ from dynid.identification.estimators.uncertainty import noise_covariance
 from dynid.identification.settings import CoulombSettings
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
-from dynid.model.numerical_regrouping import independent_columns
+from dynid.model.numerical_regrouping import independent_columns, is_zero_column
 from dynid.model.regressor import LINK_PARAMETERS, columns_of_last_link
 from dynid.model.springs import is_spring
 from dynid.model.standard import pseudo_inertia
 from dynid.robot import FloatArray, read_only
 from dynid.threads import on_one_thread
+
+LEAST_SHARE = 1e-5  # least part of a dependent unit column in another unit column; smaller ones are rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,13 +151,32 @@ def find_payload(model: ArmModel, before: Samples, after: Samples) -> Payload:
     rows = WeightedRows.of(columns, tau, np.ones(tau.shape[1]))
     values, _ = rows.solve(np.array(kept))
     covariance = _covariance(columns[..., kept], tau, values, before.settings.interval_s)
-    seen = [k for k, place in enumerate(kept) if base <= place < base + 10]
+    mixed = _mixed(columns.reshape(-1, columns.shape[-1]), kept)
+    seen = [k for k, place in enumerate(kept) if base <= place < base + 10 and k not in mixed]
     if not seen:
         raise DataError("the second run does not excite a payload at the last link; move more joints, against gravity")
     number = model.chain_size
     kinds = [LINK_PARAMETERS[kept[k] - base] for k in seen]
     unseen = tuple(f"{kind}{number}" for kind in LINK_PARAMETERS if kind not in kinds)
     return _outcome(model, kinds, values[seen], covariance[np.ix_(seen, seen)], unseen)
+
+
+def _mixed(columns: FloatArray, kept: Sequence[int]) -> set[int]:
+    """Return positions in `kept` of those parameters of which only combinations with others are determined.
+
+    These are the parameters whose columns reproduce the columns that are not kept.
+
+    Args:
+        columns: all weighted columns, (m, k).
+        kept: indices of the independent columns, which the fit contains.
+    """
+    silent = is_zero_column(columns)
+    dropped = [k for k in range(columns.shape[1]) if k not in kept and not silent[k]]
+    if not dropped:
+        return set()
+    unit = columns[:, [*kept, *dropped]] / np.linalg.norm(columns[:, [*kept, *dropped]], axis=0)
+    shares = np.linalg.lstsq(unit[:, : len(kept)], unit[:, len(kept) :], rcond=None)[0]
+    return set(np.flatnonzero((np.abs(shares) > LEAST_SHARE).any(axis=1)).tolist())
 
 
 def _covariance(columns: FloatArray, tau: FloatArray, values: FloatArray, interval_s: float) -> FloatArray:
