@@ -9,6 +9,7 @@ from arms import arm, nominal, nominal_standard, published
 
 from dynid.identification.feasibility.consistent import (
     BOX_RESERVE,
+    EXACT,
     STRAIN_DEVIATIONS,
     consistent_interior,
     consistent_projection,
@@ -114,7 +115,7 @@ def test_data_that_contradict_the_bounds_are_named_and_their_deviations_widened(
         for size in (1e-5, 1.0)
     )
     moved = sharp.base.values - values
-    far = np.abs(moved) > STRAIN_DEVIATIONS * 1e-5
+    far = np.abs(moved) > np.maximum(STRAIN_DEVIATIONS * 1e-5, EXACT * np.abs(values))
     assert far.any() and set(sharp.strained) == {MODEL.names[k] for k in np.flatnonzero(far)}
     assert sharp.base.standard_deviations is not None
     np.testing.assert_array_less(np.abs(moved[far]), sharp.base.standard_deviations[far])
@@ -225,3 +226,16 @@ def test_masses_and_margins_are_those_of_the_returned_values() -> None:
     assert found.margin == min(own) and max(own) > 1.01 * min(own)
     assert found.total_mass == pytest.approx(sum(body(found.standard.values, j).mass for j in range(7)))
     assert found.distance == np.linalg.norm(found.base.values - published().values)
+
+
+def test_errors_of_the_solver_strain_no_exact_data() -> None:
+    """Without noise, deviations are smaller than the solver's tolerance; real contradictions are still named."""
+    model, phi = arm("planar_3r"), nominal("planar_3r")
+    assert "FV1" in phi.names
+
+    def strained(values: FloatArray) -> set[str]:
+        exact = BaseParameters(model.names, values, np.diag((1e-10 * np.maximum(np.abs(values), 1e-3)) ** 2))
+        return set(consistent_projection(model, exact, load_robot("planar_3r").file.physical_bounds).strained)
+
+    below = np.where(np.array(model.names) == "FV1", -0.1, phi.values)
+    assert strained(phi.values) == set() and "FV1" in strained(below)

@@ -45,6 +45,7 @@ OF_NEGATIVE_ROTOR = (
 OF_NEGATIVE_FRICTION = "torques and positions may be of different instants, or friction of another kind"
 SPRING_UNIT = 1.0  # solver's unit of springs [N m/rad^power], between those of small arms and counterbalances
 SECOND_STAGE_FREEDOM = 1e-5  # allowed change of base parameters, in their units: 1e-8 kg m^2 for an inertia
+EXACT = 1e-3  # relative accuracy of parameters from rows without noise, whose standard deviations are far smaller
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +58,10 @@ class ConsistentModel:
         distance: || phi - phi0 ||, in the mixed SI units of the parameters.
         margin: smallest eigenvalue of all pseudo-inertias, computed from the returned values.
         total_mass: mass of all links [kg].
-        strained: base parameters that the bounds changed by more than `STRAIN_DEVIATIONS` standard deviations, each
-            with its change in standard deviations. Such a change means that the data or the bounds are wrong. The
-            covariance of `base` is that of phi0 plus the outer product of these changes.
+        strained: base parameters that the bounds changed by more than `STRAIN_DEVIATIONS` standard deviations and by
+            more than the accuracy of exact data, each with its change in standard deviations. Such a change means that
+            the data or the bounds are wrong. The covariance of `base` is that of phi0 plus the outer product of these
+            changes.
         negative: names of those rotor inertias and friction parameters in `strained` that the data make negative, which
             is physically impossible.
     """
@@ -411,7 +413,8 @@ def _outcome(model: ArmModel, phi0: BaseParameters, pi: FloatArray, limits: ArmL
     if problem := outside(standard, model, limits):
         raise InfeasibleError(f"consistent projection: {problem}; the problem is badly scaled for the solver")
     margin = min(float(np.linalg.eigvalsh(pseudo_inertia(standard.link(j)))[0]) for j in range(model.chain_size))
-    base, strained = _strained(phi0, model.regrouping.K @ standard.values)
+    units = solver_units(model.regrouping.standard, model.prismatic)[list(model.regrouping.representatives)]
+    base, strained = _strained(phi0, model.regrouping.K @ standard.values, 2.0 * SECOND_STAGE_FREEDOM * units)
     total = sum(standard[f"M{j + 1}"] for j in range(model.chain_size))
     distance = float(np.linalg.norm(base.values - phi0.values))
     below = dict(zip(phi0.names, phi0.values < 0.0, strict=True))
@@ -419,20 +422,25 @@ def _outcome(model: ArmModel, phi0: BaseParameters, pi: FloatArray, limits: ArmL
     return ConsistentModel(standard, base, distance, margin, total, strained, negative)
 
 
-def _strained(phi0: BaseParameters, values: FloatArray) -> tuple[BaseParameters, Mapping[str, float]]:
+def _strained(
+    phi0: BaseParameters, values: FloatArray, solver: FloatArray
+) -> tuple[BaseParameters, Mapping[str, float]]:
     """Return the projected base parameters with covariance, and the parameters that the projection changed too much.
 
     These are the parameters that changed by more than `STRAIN_DEVIATIONS` standard deviations. The mapping gives, by
-    name, their change in standard deviations.
+    name, their change in standard deviations. Without noise, standard deviations are smaller than the errors of the
+    solver and of the regression. So a change must also exceed these errors.
 
     Args:
         phi0: base parameters before the projection.
         values: base parameters after the projection, (p,).
+        solver: largest change of each base parameter without any bound, because the solver is inexact, (p,).
     """
     spread, moved = phi0.standard_deviations, values - phi0.values
     if phi0.covariance is None or spread is None:
         return phi0.with_values(values), {}
-    far = (spread > 0.0) & (np.abs(moved) > STRAIN_DEVIATIONS * spread)
+    least = np.maximum(EXACT * np.abs(phi0.values), solver)
+    far = (spread > 0.0) & (np.abs(moved) > np.maximum(STRAIN_DEVIATIONS * spread, least))
     change = np.where(far, moved, 0.0)
     by = {phi0.names[k]: float(abs(moved[k]) / spread[k]) for k in np.flatnonzero(far)}
     return BaseParameters(phi0.names, values, phi0.covariance + np.outer(change, change)), by

@@ -28,14 +28,13 @@ from scipy.optimize import brentq
 from scipy.special import fdtrc, fdtri
 
 from dynid.identification.feasibility.conic import Cone
-from dynid.identification.feasibility.consistent import ConsistentModel, ConsistentProblem, nearest_parameters
+from dynid.identification.feasibility.consistent import EXACT, ConsistentModel, ConsistentProblem, nearest_parameters
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, PhysicalBounds
 
 CHANCE = 1e-3  # probability that a correct model's pull exceeds the limit
 BOUND_SLACK = 1e-4  # largest slack of a reached bound [solver's units], times a matrix's largest eigenvalue if above 1
-EXACT = 1e-3  # relative accuracy of parameters from rows without noise
 LEAST_COSINE = 0.9  # smallest cosine between a direction of reached bounds and one of base parameters that counts
 
 
