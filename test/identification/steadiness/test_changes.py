@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from arms import nominal
+from arms import RECORD, nominal
 from recordings import motion, recorded
+from scipy.signal import lfilter
 
 from dynid.identification.checks import FITTED
 from dynid.identification.data.sample_sets import join
+from dynid.identification.data.samples import Samples
 from dynid.identification.diagnosis.nuisance_columns import perpendicular_axes
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.pipeline import identify
@@ -147,6 +149,20 @@ def test_another_body_in_the_second_recording_is_named_with_that_recording() -> 
 @pytest.mark.parametrize("seed", range(6))
 def test_nothing_is_named_in_a_steady_arm(seed: int) -> None:
     assert found({"seed": seed, "coulomb": 0.1 + 0.1 * seed, "noise": 0.01 * (1 + seed % 3)}).changes == ()
+
+
+@pytest.mark.slow
+def test_nothing_is_significant_in_short_recordings_of_steady_arms() -> None:
+    """Few windows excite each quantity, and their residuals are correlated over several windows."""
+    robot = load_robot("planar_3r")
+    model, alarms = ArmModel.of(robot), 0
+    for seed in range(30):
+        time, q, dq, ddq = (one[::2] for one in motion(robot, 5.0, seed))
+        noise = lfilter([0.57], [1.0, -0.82], np.random.default_rng(seed).normal(size=q.shape), axis=0)
+        tau = model.inverse_dynamics(q, dq, ddq, nominal("planar_3r")) + noise * np.array([0.1, 0.05, 0.02])
+        samples = Samples(robot.joint_names, time, q, dq, ddq, tau, RECORD)
+        alarms += bool(Search(robot, model, samples, Regression.of(model, samples, None)).changes(1))
+    assert alarms <= 1
 
 
 @pytest.mark.slow

@@ -1,17 +1,20 @@
 """Fits of properties of an arm that change with time, from the information matrices of time windows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import fdtrc
 
+from dynid.identification.estimators.uncertainty import SERIES
 from dynid.robot import FloatArray
 
+LAGS = 2  # fewest lags in windows of Bartlett's weights: windows of `MEMORY_S` are correlated with their neighbours
 SEPARATE = 1e-3  # least share of a column's squared length that the others do not reproduce
 RIDGE = 1e-9  # ridge for unit columns, so that the factorisation succeeds with dependent columns
 LEAST_FREEDOM = 6.0  # least degrees of freedom in the denominator of F
+NEGLIGIBLE = 1e-3  # relative size of a term that ends the series of the correction for leverage
 LEAST_CORRELATION = 1e-6  # least eigenvalue of a correlation matrix; smaller ones are rounding
 
 
@@ -49,14 +52,15 @@ class Information:
     changes, such as a joint's friction. y is the residual of the fit.
     """
 
-    def __init__(self, products: FloatArray, parameters: int) -> None:
+    def __init__(self, products: FloatArray, parameters: int, lags: int = LAGS) -> None:
         """Store the products [X Z y]'[X Z y] of each time window, and factor the sum of the products X'X.
 
         Args:
             products: products of w windows, (w, k, k), any unit.
             parameters: number of columns X (of fitted parameters), which come first.
+            lags: largest number of windows between two windows whose residuals are correlated.
         """
-        self.products, self.size = products, parameters
+        self.products, self.size, self.lags = products, parameters, lags
         total = products.sum(axis=0)
         X = total[:parameters, :parameters]
         self.scale = np.sqrt(np.maximum(np.diag(X), np.finfo(float).tiny))
@@ -137,7 +141,7 @@ class Information:
         G, b = self.without(columns, course, beside)
         inverse = self._inverse(G, columns, course)
         values = inverse @ b
-        S, freedom = self._spread(columns, course, beside, values)
+        S, freedom = self._spread(columns, course, beside, values, inverse)
         V = inverse @ S @ inverse
         chance = _chance(values, V, freedom)
         start = self._moved(columns, course)
@@ -158,18 +162,20 @@ class Information:
         return np.asarray(-solve_triangular(self.root, across, lower=True, trans="T") / self.scale)
 
     def _spread(
-        self, columns: Sequence[int], course: FloatArray, beside: bool, values: FloatArray
+        self, columns: Sequence[int], course: FloatArray, beside: bool, values: FloatArray, inverse: FloatArray
     ) -> tuple[FloatArray, float]:
         """Return the covariance (k, k) of D'y, any unit, and the degrees of freedom of this covariance.
 
         D are the k regressor columns of a tested property, times a function of time, and y is the residual of the fit,
-        both projected as in `without`. The results are estimated from the contributions of each time window to D'y.
+        both projected as in `without`. The results are estimated from the contributions of each time window to D'y. The
+        fit adapts to its data, so these contributions are corrected for leverage.
 
         Args:
             columns: indices of the property's columns among those of all tested properties.
             course: values of the function of time, one per window, (w,).
             beside: whether the property also has an unknown constant part, which is then eliminated.
             values: fitted factors of D, (k,).
+            inverse: inverse (k, k) of D'D.
         """
         c = [self.size + k for k in columns]
         own = [*range(self.size), *(c if beside else [])]
@@ -182,10 +188,22 @@ class Information:
         u[:, -1], u[:, own] = 1.0, -(pseudo @ total[own, -1] - imitated @ values)
         u[:, c] -= course[:, None] * values
         errors = np.einsum("wij,wj->wi", self.products, u)
-        scores = course[:, None] * errors[:, c] - errors[:, own] @ imitated
-        about = course - course.mean() if beside else course
-        shown = about[:, None] ** 2 * np.diagonal(self.products[:, c][:, :, c], axis1=1, axis2=2)
-        return _covariance(scores), _freedom(shown)
+        every, m = np.array([*own, *c]), len(own)
+        products = self.products[:, every[:, None], every]
+        weights = np.ones((len(course), len(every)))
+        weights[:, m:] = course[:, None]
+        remaining = np.concatenate([-imitated, np.eye(len(c))])  # D by all columns, after the projection
+
+        def share(scores: FloatArray) -> FloatArray:
+            """Return A_w A^-1 s_w, (w, m + k), with the products A_w of the other columns and D in each window."""
+            solved = (scores @ remaining) @ inverse @ remaining.T
+            solved[:, :m] += scores[:, :m] @ pseudo
+            return np.asarray(weights * (products @ (weights * solved)[..., None])[..., 0])
+
+        scores = _less_leverage(share, errors[:, every] * weights, remaining)
+        weighted = weights[..., None] * remaining
+        shown = np.einsum("wik,wik->wk", products @ weighted, weighted)
+        return _covariance(scores, self.lags), _freedom(shown, self.lags)
 
     def with_course(self, columns: Sequence[int], course: FloatArray) -> "Information":
         """Return a copy in which a property's change over time is one of the fitted parameters.
@@ -200,19 +218,39 @@ class Information:
         p = self.size
         rows = np.concatenate([self.products[:, :p], more.transpose(0, 2, 1), self.products[:, p:]], axis=1)
         cross = np.concatenate([more[:, :p], corner, more[:, p:]], axis=1)
-        return Information(np.concatenate([rows[:, :, :p], cross, rows[:, :, p:]], axis=2), p + len(c))
+        return Information(np.concatenate([rows[:, :, :p], cross, rows[:, :, p:]], axis=2), p + len(c), self.lags)
 
 
-def _covariance(scores: FloatArray) -> FloatArray:
+def _less_leverage(share: Callable[[FloatArray], FloatArray], scores: FloatArray, remaining: FloatArray) -> FloatArray:
+    """Return combinations of the scores of time windows, (w, k), corrected for leverage.
+
+    The score s_w of each window becomes (I - A_w A^-1)^-1/2 s_w, as in `uncertainty`, before the combination.
+
+    Args:
+        share: function that multiplies the score of each window by A_w A^-1, the window's part of the normal matrix.
+        scores: columns times residual, summed over each window, (w, p).
+        remaining: factors of the combinations, (p, k).
+    """
+    term, corrected = scores, scores @ remaining
+    for k in range(1, SERIES):
+        term = (2 * k - 1) / (2 * k) * share(term)
+        added = term @ remaining
+        corrected = corrected + added
+        if (np.abs(added).max(axis=0) <= NEGLIGIBLE * np.abs(corrected).max(axis=0)).all():
+            break
+    return corrected
+
+
+def _covariance(scores: FloatArray, lags: int) -> FloatArray:
     """Return the covariance (k, k) of the sum of scores, any unit, including the correlation of neighbouring windows.
 
     Scores (w, k) are regressor columns times residual, summed over each of w time windows. Their products are weighted
-    by Bartlett's weights.
+    by Bartlett's weights up to a distance of `lags` windows.
     """
     S = scores.T @ scores
-    for lag, weight in ((1, 2.0 / 3.0), (2, 1.0 / 3.0)):
+    for lag in range(1, min(lags, len(scores) - 1) + 1):
         both = scores[lag:].T @ scores[:-lag]
-        S = S + weight * (both + both.T)
+        S = S + (1.0 - lag / (lags + 1.0)) * (both + both.T)
     values, vectors = np.linalg.eigh(0.5 * (S + S.T))
     plain = scores.T @ scores
     least = 0.25 * float(np.trace(plain)) / max(len(S), 1) * 1e-6
@@ -238,13 +276,16 @@ def _chance(values: FloatArray, V: FloatArray, windows: float) -> float:
     return float(fdtrc(d, freedom, wald / d * freedom / (freedom + d)))
 
 
-def _freedom(shown: FloatArray) -> float:
+def _freedom(shown: FloatArray, lags: int) -> float:
     """Return the degrees of freedom of a variance that is estimated from windows of time.
 
-    The formula is Priestley's for Bartlett's weights.
+    The formula is Priestley's for Bartlett's weights, with windows that last `MEMORY_S` as independent samples. So
+    shorter windows, whose residuals are correlated over more than `LAGS` windows, count less.
 
     Args:
         shown: contribution of each window to the normal matrix's diagonal, (w, k), any unit.
+        lags: largest number of windows between two windows whose residuals are correlated.
     """
     total, squares = shown.sum(axis=0), (shown**2).sum(axis=0)
-    return 1.5 * float(np.min(total**2 / np.maximum(squares, np.finfo(float).tiny)))
+    shorter = (LAGS + 1.0) / (lags + 1.0)
+    return 1.5 * shorter * float(np.min(total**2 / np.maximum(squares, np.finfo(float).tiny)))

@@ -162,7 +162,7 @@ class Search:
         own, weights, y = (one[rows] for one in weighted_residual(samples, regression))
         columns = np.concatenate([one.columns for one in self.tried], axis=2).reshape(len(y), -1)
         whole = np.concatenate([own, columns * weights[:, None], y[:, None]], axis=1)
-        self.information = Information(self.windows.products(whole, model.axes), own.shape[1])
+        self.information = Information(self.windows.products(whole, model.axes), own.shape[1], self.windows.lags)
         sizes = np.cumsum([0, *(one.columns.shape[2] for one in self.tried)])
         self.places = [list(range(a, b)) for a, b in pairwise(sizes.tolist())]
         solution = regression.solve()

@@ -6,6 +6,7 @@ function of time that is constant in each window. So the change and its standard
 products alone, without the rows of A.
 """
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from dynid.identification.data.samples import Samples
 from dynid.identification.estimators.uncertainty import MEMORY_S
+from dynid.identification.steadiness.fit import LAGS
 from dynid.robot import FloatArray
 
 FEWEST, MOST = 24, 120  # number of windows of all recordings together
@@ -31,6 +33,7 @@ class Windows:
         recording: index of each window's recording, (w,).
         share: position of each window's middle among the samples of all recordings, (w,), from 0 for the first sample
             to 1 for the last.
+        lags: largest number of windows between two windows whose residuals are correlated.
     """
 
     first: NDArray[np.int64]
@@ -39,6 +42,7 @@ class Windows:
     middle: FloatArray
     recording: NDArray[np.int64]
     share: FloatArray
+    lags: int
 
     def __len__(self) -> int:
         return len(self.first)
@@ -66,6 +70,7 @@ class Windows:
             0.5 * (time[begins] + time[ends - 1]),
             np.array(recording),
             middle / max(count - 1, 1),
+            max(LAGS, math.ceil(MEMORY_S / (width * interval))),
         )
 
     def products(self, rows: FloatArray, axes: int) -> FloatArray:
