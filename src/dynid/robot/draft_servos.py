@@ -36,23 +36,32 @@ def cycle_s(servos: int, baudrate: int) -> float:
 
     If no cycle is long enough, the longest one is returned; see `unfit_rate`.
     """
-    needed_s = _needed_s(servos, baudrate)
+    needed_s = _needed_s(servos, baudrate, 21 * servos)
     return next((cycle for cycle in CYCLES_S if cycle >= needed_s), CYCLES_S[-1])
 
 
-def _needed_s(servos: int, baudrate: int) -> float:
-    """Return the time for reading and writing `servos` servos at a baud rate [bit/s], with a margin [s]."""
-    read, reply, write = 14 + servos, 21 * servos, 14 + 3 * servos
+def _needed_s(servos: int, baudrate: int, reply: int) -> float:
+    """Return the time for reading and writing servos, with a margin [s].
+
+    Args:
+        servos: number of servos.
+        baudrate: baud rate [bit/s].
+        reply: length of all replies [bytes].
+    """
+    read, write = 14 + servos, 14 + 3 * servos
     return (read + reply + write) * BITS_PER_BYTE / baudrate + WIRE_MARGIN_S
 
 
 def unfit_rate(servos: int, baudrate: int) -> str:
-    """Return a sentence if a baud rate [bit/s] is unknown to the servos or too slow for `servos` servos, else ''."""
-    rates = sorted(BAUD_RATES.values())
-    usable = [f"{rate}" for rate in rates if _needed_s(servos, rate) <= CYCLES_S[-1]]
+    """Return a sentence if a baud rate [bit/s] is unknown to the servos or too slow for `servos` servos, else ''.
+
+    It is too slow if even the shortest replies, those of a fast sync read, do not fit into the longest cycle.
+    """
+    rates, shortest = sorted(BAUD_RATES.values()), 8 + 14 * servos
+    usable = [f"{rate}" for rate in rates if _needed_s(servos, rate, shortest) <= CYCLES_S[-1]]
     if baudrate not in rates:
         return f"DYNAMIXEL servos have no baud rate of {baudrate} bit/s: choose one of {', '.join(usable)} bit/s"
-    if (needed_s := _needed_s(servos, baudrate)) <= CYCLES_S[-1]:
+    if (needed_s := _needed_s(servos, baudrate, shortest)) <= CYCLES_S[-1]:
         return ""
     return (
         f"at {baudrate} bit/s a cycle of {servos} servos takes {needed_s * 1e3:.3g} ms, and the driver needs at most "
