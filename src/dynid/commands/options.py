@@ -201,9 +201,9 @@ def refuse_unused_mapping(mapping: "Mappings | None", recordings: Sequence[Path]
     A folder stands for the recordings in it. Units from the options --position and --effort are entries of the mapping
     for bags, which describes data sets, too.
     """
-    if mapping is None or not recordings:
+    if mapping is None or (mapping.bag is None and mapping.csv is None) or not recordings:
         return
-    kinds = _kinds(recordings)
+    kinds = _kinds(recordings)  # searches folders
     if mapping.bag is not None and kinds == {"CSV"}:
         raise ConfigurationError(
             "all recordings are CSV files, whose units are stated with their columns in the mapping: leave --effort, "

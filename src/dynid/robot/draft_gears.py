@@ -20,14 +20,7 @@ from dynid.model.standard import AxisRow
 from dynid.resources import load_validated, share_folder
 from dynid.robot import FloatArray
 from dynid.robot.draft_drives import three_figures
-from dynid.robot.draft_servos import (
-    joint_constant,
-    joint_torque_nm,
-    largest_current_a,
-    model_of,
-    most_current_a,
-    round_down,
-)
+from dynid.robot.draft_servos import joint_constant, joint_torque_nm, model_of, most_current_a, round_down
 from dynid.robot.file import Joint
 from dynid.robot.values import PLANNED_SHARE
 
@@ -36,7 +29,7 @@ PUBLISHED_BY = ("crane_x7", "omx_leader")  # robots whose friction.yaml has publ
 # Servos with published figures: rotor inertia at the shaft, from the same publication's M6 fits.
 ROTORS_KG_M2 = {"MX-64": 0.0123, "MX-106": 0.026, "XL330-M288": 0.00257}
 MODERATE = 0.4  # continuous torque of a drive [share of its torque limit]
-USABLE = 0.85  # share of what a motion may plan with, for drafted motions of known gears; the rest is for feedback
+USABLE = 0.85  # share of `PLANNED_SHARE` that drafted motions use if gear friction is known; the rest is for feedback
 STARTING = 0.6  # share of the torque limit that starts a joint from its rest posture
 GROWS = {"N*m": 1.0, "N*m*s/rad": 1.0, "1/(N*m)": -1.0}  # power of the stall torque that scales a figure, by unit
 HEAD = """\
@@ -150,7 +143,7 @@ def _advice(row: dict[str, Any], needed_a: float, load: float) -> str:
             f"and people beside it are safe with more, write current_limit_a: {round_down(most):g} and "
             "beyond_urdf: [torque], then repeat 'dynid robot motions'"
         )
-    largest = largest_current_a(model)
+    largest = most_current_a(model, share=1.0)
     if load > joint_constant(row) * largest:
         return f"That is more than {model.name} may take: is it the right servo?"
     beyond = "" if needed_a <= largest else f"Its largest current, {largest:g} A, suffices for some postures only. "

@@ -13,7 +13,7 @@ from dynid.hardware.servos.registers import BAUD_RATES
 from dynid.robot.servo_sources import JointServos, ServoLine, ServoSource
 
 STALL_SHARE = 0.5  # proposed current limit [share of the stall current]
-CYCLES_S = (0.001, 0.002, 0.003, 0.004)  # of the rates at which the driver can run
+CYCLES_S = (0.001, 0.002, 0.003, 0.004)  # periods of the cycle rates that the driver supports [s]
 BITS_PER_BYTE, WIRE_MARGIN_S = 10, 0.00035  # bits per byte on the wire; time of adapter and host per cycle
 USUAL_RATE = 1_000_000
 SLIDING_RAD_PER_M = 100.0  # proposed gear ratio of a sliding joint: a pinion of 10 mm radius
@@ -215,23 +215,11 @@ def joint_torque_nm(row: dict[str, Any]) -> float:
     return float(row.get("torque_limit_nm", math.inf))
 
 
-def most_current_a(model: Dynamixel) -> float:
-    """Return the largest current limit that a draft proposes for a servo model with current control [A].
+def most_current_a(model: Dynamixel, share: float = STALL_SHARE) -> float:
+    """Return the lower value of a servo model's factory current limit and a share of its stall current [A].
 
-    This is the lower value of the model's factory limit and `STALL_SHARE` of its stall current.
-    """
-    return _least_current_a(model, STALL_SHARE)
-
-
-def largest_current_a(model: Dynamixel) -> float:
-    """Return the largest current of a servo model with current control: its factory limit or its stall current [A]."""
-    return _least_current_a(model, 1.0)
-
-
-def _least_current_a(model: Dynamixel, share: float) -> float:
-    """Return the lower value of a servo model's factory limit and a share of its stall current [A].
-
-    The stall current is that at the recommended supply voltage; if it is unknown, the result is the factory limit.
+    With the default share, this is the largest current limit that a draft proposes. The stall current is that at the
+    recommended supply voltage; if it is unknown, the result is the factory limit. The model must have current control.
     """
     assert model.current_limit_a is not None
     stalled = [point.current_a for point in model.stall if math.isclose(point.supply_v, model.supply_v)]

@@ -178,7 +178,8 @@ def _by_gpio(
     """
     listed = [own for gpio in block.findall("gpio") if (own := _parameters(gpio)).get("type") == "dxl" and "ID" in own]
     shadows = _shadows(listed)
-    servos = [own for own in listed if _whole(own["ID"], "ID") not in {one for ids in shadows.values() for one in ids}]
+    obeying = {one for ids in shadows.values() for one in ids}
+    servos = [own for own in listed if _whole(own["ID"], "ID") not in obeying]
     if moved := [own["ID"] for own in listed if _whole(own.get("Homing Offset") or "0", "Homing Offset")]:
         notes.append(
             f"servos {', '.join(moved)} have a homing offset, which moves their zero and was not used: set it to 0 on "
